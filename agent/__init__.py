@@ -1,0 +1,1 @@
+"""The engine of Hermes. Imports no user interface."""

@@ -1,0 +1,95 @@
+"""The shape of `config.yaml`. Unknown keys are errors; every key has a default.
+
+Field descriptions are the help texts of `hermes config`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+ToolMode = Literal["native", "schema", "text"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSettings(Section):
+    name: str = Field("", description="Model to use: a name, `local`, `demo`, or `provider/name`.")
+    fallbacks: list[str] = Field([], description="Models tried in order when the first one cannot answer.")
+    max_output: int | None = Field(None, ge=1, description="Upper limit of tokens for one reply.")
+    temperature: float | None = Field(
+        None, ge=0, le=2, description="Sampling temperature; unset = provider's."
+    )
+    stall_timeout: float = Field(
+        120, gt=0, description="Seconds without a byte before a stream counts as dead."
+    )
+    retries: int = Field(4, ge=0, le=20, description="How often a failed request is tried again.")
+
+
+class ModelInfo(Section):
+    context_window: int | None = Field(None, ge=1, description="Tokens the model can read and write in all.")
+    max_output: int | None = Field(None, ge=1, description="Tokens the model can write in one reply.")
+    input_price: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
+    output_price: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
+    cached_price: float | None = Field(None, ge=0, description="US dollars per million cached input tokens.")
+    tool_mode: ToolMode | None = Field(None, description="How tool calls travel for this model.")
+
+
+class ProviderSettings(Section):
+    base_url: str = Field(description="Address of a chat-completions API, ending in /v1 as a rule.")
+    api_key_env: str = Field("", description="Name of the environment variable that holds the key.")
+    tool_mode: ToolMode = Field("native", description="How tool calls travel.")
+    headers: dict[str, str] = Field({}, description="Further HTTP headers.")
+    models: dict[str, ModelInfo] = Field({}, description="What is known about single models.")
+
+
+class AgentSettings(Section):
+    max_turns: int = Field(90, ge=1, description="Requests to the model within one turn.")
+    parallel_calls: int = Field(8, ge=1, le=32, description="Read-only calls that may run at once.")
+
+
+class ContextSettings(Section):
+    mask_at: float = Field(
+        0.85, gt=0.1, lt=1, description="Share of the window at which old results are masked."
+    )
+    file_chars: int = Field(20_000, ge=0, description="Characters taken from one context file.")
+
+
+class TerminalSettings(Section):
+    backend: Literal["local"] = Field("local", description="Where commands run.")
+    timeout: int = Field(180, ge=1, description="Seconds a command may run.")
+    max_timeout: int = Field(600, ge=1, description="Largest timeout the model may ask for.")
+    env_passthrough: list[str] = Field(
+        [], description="Variables handed to commands although they look secret."
+    )
+
+
+class ToolSettings(Section):
+    enabled: list[str] = Field(["default"], description="Toolsets or tools on offer.")
+    disabled: list[str] = Field([], description="Toolsets or tools taken away again.")
+
+
+class ApprovalSettings(Section):
+    mode: Literal["ask", "deny", "all"] = Field("ask", description="What happens to actions that need a yes.")
+
+
+class LocalSettings(Section):
+    model: str = Field("", description="Path of a GGUF file; empty = the one `hermes model pull` fetched.")
+    threads: int = Field(0, ge=0, description="Threads of the local model; 0 = physical cores.")
+    context: int = Field(8192, ge=1024, description="Context window of the local model.")
+
+
+class Settings(Section):
+    """Everything in `config.yaml`."""
+
+    model: ModelSettings = ModelSettings.model_construct()
+    providers: dict[str, ProviderSettings] = {}
+    agent: AgentSettings = AgentSettings.model_construct()
+    context: ContextSettings = ContextSettings.model_construct()
+    terminal: TerminalSettings = TerminalSettings.model_construct()
+    tools: ToolSettings = ToolSettings.model_construct()
+    approvals: ApprovalSettings = ApprovalSettings.model_construct()
+    local: LocalSettings = LocalSettings.model_construct()

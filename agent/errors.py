@@ -1,0 +1,78 @@
+"""What can go wrong, in words a person can act on.
+
+Every error that may reach a person is a `HermesError`: one sentence naming the
+cause and the mend, and an exit code. Nothing else may escape to a surface.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Literal
+
+
+class ExitCode(IntEnum):
+    """Exit codes of the `hermes` command (documented in docs/guide.md)."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    UNREACHABLE = 3
+    DENIED = 4
+    INTERRUPTED = 130
+
+
+class HermesError(Exception):
+    """An error with a sentence for a person and an exit code."""
+
+    exit_code: ExitCode = ExitCode.FAILED
+
+
+class ConfigError(HermesError):
+    """A setting or an argument is wrong."""
+
+    exit_code = ExitCode.USAGE
+
+
+class StoreError(HermesError):
+    """The session store cannot be used or a session cannot be found."""
+
+
+ModelErrorKind = Literal[
+    "unreachable",  # no connection, DNS, TLS
+    "timeout",  # no byte for longer than the stall timeout
+    "cut",  # the stream ended before it was complete
+    "rate_limit",  # 429
+    "overloaded",  # 5xx
+    "auth",  # 401, 403
+    "billing",  # 402, quota exhausted
+    "overflow",  # the request is larger than the window
+    "not_found",  # no such model or path
+    "bad_request",  # any other 4xx
+    "content_filter",
+    "bad_reply",  # the answer is no chat completion
+]
+
+RETRYABLE: frozenset[str] = frozenset(
+    {"unreachable", "timeout", "cut", "rate_limit", "overloaded", "bad_reply"}
+)
+"""Kinds that may pass when tried again."""
+
+
+class ModelError(HermesError):
+    """A request to a model failed. `kind` decides what is done about it."""
+
+    exit_code = ExitCode.UNREACHABLE
+
+    def __init__(
+        self,
+        kind: ModelErrorKind,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: ModelErrorKind = kind
+        self.status = status
+        self.retry_after = retry_after
+        """Seconds the provider asked us to wait, if it did."""

@@ -1,0 +1,286 @@
+"""Everything that crosses the border between the engine and a surface.
+
+The engine emits one ordered stream of events; every surface is a view of it.
+`docs/events.md` documents the JSON form, whose version is `STREAM_VERSION`.
+All text in events may come from outside (model, files, tools): it carries no
+terminal control bytes, and a surface must not read it as markup.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from agent.model.protocol import Usage
+from tools.context import Answer, Todo
+from tools.results import Display, Outcome
+
+STREAM_VERSION = 1
+
+TurnOutcome = Literal["done", "failed", "interrupted", "denied", "budget"]
+"""`denied`: the gate stopped the turn; `budget`: the iteration limit was reached."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """Base of all events. `agent` names who it is about: `main`, or a subagent's id."""
+
+    type: ClassVar[str] = ""
+    agent: str = "main"
+
+    def to_json(self) -> dict[str, Any]:
+        """The event as JSON-able data, `type` first; futures are left out."""
+        fields = {
+            f.name: _plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+            if f.metadata.get("json", True)
+        }
+        return {"type": self.type, **fields}
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOpened(Event):
+    """A session is ready. `nodes` is the length of the conversation that was resumed, 0 for a new one."""
+
+    type: ClassVar[str] = "session_opened"
+    version: int = STREAM_VERSION
+    session: str
+    title: str
+    model: str
+    workspace: str
+    nodes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnStarted(Event):
+    """The engine begins to work on a user message."""
+
+    type: ClassVar[str] = "turn_started"
+    turn: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserMessageAdded(Event):
+    """A user message is in the store. `origin` tells how it came in."""
+
+    type: ClassVar[str] = "user_message"
+    node: int
+    text: str
+    origin: Literal["prompt", "queue", "steer"] = "prompt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueChanged(Event):
+    """Messages that wait for the running turn to end, in order."""
+
+    type: ClassVar[str] = "queue_changed"
+    queued: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestStarted(Event):
+    """A request leaves for the model. `attempt` counts from 1; `step` is the iteration within the turn."""
+
+    type: ClassVar[str] = "request_started"
+    model: str
+    step: int
+    attempt: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextAdded(Event):
+    """A piece of the answer that is being written."""
+
+    type: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasoningAdded(Event):
+    """A piece of the model's reasoning."""
+
+    type: ClassVar[str] = "reasoning"
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallDrafted(Event):
+    """The model is writing a tool call; `chars` of its arguments have come in."""
+
+    type: ClassVar[str] = "call_drafted"
+    index: int
+    name: str
+    chars: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplyCut(Event):
+    """The stream broke off. What was shown stays and is marked; another attempt follows or an error."""
+
+    type: ClassVar[str] = "reply_cut"
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetryScheduled(Event):
+    """A request failed in a way that may pass; the next attempt starts after `delay` seconds."""
+
+    type: ClassVar[str] = "retry"
+    reason: str
+    delay: float
+    attempt: int
+    model: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssistantMessageAdded(Event):
+    """The model's message is complete and in the store. Replaces the pieces streamed since the last one."""
+
+    type: ClassVar[str] = "assistant_message"
+    node: int
+    text: str
+    reasoning: str = ""
+    calls: tuple[str, ...] = ()
+    """Ids of the tool calls it asks for, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolStarted(Event):
+    """A call passed validation and starts (it may still wait at the gate)."""
+
+    type: ClassVar[str] = "tool_started"
+    call: str
+    tool: str
+    arguments: dict[str, Any]
+    display: Display
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolProgressed(Event):
+    """New live output of a running call."""
+
+    type: ClassVar[str] = "tool_progress"
+    call: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolFinished(Event):
+    """A call ended and its result is in the store. `result` is the JSON text the model sees."""
+
+    type: ClassVar[str] = "tool_finished"
+    node: int
+    call: str
+    tool: str
+    outcome: Outcome
+    seconds: float
+    result: str
+    display: Display
+
+
+@dataclass(frozen=True, kw_only=True)
+class TodosChanged(Event):
+    """The whole task list, after a change."""
+
+    type: ClassVar[str] = "todos"
+    items: tuple[Todo, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noticed(Event):
+    """Something worth a line that neither person nor model said."""
+
+    type: ClassVar[str] = "notice"
+    kind: Literal["info", "warning", "process", "compaction", "recovery", "store"]
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageChanged(Event):
+    """Tokens and money after a request. `session_*` add up the whole session; None means unknown."""
+
+    type: ClassVar[str] = "usage"
+    request: Usage
+    session_input: int
+    session_output: int
+    session_cached: int
+    session_cost: float | None
+    """US dollars."""
+    context_used: int
+    """Tokens of the next request, as far as known."""
+    context_window: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrefixBroken(Event):
+    """The prompt prefix changed, so the provider's cache misses once. `reason` was declared by the engine."""
+
+    type: ClassVar[str] = "prefix_broken"
+    reason: str
+    declared: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuestionAsked(Event):
+    """The model asks the person. A surface resolves `reply`; headless surfaces decline."""
+
+    type: ClassVar[str] = "question"
+    id: str
+    question: str
+    choices: tuple[str, ...]
+    allow_freetext: bool
+    reply: asyncio.Future[Answer] = field(metadata={"json": False})
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's verdict on an action. `feedback` goes to the model with a denial."""
+
+    choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
+    feedback: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalAsked(Event):
+    """The gate asks the person. A surface resolves `reply`; headless surfaces deny."""
+
+    type: ClassVar[str] = "approval"
+    id: str
+    tool: str
+    headline: str
+    """What would happen, in full: the whole command, the whole path."""
+    reasons: tuple[str, ...]
+    touches: tuple[str, ...] = ()
+    reply: asyncio.Future[Decision] = field(metadata={"json": False})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestResolved(Event):
+    """A question or approval is over, however it ended."""
+
+    type: ClassVar[str] = "request_resolved"
+    id: str
+    outcome: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TurnEnded(Event):
+    """The last event of a turn. `error` is a sentence for a person, empty unless the turn failed."""
+
+    type: ClassVar[str] = "turn_ended"
+    outcome: TurnOutcome
+    text: str
+    session: str
+    usage: dict[str, int | float | None]
+    error: str = ""
+    exit_code: int = 0

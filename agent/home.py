@@ -1,0 +1,87 @@
+"""Where Hermes keeps its own files: `~/.hermes`, or `HERMES_HOME`.
+
+Folders are made 0700 and files 0600: sessions and keys are nobody else's business.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import ConfigError
+
+PRIVATE_FOLDER = 0o700
+PRIVATE_FILE = 0o600
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The layout of the home folder. Nothing is created until it is needed."""
+
+    root: Path
+
+    @classmethod
+    def locate(cls, environ: dict[str, str] | os._Environ[str] = os.environ) -> Home:
+        """The home of this user. Raises `ConfigError` when `HERMES_HOME` is no usable path."""
+        override = environ.get("HERMES_HOME", "")
+        if "\0" in override:
+            raise ConfigError("HERMES_HOME holds a NUL byte; set it to the path of a folder.")
+        try:
+            root = Path(override).expanduser() if override else Path.home() / ".hermes"
+        except RuntimeError:
+            raise ConfigError(
+                "The home folder of this user is unknown; set HERMES_HOME to a folder."
+            ) from None
+        return cls(Path(os.path.abspath(root)))
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.yaml"
+
+    @property
+    def env(self) -> Path:
+        return self.root / ".env"
+
+    @property
+    def soul(self) -> Path:
+        return self.root / "SOUL.md"
+
+    @property
+    def database(self) -> Path:
+        return self.root / "state.db"
+
+    @property
+    def models(self) -> Path:
+        return self.root / "models"
+
+    @property
+    def scratch(self) -> Path:
+        """Large outputs, one folder per session."""
+        return self.root / "scratch"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def run(self) -> Path:
+        """Locks and sockets of living processes."""
+        return self.root / "run"
+
+    @property
+    def trust(self) -> Path:
+        """Which project settings were trusted, bound to their content."""
+        return self.root / "trust.json"
+
+
+def private_folder(path: Path) -> Path:
+    """`path` as a folder only its owner can enter. Raises `ConfigError` naming the cause."""
+    try:
+        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        if path.stat().st_mode & 0o077 and path.stat().st_uid == os.getuid():
+            path.chmod(PRIVATE_FOLDER)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"Cannot use the folder {path}: {reason}; free it or set HERMES_HOME.") from error
+    return path

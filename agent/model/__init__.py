@@ -1,0 +1,1 @@
+"""Model access: one request in, one stream of typed deltas out."""

@@ -1,0 +1,1 @@
+"""The one gate every effect passes."""

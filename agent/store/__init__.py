@@ -1,0 +1,1 @@
+"""The session store: a tree of nodes in one SQLite file."""

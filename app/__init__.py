@@ -1,0 +1,1 @@
+"""The surfaces of Hermes: the command line and the application. Wiring only."""

@@ -1,0 +1,1 @@
+"""What the model can call. Reaches the engine only through `tools.context`."""

@@ -1,0 +1,96 @@
+"""What a tool wants to do to the world, as data: the vocabulary of the gate.
+
+A tool never acts first and asks later. It builds one of these, hands it to
+`ToolContext.permit`, and goes on only if that returns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Base of all actions. `tool` is the name of the tool that wants to act."""
+
+    tool: str
+
+    def headline(self) -> str:
+        """One line that tells a person exactly what would happen."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCommand(Action):
+    """Run a shell command. `command` is the whole text, never shortened."""
+
+    command: str
+    cwd: Path
+    background: bool = False
+    pty: bool = False
+
+    def headline(self) -> str:
+        return self.command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendInput(Action):
+    """Write to the standard input of a process that was started before."""
+
+    process: str
+    data: str
+
+    def headline(self) -> str:
+        return f"type into {self.process}: {self.data!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadPath(Action):
+    """Read a file or list a folder. `path` is resolved: no links, no `..`."""
+
+    path: Path
+
+    def headline(self) -> str:
+        return f"read {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePath(Action):
+    """Create or change a file. `path` is resolved."""
+
+    path: Path
+    creates: bool = False
+
+    def headline(self) -> str:
+        return f"{'create' if self.creates else 'change'} {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletePath(Action):
+    """Delete a file. `path` is resolved."""
+
+    path: Path
+
+    def headline(self) -> str:
+        return f"delete {self.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetch(Action):
+    """Request a URL."""
+
+    url: str
+
+    def headline(self) -> str:
+        return f"fetch {self.url}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSettings(Action):
+    """Change Hermes' own settings or guard rails."""
+
+    what: str
+
+    def headline(self) -> str:
+        return f"change settings: {self.what}"

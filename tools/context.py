@@ -1,0 +1,172 @@
+"""The services a tool may use, as protocols. The engine implements them.
+
+This module is the only door from a tool to the rest of the program, so a tool
+can be tested with a few small objects and moved to another process later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from tools.actions import Action
+
+TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Todo:
+    """One item of the task list. Order in the list is its priority."""
+
+    id: str
+    content: str
+    status: TodoStatus
+
+
+class TodoList(Protocol):
+    """The live task list of one agent."""
+
+    def items(self) -> tuple[Todo, ...]: ...
+
+    def replace(self, items: Sequence[Todo]) -> None:
+        """Set the whole list; surfaces are told, the reminder counter starts anew."""
+
+    def calls_since_update(self) -> int:
+        """Tool calls finished since the list was last written or read."""
+        ...
+
+    def touch(self) -> None:
+        """The model has just looked at the list: start the reminder counter anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a question ended. `text` is set only when `outcome` is `answered`."""
+
+    outcome: Literal["answered", "declined", "expired", "cancelled"]
+    text: str = ""
+
+
+class Asker(Protocol):
+    """The way to a person."""
+
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> Answer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFile:
+    """What the agent last saw of a file: SHA-256 of the whole content and the line range shown."""
+
+    digest: str
+    offset: int
+    limit: int
+    repeats: int = 0
+    """How often this very region was asked for again while unchanged."""
+
+
+class FileMemory(Protocol):
+    """What the agent has read and written, by resolved path, for one task."""
+
+    def seen(self, path: Path) -> SeenFile | None: ...
+
+    def remember(self, path: Path, seen: SeenFile) -> None: ...
+
+    def forget(self, path: Path) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """One stored message, as shown in search results."""
+
+    id: int
+    role: str
+    time: float
+    """Seconds since the epoch."""
+    text: str
+    is_match: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """A session with a hit: the snippet, and real messages around it."""
+
+    session: str
+    title: str
+    started: float
+    match: int
+    snippet: str
+    messages: tuple[FoundMessage, ...]
+
+
+class SessionSearch(Protocol):
+    """Search over everything that was ever said."""
+
+    async def search(
+        self,
+        query: str,
+        *,
+        roles: Sequence[str] = (),
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 5,
+        offset: int = 0,
+        window: int = 3,
+    ) -> tuple[int, list[FoundSession]]:
+        """Hits newest first and their total (counted up to 500). Times are seconds since the epoch."""
+        ...
+
+
+class ToolContext(Protocol):
+    """One call's view of the engine."""
+
+    @property
+    def task(self) -> str:
+        """Id of the task whose terminal, folder and files this call shares."""
+        ...
+
+    @property
+    def call(self) -> str:
+        """Id of this call."""
+        ...
+
+    @property
+    def workspace(self) -> Path:
+        """The folder the session works in, resolved."""
+        ...
+
+    @property
+    def scratch(self) -> Path:
+        """A private folder (0700) for files too large for the conversation."""
+        ...
+
+    @property
+    def todos(self) -> TodoList: ...
+
+    @property
+    def asker(self) -> Asker: ...
+
+    @property
+    def files(self) -> FileMemory: ...
+
+    @property
+    def sessions(self) -> SessionSearch: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Settings of tools from config.yaml (`tools.options`), such as `terminal.timeout`."""
+        ...
+
+    async def permit(self, action: Action) -> None:
+        """Pass the gate, asking a person if need be. Raises `DeniedError` if the answer is no."""
+        ...
+
+    def progress(self, text: str) -> None:
+        """Show the newest piece of live output. Cheap; may be called often."""
+        ...
+
+    def notify(self, text: str) -> None:
+        """Tell person and model something that happened outside any call (a process ended)."""
+        ...

@@ -1,0 +1,1 @@
+"""Reading, writing, patching and finding files."""

@@ -1,0 +1,55 @@
+"""What a tool gives back: a result for the model, a display for any surface."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Outcome = Literal["done", "failed", "denied", "interrupted"]
+"""How a call ended. `failed` covers every `{"error": …}` result."""
+
+
+class ToolError(Exception):
+    """A failure the model can act on. The message is one sentence with the mend."""
+
+    def __init__(self, message: str, **extra: object) -> None:
+        super().__init__(message)
+        self.extra = extra
+        """Further fields of the JSON result beside `error`."""
+
+
+class DeniedError(ToolError):
+    """The gate said no. `extra` carries `status: "blocked"` and the reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDetail:
+    """Plain text: output of a command, content of a file. `language` names a lexer or is empty."""
+
+    text: str
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiffDetail:
+    """A unified diff over one or more files."""
+
+    diff: str
+
+
+Detail = TextDetail | DiffDetail
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How one call looks, as data: `✓ read  src/money.py 1–80 · 80 lines`.
+
+    `verb` is one short word, `subject` what it acts on, `summary` the outcome
+    (empty while the call runs), `detail` what opens on demand.
+    All of it is outside text: a surface must not read it as markup.
+    """
+
+    verb: str
+    subject: str
+    summary: str = ""
+    detail: Detail | None = None

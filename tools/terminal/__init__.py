@@ -1,0 +1,1 @@
+"""Running commands: the `terminal` and `process` tools and their backends."""
