@@ -33,7 +33,7 @@ class Home:
             raise ConfigError(
                 "The home folder of this user is unknown; set HERMES_HOME to a folder."
             ) from None
-        return cls(Path(os.path.abspath(root)))
+        return cls(Path.cwd() / root)
 
     @property
     def config(self) -> Path:

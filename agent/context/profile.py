@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from agent.messages import Message
 
 Guard = Callable[[str, int, str], str | None]
-"""(user's text, calls made in this turn, the answer) -> a nudge that sends the model back to work, or None."""
+"""(user's text, calls made this turn, the answer) -> a nudge that sends the model back to work, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
