@@ -6,8 +6,8 @@ stays byte-identical) and a stream of deltas back into text and calls.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent.messages import Message, ToolCall
@@ -25,6 +25,9 @@ class DecodedReply:
     reasoning: str
     calls: tuple[ToolCall, ...]
     repairs: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+    """Calls that must not run, by id, with the sentence the model gets instead: arguments that
+    were cut off or are beyond repair. Such a call carries `{}` as its arguments."""
 
 
 class Decoder(Protocol):
