@@ -1,0 +1,245 @@
+r"""Text from outside, made safe to show: terminal control removed, hidden characters named.
+
+Whatever a child process, a file, a model or a web page says may hold bytes that
+steer a terminal or fool the eye. `clean` gives what a terminal would have left
+on the line, as plain text; `Cleaner` does the same to a stream of bytes;
+`reveal` keeps everything and spells out what cannot be seen.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+LINE_CELLS = 65_536
+"""Characters after which an unfinished line is given up to: `\\r` no longer reaches before them."""
+
+_C1 = "\x80-\x9f"
+_STRING_START = r"(?:\x1b[\]PX^_k]|[\x90\x98\x9d-\x9f])"
+# A string sequence (OSC, DCS, …) also ends with its line, so that a lone opener cannot hide the rest.
+_STRING_BODY = rf"[^\x07\x18\x1a\x1b\n{_C1}]*"
+_CSI_START = r"(?:\x1b\[|\x9b)"
+_EDIT = rf"{_CSI_START}([0-9]{{0,4}})([CDGK])"
+
+_SEPARATOR = re.compile("[\u2028\u2029]")
+_CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f{_C1}]")
+_REMOVED = re.compile(
+    rf"(?!{_EDIT})(?:"
+    rf"{_STRING_START}{_STRING_BODY}(?:\x07|\x1b\\|\x9c)?"
+    rf"|{_CSI_START}[0-?]*[ -/]*[@-~]?"
+    rf"|\x1b[ -/]*[0-~]?"
+    rf"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9a\x9c-\x9f]+)"
+)
+_EDITS = re.compile(rf"([\r\b])|{_EDIT}")
+_UNFINISHED = re.compile(rf"{_STRING_START}{_STRING_BODY}|{_CSI_START}[0-?]*[ -/]*|\x1b[ -/]*")
+
+# Characters without a shape of their own: joiners, marks of direction, fillers, tags, variation selectors.
+_HIDDEN = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
+    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ud800-\udfff"
+)
+# Joiners and variation selectors belong to words and emoji of these blocks; anywhere else they only hide.
+_SHAPED = (
+    "\u0620-\u109f\u1200-\u17b3\u17b6-\u180a\u1820-\u1dff\u203c\u2049\u2190-\u2bff\u3030\u303d\u3297\u3299"
+    "\ua840-\ua8ff\ua980-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff\U0001f000-\U0001faff"
+)
+_JOINED = f"(?<![{_SHAPED}])(?<![{_SHAPED}]\ufe0f)[\u200c\u200d]"
+_INVISIBLE = re.compile(f"[{_HIDDEN}]|{_JOINED}")
+_UNSEEN = re.compile(
+    rf"[\x00-\x08\x0b-\x1f\x7f{_C1}{_HIDDEN}"
+    "\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\ufe00-\ufe0d]"
+    f"|{_JOINED}|(?<![{_SHAPED}0-9#*\u00a9\u00ae])[\ufe0e\ufe0f]"
+)
+
+
+def clean(text: str) -> str:
+    r"""`text` as a terminal would have left it, without anything that could steer one.
+
+    Escape sequences and control characters other than `\n` and `\t` are gone;
+    `\r`, backspace and erase-line are carried out within their line; invisible
+    format characters and lone surrogates are dropped. Linear in the length of
+    `text`, never longer than it, and `clean(clean(x)) == clean(x)`.
+    """
+    if _CONTROL.search(text) is None:
+        return _visible(_SEPARATOR.sub("\n", text))
+    cleaner = Cleaner()
+    return cleaner.feed_text(text) + cleaner.finish()
+
+
+def reveal(text: str) -> str:
+    r"""`text` with every character that cannot be seen spelled out, such as `\x1b` or `\u202e`.
+
+    For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds
+    and tabs stay, blanks other than the plain space are spelled out too.
+    """
+    return _UNSEEN.sub(lambda match: _escape(match[0]), text)
+
+
+def truncate(text: str, limit: int, head: float = 0.4) -> str:
+    """`text` cut to at most `limit` characters: its first `head` share, a marker, and its end."""
+    if len(text) <= limit:
+        return text
+    room = limit - len(left_out(len(text), len(text)))
+    if room <= 0:
+        return text[: max(limit, 0)]
+    first = int(room * head)
+    last = room - first
+    return text[:first] + left_out(len(text) - room, len(text)) + text[len(text) - last :]
+
+
+def left_out(count: int, total: int) -> str:
+    """The marker that stands for `count` of `total` characters."""
+    return f"\n[… {count:,} of {total:,} characters left out …]\n"
+
+
+class Cleaner:
+    """`clean` for a stream of UTF-8 bytes cut anywhere; bytes that are no UTF-8 become U+FFFD.
+
+    `feed` returns whole lines, because a line can still be overwritten until it
+    ends. The pieces add up to exactly what `clean` makes of the whole.
+    Memory stays bounded whatever is fed.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._unfinished = ""
+        self._line = _Line()
+        self._previous = ""
+
+    def feed(self, data: bytes) -> str:
+        """The lines that `data` completes, line feeds included."""
+        return self.feed_text(self._decoder.decode(data))
+
+    def feed_text(self, text: str) -> str:
+        """Like `feed`, for text that is decoded already."""
+        text, self._unfinished = _hold_back(_SEPARATOR.sub("\n", self._unfinished + text))
+        lines = _REMOVED.sub("", text).split("\n")
+        pieces: list[str] = []
+        for line in lines[:-1]:
+            if self._line.is_empty() and _EDITS.search(line) is None:
+                pieces.append(line)
+            else:
+                pieces += self._line.write(line)
+                pieces.append(self._line.take())
+            pieces.append("\n")
+        pieces += self._line.write(lines[-1])
+        return self._drop_invisible("".join(pieces))
+
+    def pending(self) -> str:
+        """The unfinished last line as it stands now. Changes nothing."""
+        return _visible(self._line.text())
+
+    def finish(self) -> str:
+        """What is left at the end of the stream. The cleaner can be used anew."""
+        rest = self.feed_text(self._decoder.decode(b"", True))
+        self._unfinished = ""
+        rest += self._drop_invisible(self._line.take())
+        self._previous = ""
+        return rest
+
+    def _drop_invisible(self, text: str) -> str:
+        """`text` without invisible characters, judged with the characters before it."""
+        if not text:
+            return text
+        before = self._previous
+        self._previous = (before + text[-2:])[-2:]
+        return _visible(before + text)[len(_visible(before)) :]
+
+
+class _Line:
+    """The line a terminal is writing on: its cells, and the column of the cursor.
+
+    One cell per character: whoever overwrites a line does it with text of the
+    same make, so widths cancel out.
+    """
+
+    def __init__(self) -> None:
+        self._cells: list[str] = []
+        self._column = 0
+
+    def is_empty(self) -> bool:
+        return not self._cells
+
+    def text(self) -> str:
+        return "".join(self._cells)
+
+    def take(self) -> str:
+        """The finished line; a new one begins."""
+        text = self.text()
+        self._cells.clear()
+        self._column = 0
+        return text
+
+    def write(self, text: str) -> list[str]:
+        """Carry out `text` on the line. Returns full stretches that can no longer change."""
+        full: list[str] = []
+        at = 0
+        for edit in _EDITS.finditer(text):
+            self._put(text[at : edit.start()], full)
+            self._move(edit)
+            at = edit.end()
+        self._put(text[at:] if at else text, full)
+        return full
+
+    def _put(self, text: str, full: list[str]) -> None:
+        at = 0
+        while at < len(text):
+            piece = text[at : at + LINE_CELLS - self._column]
+            self._cells[self._column : self._column + len(piece)] = piece
+            self._column += len(piece)
+            at += len(piece)
+            if self._column >= LINE_CELLS:
+                full.append(self.take())
+
+    def _move(self, edit: re.Match[str]) -> None:
+        control, digits, final = edit.groups()
+        count = int(digits) if digits else 0
+        if control == "\r":
+            self._column = 0
+        elif control == "\b":
+            self._column = max(self._column - 1, 0)
+        elif final == "D":
+            self._column = max(self._column - max(count, 1), 0)
+        elif final in ("C", "G"):
+            target = self._column + max(count, 1) if final == "C" else max(count, 1) - 1
+            if target > len(self._cells) and len(self._cells) < LINE_CELLS - 1:
+                # One blank stands for the gap: a distant column must not cost memory.
+                self._cells.append(" ")
+            self._column = min(target, len(self._cells))
+        elif count == 0:
+            del self._cells[self._column :]
+        elif count == 2:
+            self._cells.clear()
+            self._column = 0
+
+
+def _hold_back(text: str) -> tuple[str, str]:
+    """`text` without an unfinished escape sequence at its end, and that sequence.
+
+    A sequence that grows without end is held in short form, one that goes on in the same way.
+    """
+    start = -1
+    for character in "\x1b" if text.isascii() else "\x1b\x90\x98\x9b\x9d\x9e\x9f":
+        start = max(start, text.rfind(character))
+    if start < 0 or _UNFINISHED.fullmatch(text, start) is None:
+        return text, ""
+    held = text[start:]
+    if len(held) > 64:
+        held = held[:32] + held[-32:]
+    return text[:start], held
+
+
+def _visible(text: str) -> str:
+    if text.isascii():
+        return text
+    return _INVISIBLE.sub("", text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if character == "\r":
+        return "\\r"
+    if code < 0xA0:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
