@@ -46,6 +46,7 @@ _SHAPED = (
 )
 _JOINED = f"(?<![{_SHAPED}])(?<![{_SHAPED}]\ufe0f)[\u200c\u200d]"
 _INVISIBLE = re.compile(f"[{_HIDDEN}]|{_JOINED}")
+_SUSPECT = re.compile(f"[{_HIDDEN}\u200c\u200d]")
 _UNSEEN = re.compile(
     rf"[\x00-\x08\x0b-\x1f\x7f{_C1}{_HIDDEN}"
     "\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\ufe00-\ufe0d]"
@@ -114,8 +115,12 @@ class Cleaner:
     def feed_text(self, text: str) -> str:
         """Like `feed`, for text that is decoded already."""
         text, self._unfinished = _hold_back(_SEPARATOR.sub("\n", self._unfinished + text))
-        lines = _REMOVED.sub("", text).split("\n")
         pieces: list[str] = []
+        if _CONTROL.search(text) is None and self._line.is_empty():
+            ended = text.rfind("\n") + 1
+            pieces.append(text[:ended])
+            text = text[ended:]
+        lines = _REMOVED.sub("", text).split("\n")
         for line in lines[:-1]:
             if self._line.is_empty() and _EDITS.search(line) is None:
                 pieces.append(line)
@@ -231,7 +236,7 @@ def _hold_back(text: str) -> tuple[str, str]:
 
 
 def _visible(text: str) -> str:
-    if text.isascii():
+    if text.isascii() or _SUSPECT.search(text) is None:
         return text
     return _INVISIBLE.sub("", text)
 
