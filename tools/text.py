@@ -116,10 +116,12 @@ class Cleaner:
         """Like `feed`, for text that is decoded already."""
         text, self._unfinished = _hold_back(_SEPARATOR.sub("\n", self._unfinished + text))
         pieces: list[str] = []
-        if _CONTROL.search(text) is None and self._line.is_empty():
-            ended = text.rfind("\n") + 1
-            pieces.append(text[:ended])
-            text = text[ended:]
+        if _CONTROL.search(text) is None and "\n" in text:
+            first = text.index("\n")
+            pieces += self._line.write(text[:first])
+            last = text.rindex("\n") + 1
+            pieces += [self._line.take(), text[first:last]]
+            text = text[last:]
         lines = _REMOVED.sub("", text).split("\n")
         for line in lines[:-1]:
             if self._line.is_empty() and _EDITS.search(line) is None:
