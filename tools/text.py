@@ -28,7 +28,7 @@ _REMOVED = re.compile(
     rf"{_STRING_START}{_STRING_BODY}(?:\x07|\x1b\\|\x9c)?"
     rf"|{_CSI_START}[0-?]*[ -/]*[@-~]?"
     rf"|\x1b[ -/]*[0-~]?"
-    rf"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9a\x9c-\x9f]+)"
+    rf"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x8f\x91-\x97\x99\x9a\x9c]+)"
 )
 _EDITS = re.compile(rf"([\r\b])|{_EDIT}")
 _UNFINISHED = re.compile(rf"{_STRING_START}{_STRING_BODY}|{_CSI_START}[0-?]*[ -/]*|\x1b[ -/]*")

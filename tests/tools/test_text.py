@@ -54,6 +54,8 @@ def hazardous(text: str) -> list[str]:
         ("\x9d0;title\x9cx", "x"),
         ("\x9dt\x9b31mx", "x"),
         ("a\x85\x84b", "ab"),
+        ("\x07\x98hidden\x9cx", "x"),
+        ("\x00\x9b31mx", "x"),
         ("\x1b[31", ""),
         ("\x1b]0;never closed\nnext", "\nnext"),
         ("\x1b", ""),
