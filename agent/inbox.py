@@ -1,0 +1,95 @@
+"""Requests that wait for a person: questions of the model, approvals of the gate.
+
+Each is an event with a future. A surface resolves it; an interrupt resolves
+every pending one first, as cancelled; with nobody there it ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from agent.events import ApprovalAsked, Decision, Event, QuestionAsked, RequestResolved
+from tools.actions import Action
+from tools.context import Answer
+
+Reply = TypeVar("Reply", Answer, Decision)
+
+
+class Inbox:
+    """All pending requests of one engine, oldest first."""
+
+    def __init__(self, emit: Callable[[Event], None], *, attended: bool) -> None:
+        self._emit = emit
+        self._attended = attended
+        self._numbers = itertools.count(1)
+        self._pending: dict[str, QuestionAsked | ApprovalAsked] = {}
+
+    @property
+    def attended(self) -> bool:
+        """Whether a person can answer."""
+        return self._attended
+
+    def pending(self) -> tuple[QuestionAsked | ApprovalAsked, ...]:
+        return tuple(self._pending.values())
+
+    async def ask(
+        self, question: str, choices: Sequence[str], allow_freetext: bool, agent: str = "main"
+    ) -> Answer:
+        """Put a question to the person. Declined at once when nobody is there."""
+        if not self._attended:
+            return Answer("declined")
+        request = QuestionAsked(
+            agent=agent,
+            id=f"question-{next(self._numbers)}",
+            question=question,
+            choices=tuple(choices),
+            allow_freetext=allow_freetext,
+            reply=asyncio.get_running_loop().create_future(),
+        )
+        return await self._wait(request, request.reply, Answer("cancelled"), lambda answer: answer.outcome)
+
+    async def approve(self, action: Action, reasons: tuple[str, ...], agent: str = "main") -> Decision:
+        """Ask the person to allow an action. Denied at once when nobody is there."""
+        if not self._attended:
+            return Decision("expired")
+        request = ApprovalAsked(
+            agent=agent,
+            id=f"approval-{next(self._numbers)}",
+            tool=action.tool,
+            headline=action.headline(),
+            reasons=reasons,
+            reply=asyncio.get_running_loop().create_future(),
+        )
+        return await self._wait(
+            request, request.reply, Decision("cancelled"), lambda decision: decision.choice
+        )
+
+    def cancel_all(self) -> None:
+        """Resolve everything that is pending as cancelled."""
+        for request in tuple(self._pending.values()):
+            if request.reply.done():
+                continue
+            if isinstance(request, QuestionAsked):
+                request.reply.set_result(Answer("cancelled"))
+            else:
+                request.reply.set_result(Decision("cancelled"))
+
+    async def _wait(
+        self,
+        request: QuestionAsked | ApprovalAsked,
+        reply: asyncio.Future[Reply],
+        cancelled: Reply,
+        outcome: Callable[[Reply], str],
+    ) -> Reply:
+        self._pending[request.id] = request
+        result = cancelled
+        try:
+            self._emit(request)
+            result = await reply
+        finally:
+            del self._pending[request.id]
+            self._emit(RequestResolved(agent=request.agent, id=request.id, outcome=outcome(result)))
+        return result

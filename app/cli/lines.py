@@ -1,0 +1,22 @@
+"""How events look as lines of a plain terminal."""
+
+from __future__ import annotations
+
+from agent.events import ToolFinished
+from tools.results import Outcome
+from tools.text import clean
+
+GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "interrupted": "■"}
+
+
+def call_line(event: ToolFinished) -> str:
+    """`✓ read  src/money.py 1–80 · 80 lines  0.1 s`."""
+    display = event.display
+    words = f"{GLYPHS[event.outcome]} {display.verb:<7}{_line(display.subject)}"
+    if display.summary:
+        words += f" · {_line(display.summary)}"
+    return f"{words}  {event.seconds:.1f} s"
+
+
+def _line(text: str) -> str:
+    return " ".join(clean(text).split())

@@ -1,0 +1,156 @@
+"""The `hermes` command: parses the command line and picks a surface.
+
+Nothing heavy is imported here; a subcommand's module is loaded when it is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.errors import ConfigError, ExitCode, HermesError
+
+SUBCOMMANDS = {
+    "sessions": "list, show, search, rename, export and delete sessions",
+    "config": "show and change settings",
+    "model": "fetch and list models that run on this machine",
+    "doctor": "check that everything Hermes needs is in order",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run `hermes` and return its exit code. Errors are one sentence, never a traceback."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    os.umask(0o077)
+    try:
+        return _run(arguments)
+    except HermesError as error:
+        _complain(str(error))
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read our output has left; there is nobody to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return int(ExitCode.FAILED)
+    except Exception as error:
+        return _unexpected(error)
+
+
+def _run(arguments: list[str]) -> int:
+    args = build_parser(arguments).parse_args(arguments)
+    if args.version:
+        print(f"hermes {_version()}")
+        return int(ExitCode.DONE)
+    if args.command:
+        module = importlib.import_module(f"app.cli.{args.command}")
+        return int(module.run(args))
+    if args.resume and args.resume_last:
+        raise ConfigError("--resume and --continue exclude each other; give one of them.")
+    if args.prompt is not None or args.json or not sys.stdin.isatty():
+        from app.cli.oneshot import run
+
+        return run(args)
+    from app.cli.loop import run as loop
+
+    return loop(args)
+
+
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The whole command line; only the subcommand named in `arguments` is loaded in full."""
+    parser = _Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
+    parser.set_defaults(command=None)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="work on TEXT and exit; '-' reads it from stdin"
+    )
+    parser.add_argument("--json", action="store_true", help="print every event as one line of JSON")
+    parser.add_argument("--model", metavar="M", help="model to use: a name, provider/name, local or demo")
+    parser.add_argument("--demo", action="store_true", help="tour the program with a scripted model")
+    parser.add_argument("--cwd", metavar="D", help="folder to work in (default: the current one)")
+    parser.add_argument("--resume", metavar="ID", help="go on with a session: id, start of an id, or title")
+    parser.add_argument(
+        "--continue",
+        dest="resume_last",
+        action="store_true",
+        help="go on with the newest session of this folder",
+    )
+    parser.add_argument(
+        "--approve",
+        choices=("ask", "deny", "all"),
+        help="what happens to actions that need a yes (default: ask)",
+    )
+    parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
+    named = next((word for word in arguments if word in SUBCOMMANDS), None)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, summary in SUBCOMMANDS.items():
+        if name == named:
+            importlib.import_module(f"app.cli.{name}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(int(ExitCode.USAGE), f"hermes: {message}. See `{self.prog} --help`.\n")
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hermes-tui")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+def _complain(sentence: str) -> None:
+    from tools.text import clean
+
+    print(f"hermes: {clean(sentence)}", file=sys.stderr)
+
+
+def _unexpected(error: Exception) -> int:
+    """A fault of ours: a sentence for the person, the details in the log."""
+    from agent.home import Home, private_folder
+
+    place = "nowhere: the log folder cannot be written"
+    try:
+        path = private_folder(Home.locate().logs) / "hermes.log"
+        handler = logging.FileHandler(path)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+        logger = logging.getLogger("hermes.crash")
+        logger.addHandler(handler)
+        logger.error("unexpected error", exc_info=error)
+        place = str(path)
+    except (HermesError, OSError):
+        pass
+    _complain(f"Internal error ({type(error).__name__}: {error}); details are in {place}.")
+    return int(ExitCode.FAILED)
+
+
+def folder(path: str | None) -> Path:
+    """The folder to work in, resolved. Raises `ConfigError` if it is none."""
+    try:
+        resolved = Path(path or ".").expanduser().resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        raise ConfigError(f"There is no folder {path or '.'}; name an existing one with --cwd.") from None
+    if not resolved.is_dir():
+        raise ConfigError(f"{path} is no folder; name one with --cwd.")
+    return resolved
+
+
+if __name__ == "__main__":
+    sys.exit(main())

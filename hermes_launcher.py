@@ -1,0 +1,35 @@
+"""The entry point of `hermes`: a search path of our own, then the program.
+
+Our packages have plain names (`app`, `agent`, `tools`) that a project may use
+as well. So the current folder and PYTHONPATH leave the search path before
+anything of ours is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) -> list[str]:
+    """`path` without the current folder `folder` and the entries of PYTHONPATH."""
+    foreign = {os.path.realpath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    foreign.add(os.path.realpath(folder))
+    own = os.path.realpath(Path(__file__).parent)
+    return [
+        entry for entry in path if entry and (os.path.realpath(entry) == own or os.path.realpath(entry) not in foreign)
+    ]
+
+
+def main() -> int:
+    """Run `hermes` and return its exit code."""
+    try:
+        folder = str(Path.cwd())
+    except OSError:
+        folder = os.sep
+    sys.path[:] = own_search_path(sys.path, os.environ, folder)
+    from app.main import main as run
+
+    return run()
