@@ -8,11 +8,13 @@ error wrapping make sure that the model always receives well-formed JSON:
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import json
 import logging
+import math
 import os
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +28,7 @@ Arguments = dict[str, Any]
 Handler = Callable[[Arguments, ToolContext], Any]
 Describe = Callable[[Arguments, Mapping[str, Any] | None], Display]
 SchemaPatch = Callable[[dict[str, Any], frozenset[str]], dict[str, Any]]
+Prepare = Callable[[Arguments], Arguments]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,8 @@ class ToolEntry:
     arguments and (when the call is over) the result into a `Display`.
     `read_only` calls without an exclusive resource may run beside each other;
     `patch` rewrites the schema to the set of tools that is really on offer.
+    `prepare` repairs arguments that only this tool can read, before they are
+    checked against the schema.
     """
 
     name: str
@@ -50,19 +55,16 @@ class ToolEntry:
     describe: Describe | None = None
     read_only: bool = False
     patch: SchemaPatch | None = None
+    prepare: Prepare | None = None
     aliases: tuple[str, ...] = ()
+
+    def configured(self) -> bool:
+        """Whether every environment variable the tool needs is set."""
+        return all(os.environ.get(name) for name in self.requires_env)
 
     def available(self) -> bool:
         """Whether the tool can be offered now; a check that fails to run means no."""
-        if any(not os.environ.get(name) for name in self.requires_env):
-            return False
-        if self.check_fn is None:
-            return True
-        try:
-            return bool(self.check_fn())
-        except Exception:
-            log.debug("check of tool %s failed", self.name, exc_info=True)
-            return False
+        return self.configured() and _passes(self.check_fn)
 
 
 class Registry:
@@ -87,6 +89,7 @@ class Registry:
         describe: Describe | None = None,
         read_only: bool = False,
         patch: SchemaPatch | None = None,
+        prepare: Prepare | None = None,
         aliases: Iterable[str] = (),
     ) -> None:
         """Declare a tool. `is_async` is found out from the handler when left open."""
@@ -106,11 +109,20 @@ class Registry:
             describe=describe,
             read_only=read_only,
             patch=patch,
+            prepare=prepare,
             aliases=tuple(aliases),
         )
         self._entries[name] = entry
         for alias in entry.aliases:
-            self._aliases[alias] = name
+            owner = self._aliases.setdefault(alias, name)
+            if owner != name:
+                log.warning("alias %s of tool %s now means tool %s", alias, owner, name)
+                self._aliases[alias] = name
+
+    def remove(self, name: str) -> None:
+        """Take a tool and its aliases away; a name nobody registered is no error."""
+        self._entries.pop(name, None)
+        self._aliases = {alias: owner for alias, owner in self._aliases.items() if owner != name}
 
     def get(self, name: str) -> ToolEntry | None:
         """The tool of that name or alias."""
@@ -125,14 +137,14 @@ class Registry:
     def definitions(self, names: Iterable[str]) -> list[dict[str, Any]]:
         """Schemas of the available tools among `names`, in registration order, patched to each other."""
         wanted = {entry.name for name in names if (entry := self.get(name)) is not None}
-        checked: dict[Callable[[], bool] | None, bool] = {}
+        passed: dict[Callable[[], bool] | None, bool] = {}
         offered: list[ToolEntry] = []
         for entry in self._entries.values():
-            if entry.name not in wanted:
+            if entry.name not in wanted or not entry.configured():
                 continue
-            if entry.check_fn not in checked or entry.requires_env:
-                checked[entry.check_fn] = entry.available()
-            if checked[entry.check_fn]:
+            if entry.check_fn not in passed:  # tools of one service share a check: run it once
+                passed[entry.check_fn] = _passes(entry.check_fn)
+            if passed[entry.check_fn]:
                 offered.append(entry)
         on_offer = frozenset(entry.name for entry in offered)
         return [_definition(entry, on_offer) for entry in offered]
@@ -143,23 +155,42 @@ class Registry:
         if entry is None:
             return {"error": f"Unknown tool: {name}. Available: {', '.join(sorted(self._entries))}"}
         try:
+            if entry.prepare is not None and isinstance(arguments, dict):
+                arguments = entry.prepare(copy.deepcopy(arguments))
             clean = check_arguments(entry.schema.get("parameters", {}), arguments)
             if entry.is_async:
-                outcome: Awaitable[Any] | Any = entry.handler(clean, context)
-                result = await outcome
+                result = entry.handler(clean, context)
             else:
                 result = await asyncio.to_thread(entry.handler, clean, context)
+            if inspect.isawaitable(result):
+                result = await result
         except ToolError as error:
-            return {"error": str(error), **error.extra}
+            return {"error": str(error)} | {
+                key: value for key, value in error.extra.items() if key != "error"
+            }
         except Exception as error:
             log.exception("tool %s failed", name)
             return {"error": f"Tool execution failed: {type(error).__name__}: {error}"}
         return result if isinstance(result, dict) else {"result": result}
 
 
+def _passes(check: Callable[[], bool] | None) -> bool:
+    try:
+        return check is None or bool(check())
+    except Exception:
+        log.debug("the availability check %r failed", check, exc_info=True)
+        return False
+
+
 def _definition(entry: ToolEntry, on_offer: frozenset[str]) -> dict[str, Any]:
-    schema = {"name": entry.name, **entry.schema}
-    return entry.patch(schema, on_offer) if entry.patch is not None else schema
+    schema = {"name": entry.name, **copy.deepcopy(entry.schema)}
+    if entry.patch is None:
+        return schema
+    try:
+        return entry.patch(schema, on_offer)
+    except Exception:
+        log.exception("the schema of tool %s could not be adapted", entry.name)
+        return {"name": entry.name, **copy.deepcopy(entry.schema)}
 
 
 registry = Registry()
@@ -169,7 +200,38 @@ registry = Registry()
 async def call_tool(name: str, arguments: Arguments, context: ToolContext, tools: Registry = registry) -> str:
     """Run a tool and return its result as JSON text, whatever happens."""
     try:
-        return json.dumps(await tools.dispatch(name, arguments, context), ensure_ascii=False, default=str)
+        return to_json(await tools.dispatch(name, arguments, context))
     except Exception as error:
         log.exception("dispatch of tool %s failed", name)
-        return json.dumps({"error": f"Error executing {name}: {error}"}, ensure_ascii=False)
+        return to_json({"error": f"Error executing {name}: {error}"})
+
+
+def to_json(result: Any) -> str:
+    """`result` as JSON text that every parser and every encoding takes.
+
+    What JSON does not know becomes text, infinite numbers become null, and half
+    of a surrogate pair becomes the replacement character. Raises `ValueError`
+    on circular data.
+    """
+    try:
+        text = json.dumps(result, ensure_ascii=False, default=str, allow_nan=False)
+    except (ValueError, TypeError):
+        text = json.dumps(_plain(result, frozenset()), ensure_ascii=False, default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _plain(value: Any, inside: frozenset[int]) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if not isinstance(value, (dict, list, tuple)):
+        return value
+    if id(value) in inside:
+        raise ValueError("the result contains itself")
+    inside = inside | {id(value)}
+    if isinstance(value, dict):
+        return {str(key): _plain(item, inside) for key, item in value.items()}
+    return [_plain(item, inside) for item in value]
