@@ -17,10 +17,8 @@ def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) ->
     """`path` without the current folder `folder` and the entries of PYTHONPATH."""
     foreign = {os.path.realpath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
     foreign.add(os.path.realpath(folder))
-    own = os.path.realpath(Path(__file__).parent)
-    return [
-        entry for entry in path if entry and (os.path.realpath(entry) == own or os.path.realpath(entry) not in foreign)
-    ]
+    foreign.discard(os.path.realpath(Path(__file__).parent))
+    return [entry for entry in path if entry and os.path.realpath(entry) not in foreign]
 
 
 def main() -> int:
