@@ -62,9 +62,7 @@ def test_nothing_to_leave_out_gives_no_plan() -> None:
 
 
 @given(st.integers(1, 9), st.integers(0, 3_000), st.integers(1, 30_000))
-def test_room_is_made_again_and_again_until_nothing_is_left_to_give(
-    turns: int, size: int, needed: int
-) -> None:
+def test_making_room_again_and_again_comes_to_an_end(turns: int, size: int, needed: int) -> None:
     nodes = long_session(turns, size).nodes
     for _ in range(12):
         plan = plan_room(nodes, needed)
