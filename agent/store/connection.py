@@ -1,0 +1,155 @@
+"""One SQLite connection on a thread of its own, and whole transactions that cross to it in one hop.
+
+A transaction is a function that gets the connection. It runs on aiosqlite's
+thread from BEGIN to COMMIT, so it costs the event loop one hand-over, and a
+cancelled task can neither cut it in half nor leave it open: a transaction that
+was handed over happens.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import aiosqlite
+
+from agent.errors import StoreError
+from agent.store.faults import explain, is_busy
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Work = Callable[[sqlite3.Connection], T]
+
+WAIT = 15.0
+"""Seconds to wait for another process that holds the lock before giving up."""
+
+_TRIES = 4
+_PAUSE = (0.005, 0.05)
+"""Seconds between two tries, drawn at random so that two processes do not keep step."""
+
+
+class _Outcome:
+    """The value of a function, in the shape aiosqlite expects of a cursor."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def fetchall(self) -> Any:
+        return self._value
+
+
+class _Connection(sqlite3.Connection):
+    """Takes a function where it takes a statement, and calls it with itself.
+
+    aiosqlite hands `execute` over to its thread; this is the documented way
+    (`factory`) to have a whole transaction ride in one such hand-over.
+    """
+
+    def execute(self, sql: Any, parameters: Any = (), /) -> Any:
+        if callable(sql):
+            return _Outcome(sql(self))
+        return super().execute(sql, parameters)
+
+
+def address(path: Path, option: str) -> str:
+    """The URI that opens a file in a certain way."""
+    return f"{path.absolute().as_uri()}?{option}"
+
+
+class Database:
+    """The only connection of this process to one file."""
+
+    def __init__(self, path: Path, connection: aiosqlite.Connection, wait: float) -> None:
+        self.path = path
+        self._connection = connection
+        self._wait = wait
+        self._closed = False
+
+    @classmethod
+    async def connect(cls, path: Path, *, wait: float = WAIT) -> Database:
+        """Connect to a file that exists. Raises `StoreError`."""
+        try:
+            connection = await aiosqlite.connect(
+                # A file that vanished meanwhile must not come back empty.
+                address(path, "mode=rw"),
+                uri=True,
+                isolation_level=None,
+                timeout=wait / _TRIES,
+                factory=_Connection,
+            )
+        except sqlite3.Error as error:
+            raise explain(error, path) from error
+        return cls(path, connection, wait)
+
+    async def read(self, work: Work[T]) -> T:
+        """Run `work` on one consistent view. Raises `StoreError`."""
+        return await self._run("BEGIN", work)
+
+    async def write(self, work: Work[T]) -> T:
+        """Run `work` in a transaction: all of it or nothing. `work` may run again if the lock was busy.
+
+        Raises `StoreError`, and whatever `work` raises; then nothing was written.
+        """
+        return await self._run("BEGIN IMMEDIATE", work)
+
+    async def bare(self, work: Work[T]) -> T:
+        """Run `work` outside a transaction, for pragmas. Raises `StoreError`."""
+        return await self._run("", work)
+
+    async def close(self) -> None:
+        """Finish what is queued and close. May be called again."""
+        if not self._closed:
+            self._closed = True
+            await self._connection.close()
+
+    async def _run(self, begin: str, work: Work[T]) -> T:
+        if self._closed:
+            raise StoreError(f"{self.path} was closed; open the store again.")
+
+        def attempt(connection: sqlite3.Connection) -> T:
+            return _attempt(connection, begin, work, self._wait)
+
+        try:
+            # A function instead of a statement: see `_Connection`.
+            return cast("T", await self._connection.execute_fetchall(cast("str", attempt)))
+        except sqlite3.Error as error:
+            raise explain(error, self.path) from error
+
+
+def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: float) -> T:
+    give_up = time.monotonic() + wait
+    while True:
+        try:
+            return _once(connection, begin, work)
+        except sqlite3.Error as error:
+            if not is_busy(error) or time.monotonic() >= give_up:
+                raise
+            time.sleep(random.uniform(*_PAUSE))
+
+
+def _once(connection: sqlite3.Connection, begin: str, work: Work[T]) -> T:
+    if not begin:
+        return work(connection)
+    connection.execute(begin)
+    try:
+        result = work(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        _roll_back(connection)
+        raise
+    return result
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    # SQLite has rolled back by itself after some faults (disk full, I/O error).
+    if connection.in_transaction:
+        try:
+            connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            log.warning("rollback failed", exc_info=True)

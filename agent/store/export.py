@@ -1,0 +1,100 @@
+"""A session as files other programs read: one node per line, or a ShareGPT trajectory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from agent.store.nodes import Head, Node, Session
+from agent.store.text import calls_of
+
+
+def node_line(node: Node, heads: Iterable[Head] = ()) -> str:
+    """A node as one line of JSON, without the line feed. `heads` names the branches that end here."""
+    record: dict[str, Any] = {
+        "id": node.id,
+        "session": node.session,
+        "parent": node.parent,
+        "kind": node.kind,
+        "created": node.created,
+        "content": node.content,
+        "data": dict(node.data),
+    }
+    names = sorted(head.name for head in heads if head.node == node.id)
+    return json.dumps(record | {"heads": names} if names else record, ensure_ascii=False)
+
+
+def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
+    """A path as a ShareGPT trajectory.
+
+    Reasoning becomes `<think>`, calls `<tool_call>`, results `<tool_response>`;
+    results that follow each other are one turn. `completed` means that the
+    last thing said is a whole answer that asks for nothing more.
+    """
+    turns: list[dict[str, str]] = []
+    for node in nodes:
+        speaker, value = _turn(node)
+        if speaker == "tool" and turns and turns[-1]["from"] == "tool":
+            turns[-1]["value"] += "\n" + value
+        else:
+            turns.append({"from": speaker, "value": value})
+    return {
+        "conversations": turns,
+        "timestamp": datetime.fromtimestamp(session.created, UTC).isoformat(timespec="seconds"),
+        "model": session.model,
+        "completed": _is_complete(nodes),
+    }
+
+
+def _turn(node: Node) -> tuple[str, str]:
+    match node.kind:
+        case "user":
+            return "human", node.content
+        case "assistant":
+            return "gpt", _answer(node)
+        case "tool":
+            response = {
+                "tool_call_id": node.data.get("call", ""),
+                "name": node.data.get("tool", ""),
+                "content": _value(node.content),
+            }
+            return "tool", _tagged("tool_response", _json(response))
+        case _:
+            return "system", node.content
+
+
+def _answer(node: Node) -> str:
+    parts: list[str] = []
+    if reasoning := node.data.get("reasoning"):
+        parts.append(_tagged("think", str(reasoning)))
+    if node.content:
+        parts.append(node.content)
+    for name, arguments in calls_of(node.data):
+        parts.append(_tagged("tool_call", _json({"name": name, "arguments": _value(arguments)})))
+    return "\n".join(parts)
+
+
+def _is_complete(nodes: Sequence[Node]) -> bool:
+    said = [node for node in nodes if node.kind in ("user", "assistant", "tool")]
+    if not said or said[-1].kind != "assistant":
+        return False
+    data: Mapping[str, Any] = said[-1].data
+    return not data.get("calls") and data.get("state", "complete") == "complete"
+
+
+def _tagged(tag: str, text: str) -> str:
+    return f"<{tag}>\n{text}\n</{tag}>"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _value(text: str) -> Any:
+    """JSON text as data, so that it is not escaped twice; anything else as it is."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text

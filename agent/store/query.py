@@ -1,0 +1,59 @@
+"""What a person typed into a search field, turned into expressions that can never be a syntax error.
+
+Every word must occur. `"several words"` in quotes belong together. Nothing is an
+operator: `AND`, `*`, `%` and lone quotes are text like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from agent.store.nodes import storable
+from agent.store.text import fold
+
+MAX_CHARS = 1_000
+MAX_TERMS = 32
+_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_GRAM = 3
+"""Characters of a trigram: shorter texts are not in that index."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One search. `terms` are folded; the expressions are None where an index cannot help."""
+
+    terms: tuple[str, ...]
+    raw: tuple[str, ...]
+    """The terms as they were typed, for showing where they occur."""
+    words: str | None
+    """FTS5 expression over whole words."""
+    trigrams: str | None
+    """FTS5 expression over parts of words, for the terms that are long enough."""
+    short: tuple[str, ...]
+    """LIKE patterns for the terms that are too short for it."""
+
+
+def parse(text: str) -> Query:
+    """The query for a text; one without terms finds nothing."""
+    text = storable(text[:MAX_CHARS]).replace("\0", " ")
+    raw = [quoted or plain for quoted, plain in _TERM.findall(text)]
+    raw = list(dict.fromkeys(term.strip() for term in raw if term.strip()))[:MAX_TERMS]
+    terms = [fold(term) for term in raw]
+    has_words = bool(terms) and all(any(map(str.isalnum, term)) for term in terms)
+    long = [term for term in terms if len(term) >= _GRAM]
+    return Query(
+        tuple(terms),
+        tuple(raw),
+        " AND ".join(map(_phrase, terms)) if has_words else None,
+        " AND ".join(map(_phrase, long)) if long else None,
+        tuple(_pattern(term) for term in terms if len(term) < _GRAM),
+    )
+
+
+def _phrase(term: str) -> str:
+    return '"' + term.replace('"', '""') + '"'
+
+
+def _pattern(term: str) -> str:
+    return "%" + re.sub(r"([\\%_])", r"\\\1", term) + "%"

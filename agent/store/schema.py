@@ -1,0 +1,232 @@
+"""The tables of `state.db`, how they came to be, and whose file it is.
+
+The file says itself that it is ours (`application_id`) and how it is laid out
+(`user_version`). Any other file is left exactly as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from agent.errors import ConfigError, StoreError
+from agent.home import PRIVATE_FILE, private_folder
+from agent.store.connection import address
+from agent.store.faults import explain
+
+APPLICATION_ID = 0x4865_726D
+"""`Herm`, at offset 68 of the file."""
+
+OLDEST_SQLITE = (3, 38, 0)
+"""First release with JSON functions always built in; trigrams came with 3.34."""
+
+_TABLES = """
+CREATE TABLE sessions (
+    id TEXT PRIMARY KEY,
+    title TEXT NOT NULL,
+    workspace TEXT NOT NULL,
+    model TEXT NOT NULL,
+    created REAL NOT NULL,
+    updated REAL NOT NULL,
+    parent TEXT,                    -- the session whose agent delegated this one
+    archived INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX sessions_by_update ON sessions (updated);
+CREATE INDEX sessions_by_parent ON sessions (parent) WHERE parent IS NOT NULL;
+
+CREATE TABLE nodes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session TEXT NOT NULL,
+    parent INTEGER,
+    depth INTEGER NOT NULL,         -- nodes on the path from the root to this one
+    kind TEXT NOT NULL,
+    created REAL NOT NULL,
+    size INTEGER NOT NULL,          -- characters of the searchable text
+    data TEXT NOT NULL,             -- JSON object
+    content TEXT NOT NULL,
+    body TEXT                       -- searchable text; NULL: it is the content; empty: not searchable
+);
+CREATE INDEX nodes_by_session ON nodes (session);
+CREATE INDEX nodes_by_parent ON nodes (parent);
+CREATE TRIGGER nodes_are_final BEFORE UPDATE ON nodes
+BEGIN SELECT RAISE(ABORT, 'nodes are never changed'); END;
+
+CREATE TABLE heads (
+    session TEXT NOT NULL,
+    name TEXT NOT NULL,
+    node INTEGER,
+    updated REAL NOT NULL,
+    PRIMARY KEY (session, name)
+) WITHOUT ROWID;
+
+CREATE TABLE drafts (               -- assistant messages that are still being streamed
+    session TEXT NOT NULL,
+    head TEXT NOT NULL,
+    content TEXT NOT NULL,
+    reasoning TEXT NOT NULL,
+    updated REAL NOT NULL,
+    PRIMARY KEY (session, head)
+) WITHOUT ROWID;
+
+CREATE TABLE calls (                -- what became of each tool call
+    node INTEGER NOT NULL,          -- the assistant node that asked for it
+    call TEXT NOT NULL,
+    session TEXT NOT NULL,
+    name TEXT NOT NULL,
+    state TEXT NOT NULL,            -- running, done, failed, denied, interrupted
+    started REAL,
+    ended REAL,
+    result INTEGER,                 -- the tool node
+    PRIMARY KEY (node, call)
+) WITHOUT ROWID;
+CREATE INDEX calls_by_session ON calls (session);
+
+CREATE TABLE discarded (session TEXT PRIMARY KEY) WITHOUT ROWID;
+
+-- The indexes keep no text of their own. Document sizes are not kept either: nothing is ranked by SQLite.
+CREATE VIEW searchable AS SELECT id, coalesce(body, content) AS body FROM nodes WHERE body IS NOT '';
+CREATE VIRTUAL TABLE words USING fts5(
+    body, content='searchable', content_rowid='id', columnsize=0, tokenize='unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE trigrams USING fts5(
+    body, content='searchable', content_rowid='id', columnsize=0, tokenize='trigram'
+);
+"""
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    for statement in _statements(_TABLES):
+        connection.execute(statement)
+
+
+Migration = Callable[[sqlite3.Connection], None]
+
+MIGRATIONS: tuple[Migration, ...] = (_create,)
+"""Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
+
+VERSION = len(MIGRATIONS)
+
+
+def _statements(script: str) -> list[str]:
+    """The single statements of a script, so that they run inside one transaction."""
+    statements: list[str] = []
+    pending = ""
+    for line in script.splitlines():
+        pending += line + "\n"
+        if sqlite3.complete_statement(pending):
+            statements.append(pending.strip())
+            pending = ""
+    return statements
+
+
+def prepare_file(path: Path) -> None:
+    """Make sure that `path` is our database or a new, empty file only its owner can read.
+
+    Blocking. Raises `StoreError`; a file that is not ours was not changed.
+    """
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StoreError(
+            f"SQLite {sqlite3.sqlite_version} of this Python is too old; "
+            f"use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer."
+        )
+    try:
+        if _is_new(path):
+            return
+        _check_owner(path)
+        if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
+            raise StoreError(f"{path} is read-only; make the file and its folder writable for you.")
+        info = path.stat()
+        if stat.S_IMODE(info.st_mode) & 0o077 and info.st_uid == os.getuid():
+            path.chmod(PRIVATE_FILE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"Cannot use {path}: {reason}; free it or set HERMES_HOME.") from error
+    except ConfigError as error:
+        raise StoreError(str(error)) from error
+
+
+def _is_new(path: Path) -> bool:
+    """Whether the file is empty; it is made if it does not exist."""
+    if not path.exists():
+        if not path.parent.is_dir() or not path.parent.stat().st_mode & stat.S_ISVTX:
+            # A folder shared by all (sticky) stays as it is; any other one becomes private.
+            private_folder(path.parent)
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE_FILE))
+        except FileExistsError:
+            if path.is_symlink() and not path.exists():
+                raise StoreError(f"{path} is a link that leads nowhere; remove it.") from None
+    if not path.is_file():
+        raise StoreError(f"{path} is no file; move it away so that Hermes can keep its sessions there.")
+    return path.stat().st_size == 0
+
+
+def _check_owner(path: Path) -> None:
+    """Raise `StoreError` unless the file says that it is ours and not newer than this program.
+
+    `immutable` makes SQLite read the header without a lock, a journal or any
+    other trace. It is SQLite that reads, because closing a file by other means
+    would drop the locks this process holds on it.
+    """
+    try:
+        with closing(sqlite3.connect(address(path, "immutable=1"), uri=True)) as connection:
+            # Without this, a file whose last transaction was cut short counts as damaged before
+            # its journal had a chance to mend it.
+            connection.execute("PRAGMA writable_schema = ON")
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_NOTADB:
+            raise StoreError(
+                f"{path} is no session store of Hermes; move it away or set HERMES_HOME."
+            ) from None
+        raise explain(error, path) from error
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} belongs to another program; move it away or set HERMES_HOME.")
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer Hermes (layout {version}, this one knows {VERSION}); "
+            "update Hermes."
+        )
+
+
+def configure(connection: sqlite3.Connection) -> None:
+    """What has to be said once per connection, outside a transaction."""
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA cache_size = -16384")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+
+
+def is_current(connection: sqlite3.Connection) -> bool:
+    """Whether the tables are there and up to date. Reads the schema, so a broken one shows here."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION:
+        connection.execute("SELECT 1 FROM sessions LIMIT 1").fetchone()
+    return version == VERSION
+
+
+def migrate(connection: sqlite3.Connection, ladder: Sequence[Migration] = MIGRATIONS) -> None:
+    """Climb from the file's version to the newest one. Runs inside a transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    for step in ladder[version:]:
+        step(connection)
+    connection.execute(f"PRAGMA user_version = {len(ladder)}")
+
+
+def choose_journal(connection: sqlite3.Connection) -> None:
+    """Choose the rollback journal, while the file is still empty. Outside a transaction.
+
+    The library of many systems has a fault in WAL mode that can damage a file;
+    a few rows per turn do not need what WAL is good at.
+    """
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if pages == 0:
+        connection.execute("PRAGMA journal_mode = DELETE").fetchone()

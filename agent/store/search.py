@@ -1,0 +1,302 @@
+"""Search over everything that was ever said, in steps too short to keep a writer waiting.
+
+First the newest hits are collected, newest first, at most `MAX_HITS`; then only
+those are ranked. Ranking all hits of a common word would take seconds at a
+million messages. Whole words come from one index; parts of words, the word that
+is still being typed, code and scripts without blanks from a trigram index; one
+or two characters, which no index holds, from reading the newest messages.
+
+Both indexes are read window by window over node ids. A window grows while its
+step is quick and shrinks when it is slow, so each step holds the lock for a few
+milliseconds only, on the one connection that also writes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from agent.store import catalog, ranking, tree
+from agent.store.connection import Database
+from agent.store.nodes import Node, Session, storable
+from agent.store.query import Query, parse
+from agent.store.text import readable
+from tools.context import FoundMessage, FoundSession
+
+MAX_HITS = 500
+"""Newest hits that are counted and ranked."""
+
+PATIENCE = 0.005
+"""Seconds that may go into older messages once the newest were searched: right for search while typing."""
+
+_FIRST_WINDOW = 20_000
+"""Node ids that are searched whatever it takes."""
+
+_FIRST_SCAN = 4_000
+"""The same where no index helps."""
+
+_QUICK, _SLOW = 0.001, 0.004
+"""Seconds of a step below which the next window is larger, and above which it is smaller."""
+
+_MESSAGES = ("user", "assistant", "tool")
+Order = Literal["rank", "newest"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What hits are limited to. Times are seconds since the epoch; empty means everything."""
+
+    roles: tuple[str, ...] = ()
+    session: str | None = None
+    since: float | None = None
+    until: float | None = None
+    tool: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A node that matches. `snippet` is its text around the match, on one line."""
+
+    node: int
+    session: str
+    title: str
+    kind: str
+    created: float
+    snippet: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """One page of hits. `complete` is False if patience ended before the oldest message was reached."""
+
+    total: int
+    """Up to `MAX_HITS`."""
+    hits: tuple[Hit, ...]
+    complete: bool
+
+
+async def search(
+    database: Database,
+    text: str,
+    filters: Filters,
+    *,
+    limit: int,
+    offset: int,
+    order: Order,
+    patience: float,
+) -> Hits:
+    """The page of hits for what a person typed. Raises `StoreError`, never for what was typed."""
+    query = parse(text)
+    found, complete = await _collect(database, query, filters, patience)
+    if not found:
+        return Hits(0, (), complete)
+
+    def page(connection: sqlite3.Connection) -> tuple[int, tuple[Hit, ...]]:
+        ids = ranking.ranked(connection, query, found) if order == "rank" else sorted(found, reverse=True)
+        start = catalog.bounded(offset)
+        wanted = ids[start : start + catalog.bounded(limit)]
+        return len(ids), tuple(_hits(connection, query, wanted))
+
+    total, hits = await database.read(page)
+    return Hits(total, hits, complete)
+
+
+async def _collect(
+    database: Database, query: Query, filters: Filters, patience: float
+) -> tuple[dict[int, bool], bool]:
+    """The newest hits, and whether each one holds whole words; and whether the search was complete."""
+    steps: list[tuple[str, tuple[Any, ...], bool]] = []
+    if query.words is not None:
+        steps.append(("words", (query.words,), True))
+    if query.trigrams is not None:
+        steps.append(("trigrams", (query.trigrams, *query.short), False))
+    elif query.short:
+        steps.append(("", query.short, False))
+    found: dict[int, bool] = {}
+    complete = True
+    give_up = time.monotonic() + patience
+    for index, patterns, whole in steps:
+        if len(found) >= MAX_HITS:
+            break
+        statement, values = _statement(index, patterns, filters)
+        window = _FIRST_WINDOW if index else _FIRST_SCAN
+        ids, reached = await _windows(database, filters.session, statement, values, window, give_up)
+        for node in ids:
+            found.setdefault(node, whole)
+        complete = complete and reached
+    newest = sorted(found, reverse=True)[:MAX_HITS]
+    return {node: found[node] for node in newest}, complete
+
+
+async def _windows(
+    database: Database,
+    session: str | None,
+    statement: str,
+    values: list[Any],
+    window: int,
+    give_up: float,
+) -> tuple[list[int], bool]:
+    """Matching ids, newest first, and whether the search got to the end (of ids or of `MAX_HITS`)."""
+    low, high = await database.read(lambda connection: _range(connection, session))
+    first = True
+    ids: list[int] = []
+    while high > low and len(ids) < MAX_HITS:
+        if not first and time.monotonic() >= give_up:
+            return ids, False
+        bottom = max(low, high - window)
+        bounds = [bottom, high, MAX_HITS - len(ids)]
+        seconds, rows = await database.read(partial(_timed, statement, [*values, *bounds]))
+        ids += [node for (node,) in rows]
+        if seconds < _QUICK:
+            window *= 4
+        elif seconds > _SLOW:
+            window = max(window // 2, 1_000)
+        high, first = bottom, False
+    return ids, True
+
+
+def _timed(statement: str, values: list[Any], connection: sqlite3.Connection) -> tuple[float, list[Any]]:
+    start = time.perf_counter()
+    rows = connection.execute(statement, values).fetchall()
+    return time.perf_counter() - start, rows
+
+
+def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, int]:
+    """The ids to search: above the first, up to the second."""
+    where, values = ("", ()) if session is None else (" WHERE session = ?", (storable(session),))
+    # Two statements: SQLite answers min or max from an index, but not both at once.
+    (low,) = connection.execute(f"SELECT min(id) FROM nodes{where}", values).fetchone()
+    (high,) = connection.execute(f"SELECT max(id) FROM nodes{where}", values).fetchone()
+    return (0, 0) if low is None else (low - 1, high)
+
+
+def _statement(index: str, patterns: tuple[Any, ...], filters: Filters) -> tuple[str, list[Any]]:
+    """SQL that finds ids in a window, and its values; window and limit are still to be added."""
+    conditions, values = _conditions(filters)
+    if index:
+        conditions.insert(0, f"{index} MATCH ?")
+        values.insert(0, patterns[0])
+        patterns = patterns[1:]
+    source, key = (index, f"{index}.rowid") if index else ("nodes", "nodes.id")
+    for pattern in patterns:
+        conditions.append("coalesce(nodes.body, nodes.content) LIKE ? ESCAPE '\\'")
+        values.append(pattern)
+    if not index:
+        conditions.append("nodes.body IS NOT ''")
+    elif len(conditions) > 1:
+        # CROSS JOIN keeps SQLite from turning the loop around.
+        source += f" CROSS JOIN nodes ON nodes.id = {key}"
+    where = " AND ".join([*conditions, f"{key} > ?", f"{key} <= ?"])
+    return f"SELECT {key} FROM {source} WHERE {where} ORDER BY {key} DESC LIMIT ?", values
+
+
+def _conditions(filters: Filters) -> tuple[list[str], list[Any]]:
+    conditions: list[str] = []
+    values: list[Any] = []
+    if filters.roles:
+        conditions.append(f"nodes.kind IN ({', '.join('?' * len(filters.roles))})")
+        values += map(storable, filters.roles)
+    for condition, value in (
+        ("nodes.session = ?", None if filters.session is None else storable(filters.session)),
+        ("nodes.created >= ?", filters.since),
+        ("nodes.created <= ?", filters.until),
+        ("json_extract(nodes.data, '$.tool') = ?", None if filters.tool is None else storable(filters.tool)),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            values.append(value)
+    return conditions, values
+
+
+def _hits(connection: sqlite3.Connection, query: Query, ids: Sequence[int]) -> Iterator[Hit]:
+    for node, title in _with_titles(connection, ids):
+        text = readable(node.kind, node.content, node.data)
+        yield Hit(node.id, node.session, title, node.kind, node.created, ranking.snippet(text, query))
+
+
+def _with_titles(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[Node, str]]:
+    """The nodes in the order given. A session that is just being deleted has none left to show."""
+    for node in ids:
+        row = connection.execute(
+            "SELECT nodes.id, nodes.session, nodes.parent, kind, nodes.created, content, title, data "
+            "FROM nodes JOIN sessions ON sessions.id = nodes.session WHERE nodes.id = ?",
+            (node,),
+        ).fetchone()
+        if row is not None:
+            *rest, title, data = row
+            yield tree.load((*rest, data)), title
+
+
+def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
+    """The node with up to `window` messages of people, model and tools on either side of it.
+
+    Afterwards means along the newest branch. Empty if there is no such node.
+    """
+    window = catalog.bounded(window)
+    # System, notice and compaction nodes lie between messages, so look a little further than asked.
+    reach = 2 * window + 8
+    before = tree.lineage(connection, node, reach + 1)
+    if not before or before[-1].id != node:
+        return []
+    after = tree.offspring(connection, node, reach)
+    said_before = [each for each in before[:-1] if each.kind in _MESSAGES]
+    said_after = [each for each in after if each.kind in _MESSAGES]
+    return [*said_before[max(0, len(said_before) - window) :], before[-1], *said_after[:window]]
+
+
+def _around_hit(connection: sqlite3.Connection, hit: Hit, window: int) -> tuple[Session, list[Node]]:
+    return catalog.get(connection, hit.session), around(connection, hit.node, window)
+
+
+class StoreSearch:
+    """The service tools use (`tools.context.SessionSearch`): newest hits first, with their surroundings."""
+
+    def __init__(self, database: Database, *, patience: float = 1.0) -> None:
+        self._database = database
+        self._patience = patience
+
+    async def search(
+        self,
+        query: str,
+        *,
+        roles: Sequence[str] = (),
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 5,
+        offset: int = 0,
+        window: int = 3,
+    ) -> tuple[int, list[FoundSession]]:
+        """See `tools.context.SessionSearch.search`."""
+        filters = Filters(roles=tuple(roles), session=session, since=since, until=until)
+        hits = await search(
+            self._database,
+            query,
+            filters,
+            limit=limit,
+            offset=offset,
+            order="newest",
+            patience=self._patience,
+        )
+        return hits.total, [await self._found(hit, window) for hit in hits.hits]
+
+    async def _found(self, hit: Hit, window: int) -> FoundSession:
+        def read(connection: sqlite3.Connection) -> FoundSession:
+            session, nodes = _around_hit(connection, hit, window)
+            messages = tuple(
+                FoundMessage(
+                    each.id,
+                    each.kind,
+                    each.created,
+                    readable(each.kind, each.content, each.data),
+                    each.id == hit.node,
+                )
+                for each in nodes
+            )
+            return FoundSession(session.id, session.title, session.created, hit.node, hit.snippet, messages)
+
+        return await self._database.read(read)

@@ -1,0 +1,289 @@
+"""The session store: every call is one short transaction on the one connection of this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from agent.errors import StoreError
+from agent.store import calls, catalog, recovery, removal, schema, tree
+from agent.store import search as finding
+from agent.store.connection import WAIT, Database
+from agent.store.nodes import ANY, MAIN, Expected, Head, Kind, NewNode, Node, Session
+from agent.store.recovery import Recovery, Unfinished
+from agent.store.search import PATIENCE, Filters, Hits, Order, StoreSearch
+
+_BATCH = 500
+"""Nodes read in one go: a few milliseconds, after which a writer gets its turn."""
+
+
+class Store:
+    """Sessions in one SQLite file. Open it with `Store.open`, close it in the end.
+
+    Every method raises `StoreError` with a sentence for a person. A write that
+    was handed over happens even if the waiting task is cancelled; one that
+    raises did not happen. Nodes are never changed.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    async def open(cls, path: Path, *, wait: float = WAIT) -> Store:
+        """Open the file, or make it. `wait` is how long (seconds) another process may hold the lock.
+
+        Raises `StoreError` for a file that is not ours, is newer than this
+        program, damaged, read-only or locked; such a file is not changed.
+        """
+        import asyncio
+
+        await asyncio.to_thread(schema.prepare_file, path)
+        database = await Database.connect(path, wait=wait)
+        try:
+            await database.bare(schema.configure)
+            await database.bare(schema.choose_journal)
+            if not await database.read(schema.is_current):
+                await database.write(schema.migrate)
+        except BaseException:
+            await database.close()
+            raise
+        return cls(database)
+
+    @property
+    def file(self) -> Path:
+        """The file."""
+        return self._database.path
+
+    async def close(self) -> None:
+        """Finish what is queued and close. The process cannot end before; may be called again."""
+        await self._database.close()
+
+    async def __aenter__(self) -> Store:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Sessions
+
+    async def create_session(
+        self, *, workspace: str, model: str, title: str = "", parent: str | None = None
+    ) -> Session:
+        """A new session with an empty branch `main`. Without a title, the first user message names it."""
+        return await self._database.write(lambda c: catalog.create(c, workspace, model, title, parent))
+
+    async def session(self, session: str) -> Session:
+        """The session with exactly this id."""
+        return await self._database.read(lambda c: catalog.get(c, session))
+
+    async def find_session(self, text: str) -> Session:
+        """By id, beginning of an id, or title. The error names what comes near."""
+        return await self._database.read(lambda c: catalog.find(c, text))
+
+    async def latest_session(self, workspace: str | None = None) -> Session | None:
+        """The session used last, of one workspace if given."""
+        found = await self.list_sessions(1, 0, workspace)
+        return found[0] if found else None
+
+    async def list_sessions(
+        self,
+        limit: int = 50,
+        offset: int = 0,
+        workspace: str | None = None,
+        *,
+        children: bool = False,
+        archived: bool = False,
+    ) -> list[Session]:
+        """Sessions, the one used last first. `children` adds those of subagents, `archived` the archived."""
+        return await self._database.read(
+            lambda c: catalog.newest(c, limit, offset, workspace, children=children, archived=archived)
+        )
+
+    async def children(self, session: str) -> list[Session]:
+        """The sessions of its subagents, oldest first."""
+        return await self._database.read(lambda c: catalog.children(c, session))
+
+    async def rename(self, session: str, title: str) -> Session:
+        """Set the title, which must not be empty."""
+        line = catalog.tidy_title(title)
+        if not line:
+            raise StoreError("A title cannot be empty; write a word or two.")
+        return await self._database.write(lambda c: catalog.change(c, session, "title", line))
+
+    async def set_model(self, session: str, model: str) -> Session:
+        """Note that another model goes on with the session."""
+        return await self._database.write(lambda c: catalog.change(c, session, "model", model))
+
+    async def archive(self, session: str, archived: bool = True) -> Session:
+        """Leave the session out of lists, or take it back in."""
+        return await self._database.write(lambda c: catalog.change(c, session, "archived", int(archived)))
+
+    async def delete(self, session: str) -> list[str]:
+        """Delete a session and those of its subagents, text and index. Returns their ids.
+
+        They are gone at once; clearing the file takes a while with a large store.
+        """
+        deleted = await self._database.write(lambda c: removal.discard(c, session))
+        while await self._database.write(removal.purge):
+            pass
+        first = True
+        while await self._database.write(lambda c, first=first: removal.merge(c, first=first)):
+            first = False
+        return deleted
+
+    # The tree
+
+    async def append(
+        self,
+        session: str,
+        kind: Kind,
+        content: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        head: str = MAIN,
+        expected: Expected = ANY,
+    ) -> Node:
+        """Add one node and move the head to it; on disk when this returns.
+
+        With `expected` (a node id, or None for an empty branch) it raises
+        `HeadMoved` if the head points elsewhere. An assistant node clears the draft.
+        """
+        (node,) = await self.append_many(
+            session, [NewNode(kind, content, data or {})], head=head, expected=expected
+        )
+        return node
+
+    async def append_many(
+        self, session: str, nodes: Sequence[NewNode], *, head: str = MAIN, expected: Expected = ANY
+    ) -> list[Node]:
+        """Add several nodes below each other in one transaction."""
+        return await self._database.write(lambda c: tree.append(c, session, head, nodes, expected))
+
+    async def fork(self, session: str, node: int, name: str) -> Head:
+        """A new branch that ends at a node of the session. Nothing is copied."""
+        return await self._database.write(lambda c: tree.fork(c, session, node, name))
+
+    async def heads(self, session: str) -> list[Head]:
+        """The branches of a session, the one used last first."""
+        return await self._database.read(lambda c: tree.heads(c, session))
+
+    async def node(self, session: str, node: int) -> Node:
+        """One node."""
+        return await self._database.read(lambda c: tree.node_of(c, session, node))
+
+    async def length(self, session: str, head: str = MAIN) -> int:
+        """Nodes on the path of a branch."""
+        return await self._database.read(lambda c: tree.length(c, session, head))
+
+    async def path(self, session: str, head: str = MAIN) -> list[Node]:
+        """The conversation of a branch, from the root to the head."""
+        return await self.tail(session, head, None)
+
+    async def tail(self, session: str, head: str = MAIN, count: int | None = None) -> list[Node]:
+        """The last `count` nodes of a branch, oldest first."""
+        tip = await self._database.read(lambda c: tree.tip(c, session, head))
+        return await self._line(tip, count)
+
+    async def before(self, session: str, node: int, count: int) -> list[Node]:
+        """The `count` nodes that lead to a node, oldest first, without the node itself."""
+        start = await self.node(session, node)
+        return await self._line(start.parent, count)
+
+    async def _line(self, tip: int | None, count: int | None) -> list[Node]:
+        # Nodes are final, so reading a path in pieces gives one consistent whole.
+        pieces: list[list[Node]] = []
+        left = count
+        while tip is not None and (left is None or left > 0):
+            step = _BATCH if left is None else min(left, _BATCH)
+            piece = await self._database.read(lambda c, tip=tip, step=step: tree.lineage(c, tip, step))
+            if not piece:
+                break
+            pieces.append(piece)
+            left = None if left is None else left - len(piece)
+            tip = piece[0].parent
+        return [node for piece in reversed(pieces) for node in piece]
+
+    async def all_nodes(self, session: str) -> AsyncIterator[Node]:
+        """The whole tree in the order it was written."""
+        after = 0
+        while nodes := await self._database.read(
+            lambda c, after=after: tree.batch(c, session, after, _BATCH)
+        ):
+            for node in nodes:
+                yield node
+            after = nodes[-1].id
+
+    # Calls, drafts, recovery
+
+    async def start_call(self, session: str, node: int, call: str, name: str) -> None:
+        """Note that a call of an assistant node begins to run."""
+        await self._database.write(lambda c: calls.start(c, session, node, call, name))
+
+    async def finish_call(
+        self,
+        session: str,
+        call: str,
+        content: str,
+        data: Mapping[str, Any],
+        *,
+        head: str = MAIN,
+        expected: Expected = ANY,
+    ) -> Node:
+        """Append the result and close the call, in one transaction.
+
+        `data["outcome"]` says how it ended; `call` and `tool` are filled in. The
+        call must be one of the last assistant message and have no result yet.
+        """
+        return await self._database.write(
+            lambda c: calls.finish(c, session, call, content, data, head, expected)
+        )
+
+    async def save_draft(self, session: str, head: str, text: str, reasoning: str = "") -> None:
+        """Keep the message that is being streamed. Each save costs a sync: once a second is plenty."""
+        await self._database.write(lambda c: calls.save_draft(c, session, head, text, reasoning))
+
+    async def unfinished(self, session: str) -> tuple[Unfinished, ...]:
+        """The branches a killed process left open."""
+        return await self._database.read(lambda c: recovery.unfinished(c, session))
+
+    async def recover(self, session: str, head: str = MAIN) -> Recovery:
+        """Close what a killed process left open on a branch. Hold the session's lock meanwhile."""
+        return await self._database.write(lambda c: recovery.recover(c, session, head))
+
+    # Search
+
+    async def search(
+        self,
+        text: str,
+        *,
+        filters: Filters | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        order: Order = "rank",
+        patience: float = PATIENCE,
+    ) -> Hits:
+        """What people, model and tools said. Any text is a valid query; the last word may be unfinished.
+
+        `patience` (seconds) bounds the search of older messages for parts of words.
+        """
+        return await finding.search(
+            self._database,
+            text,
+            filters or Filters(),
+            limit=limit,
+            offset=offset,
+            order=order,
+            patience=patience,
+        )
+
+    async def around(self, node: int, window: int) -> list[Node]:
+        """A node with up to `window` messages before and after it, on one path."""
+        return await self._database.read(lambda c: finding.around(c, node, window))
+
+    def for_tools(self) -> StoreSearch:
+        """The search service tools are given."""
+        return StoreSearch(self._database)
