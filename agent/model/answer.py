@@ -1,0 +1,169 @@
+"""The body of one answer, read as deltas: events, plain JSON, or something that is neither."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from agent.model.chunks import ChunkReader
+from agent.model.complaints import is_complaint
+from agent.model.failures import Failures
+from agent.model.protocol import Delta, End
+from agent.model.sse import MAX_EVENT, SSEDecoder
+
+MAX_ANSWER = 64 * 1024 * 1024
+"""Bytes an answer may have in all."""
+
+LARGE_JSON = 256 * 1024
+"""Characters of JSON from which on parsing moves off the event loop."""
+
+GRACE = 5.0
+"""Seconds to wait for usage and the end mark once the model said why it stopped."""
+
+_DONE = "[DONE]"
+
+
+class AnswerReader:
+    """Reads the body of a successful response. `content_type` only helps to name what is no answer."""
+
+    def __init__(self, body: AsyncGenerator[bytes, None], content_type: str, failures: Failures) -> None:
+        self._body = body
+        self._is_event_stream = "event-stream" in content_type
+        self._failures = failures
+        self._events = SSEDecoder()
+        self._chunks = ChunkReader()
+        self._waiting: deque[str] = deque()
+        self._size = 0
+        self._kind = ""
+        self._head = b""
+        self._document: list[bytes] = []
+        self._saw_event = False
+        self._body_over = False
+        self.over = False
+        """Whether the answer is complete."""
+
+    async def next(self) -> list[Delta] | None:
+        """The next deltas, possibly none; the last of all is `End`. None after it. Raises `ModelError`."""
+        if self.over:
+            return None
+        if not self._waiting and not self._body_over:
+            await self._take(await self._read())
+        if self._waiting:
+            return await self._read_event(self._waiting.popleft())
+        return self._finish() if self._body_over else []
+
+    async def drain(self, patience: float) -> None:
+        """Read what is left of a complete answer, so that its connection can serve again."""
+        try:
+            async with asyncio.timeout(patience):
+                async for _ in self._body:
+                    pass
+        except TimeoutError:
+            pass
+        except Exception:  # noqa: BLE001, RUF100 - the answer is complete; only the connection is lost
+            pass
+
+    async def _read(self) -> bytes | None:
+        """The next bytes; None at the end of the body."""
+        patience = GRACE if self._chunks.finish else None
+        try:
+            async with asyncio.timeout(patience):
+                return await anext(self._body, None)
+        except Exception as error:
+            if self._chunks.finish:
+                return None
+            raise self._failures.transport(error) from None
+
+    async def _take(self, data: bytes | None) -> None:
+        if data is None:
+            self._body_over = True
+            await self._take_rest()
+            return
+        self._size += len(data)
+        if self._size > MAX_ANSWER:
+            raise self._failures.bad_reply(f"an answer of more than {MAX_ANSWER:,} bytes")
+        if not self._kind:
+            data = self._head = self._head + data
+            self._kind = _kind(data)
+            if not self._kind:
+                return
+        if self._kind == "page":
+            raise self._failures.bad_reply("a web page instead of an answer")
+        if self._kind == "document":
+            self._document.append(data)
+            if self._size > MAX_EVENT:
+                raise self._failures.bad_reply(f"a single object of more than {MAX_EVENT:,} bytes")
+        else:
+            self._waiting.extend(self._events.feed(data))
+
+    async def _take_rest(self) -> None:
+        """What the end of the body completes."""
+        if self._kind == "document":
+            self._waiting.append(b"".join(self._document).decode("utf-8-sig", "replace"))
+            self._document.clear()
+            return
+        rest = self._events.rest()
+        if rest is not None and (rest.strip() == _DONE or await self._parse(rest) is not None):
+            self._waiting.append(rest)
+
+    async def _read_event(self, text: str) -> list[Delta]:
+        self._saw_event = True
+        stripped = text.strip()
+        if stripped == _DONE:
+            return self._end()
+        if not stripped:
+            return []
+        data = await self._parse(text)
+        if self._kind == "document" and isinstance(data, list):
+            data = next((item for item in data if isinstance(item, dict)), data)
+        if data is None and stripped == "null":
+            return []
+        if not isinstance(data, dict):
+            raise self._failures.bad_reply("something that is no JSON object", stripped[:200])
+        if is_complaint(data):
+            raise self._failures.in_stream(data)
+        if self._kind == "document" and not isinstance(data.get("choices"), list):
+            raise self._failures.bad_reply("an object that is no chat completion", stripped[:200])
+        deltas = self._chunks.read(data)
+        if self._chunks.failed:
+            raise self._failures.cut("the provider reports an error")
+        if self._kind == "document":
+            deltas += self._end()
+        return deltas
+
+    async def _parse(self, text: str) -> Any:
+        """`text` as data; None when it is no JSON."""
+        try:
+            return await asyncio.to_thread(json.loads, text) if len(text) > LARGE_JSON else json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+
+    def _finish(self) -> list[Delta]:
+        """The body is over and everything in it was read."""
+        if self._chunks.finish:
+            return self._end()
+        if not self._saw_event and self._head.strip() and not self._is_event_stream:
+            found = self._head[:200].decode("utf-8", "replace")
+            raise self._failures.bad_reply("something that is no answer", found)
+        raise self._failures.cut()
+
+    def _end(self) -> list[Delta]:
+        self.over = True
+        self._waiting.clear()
+        return [*self._chunks.flush(), End(self._chunks.finish or "unknown")]
+
+
+def _kind(head: bytes) -> str:
+    """What a body is, by its first character: `events`, `document`, `page`, or empty while unknown.
+
+    Servers label plain JSON as an event stream and the other way round.
+    """
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if not start or b"\xef\xbb\xbf".startswith(start):
+        return ""
+    if start[:1] in (b"{", b"["):
+        return "document"
+    return "page" if start[:1] == b"<" else "events"

@@ -1,0 +1,277 @@
+"""Chat completion chunks, as servers really send them, read as deltas.
+
+The published format is one of many in use: fields are missing or null, tool
+calls have no index or share one, reasoning has three names, usage comes
+anywhere. Whatever carries text, reasoning, a call or a count is understood;
+everything else is skipped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.model.protocol import (
+    CallFragment,
+    Delta,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    Usage,
+    UsageDelta,
+)
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "eos": "stop",
+    "complete": "stop",
+    "completed": "stop",
+    "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "max_output_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "refusal": "content_filter",
+    "recitation": "content_filter",
+}
+
+_LEGACY = "function_call"
+
+
+@dataclass(slots=True)
+class _CallState:
+    """What is known of one call while its pieces come in."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class ChunkReader:
+    """Reads the chunks of one reply, in order."""
+
+    def __init__(self) -> None:
+        self.finish: FinishReason | None = None
+        """Why the model stopped, once it said so."""
+        self.failed = False
+        """Whether the provider gave up in the middle of the reply (finish reason `error`)."""
+        self._calls: list[_CallState] = []
+        self._by_key: dict[object, _CallState] = {}
+        self._usage: Usage | None = None
+        self._halves: dict[object, str] = {}
+        self._streamed = False
+
+    def read(self, chunk: dict[str, Any]) -> list[Delta]:
+        """The deltas in one chunk, or in one whole completion."""
+        deltas: list[Delta] = []
+        choice = _own_choice(chunk.get("choices"))
+        if choice is not None:
+            self._read_choice(choice, deltas)
+        usage = chunk.get("usage") or (choice and choice.get("usage"))
+        if isinstance(usage, dict):
+            self._read_usage(usage, deltas)
+        return deltas
+
+    def flush(self) -> list[Delta]:
+        """What was held back, when nothing more will come."""
+        halves, self._halves = self._halves, {}
+        return [
+            TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
+            for channel in halves
+            if channel in ("text", "reasoning")
+        ]
+
+    def _read_choice(self, choice: dict[str, Any], deltas: list[Delta]) -> None:
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            self._streamed = True
+        else:
+            delta = choice.get("message")
+        if isinstance(delta, dict) and ("delta" in choice or not self._streamed):
+            self._read_delta(delta, deltas)
+        elif isinstance(choice.get("text"), str):
+            self._add_text(choice["text"], deltas)
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str) and finish:
+            self.failed = finish == "error"
+            self.finish = _FINISH.get(finish.lower(), "unknown")
+
+    def _read_delta(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
+        for name in ("reasoning_content", "reasoning", "reasoning_details"):
+            if reasoning := delta.get(name):
+                for _, text in _texts(reasoning):
+                    self._add_reasoning(text, deltas)
+                break
+        content = delta.get("content") or delta.get("refusal")
+        if isinstance(content, str):
+            self._add_text(content, deltas)
+        elif content:
+            for is_reasoning, text in _texts(content):
+                (self._add_reasoning if is_reasoning else self._add_text)(text, deltas)
+        if calls := delta.get("tool_calls"):
+            for call in calls if isinstance(calls, list) else [calls]:
+                if isinstance(call, dict):
+                    self._read_call(call, call.get("index"), deltas)
+        if isinstance(legacy := delta.get(_LEGACY), dict):
+            self._read_call(legacy, _LEGACY, deltas)
+
+    def _add_text(self, text: str, deltas: list[Delta]) -> None:
+        if text := self._whole(text, "text"):
+            deltas.append(TextDelta(text))
+
+    def _add_reasoning(self, text: str, deltas: list[Delta]) -> None:
+        if text := self._whole(text, "reasoning"):
+            deltas.append(ReasoningDelta(text))
+
+    def _whole(self, text: str, channel: object) -> str:
+        """`text` without halves of characters: a half at its end waits for the other one.
+
+        Python keeps lone UTF-16 surrogates of JSON escapes; no encoder takes them later.
+        """
+        if text.isascii() and not self._halves:
+            return text
+        text = self._halves.pop(channel, "") + text
+        if text and "\ud800" <= text[-1] <= "\udbff":
+            self._halves[channel] = text[-1]
+            text = text[:-1]
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+    def _read_call(self, call: dict[str, Any], index: object, deltas: list[Delta]) -> None:
+        function = call.get("function")
+        body = function if isinstance(function, dict) else call
+        call_id, name = _text(call.get("id")), _text(body.get("name"))
+        arguments = body.get("arguments")
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            arguments = json.dumps(arguments, ensure_ascii=False)
+        state = self._state(index, call_id, name, arguments)
+        arguments = self._whole(arguments, state.index)
+        state.arguments.append(arguments)
+        fragment = CallFragment(
+            state.index,
+            "" if state.id else call_id,
+            "" if state.name else name,
+            arguments,
+        )
+        state.id = state.id or call_id
+        state.name = state.name or name
+        if fragment.id or fragment.name or arguments:
+            deltas.append(fragment)
+
+    def _state(self, index: object, call_id: str, name: str, arguments: str) -> _CallState:
+        """The call a piece belongs to; a new one if need be."""
+        key: object = str(index) if isinstance(index, (int, str)) and index != "" else None
+        if key is not None:
+            known = self._by_key.get(key)
+        elif call_id:
+            known = next((state for state in self._calls if state.id == call_id), None)
+        else:
+            known = self._calls[-1] if self._calls else None
+        if known is None or _is_next(known, call_id, name, arguments, indexed=key is not None):
+            known = _CallState(len(self._calls))
+            self._calls.append(known)
+            if key is not None:
+                self._by_key[key] = known
+        return known
+
+    def _read_usage(self, usage: dict[str, Any], deltas: list[Delta]) -> None:
+        cached = (
+            _count(usage, "prompt_tokens_details", "cached_tokens"),
+            _count(usage, "input_tokens_details", "cached_tokens"),
+            _count(usage, "prompt_cache_hit_tokens"),
+            _count(usage, "cache_read_input_tokens"),
+            _count(usage, "cached_tokens"),
+        )
+        read = Usage(
+            input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
+            output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
+            cached=_first(*cached),
+            reasoning=_first(
+                _count(usage, "completion_tokens_details", "reasoning_tokens"),
+                _count(usage, "output_tokens_details", "reasoning_tokens"),
+                _count(usage, "reasoning_tokens"),
+            ),
+        )
+        if read != self._usage and read != Usage():
+            self._usage = read
+            deltas.append(UsageDelta(read))
+
+
+def _own_choice(choices: Any) -> dict[str, Any] | None:
+    """The first choice; others were not asked for."""
+    if not isinstance(choices, list):
+        return None
+    for choice in choices:
+        if isinstance(choice, dict) and not choice.get("index"):
+            return choice
+    return None
+
+
+def _texts(value: Any) -> Iterator[tuple[bool, str]]:
+    """Texts in a content of any shape, each with whether it is reasoning."""
+    if isinstance(value, str):
+        yield False, value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+    elif isinstance(value, dict):
+        if thinking := value.get("thinking"):
+            yield from ((True, text) for _, text in _texts(thinking))
+            return
+        kind = value.get("type")
+        is_reasoning = isinstance(kind, str) and ("reasoning" in kind or "thinking" in kind)
+        for name in ("text", "summary", "content"):
+            if isinstance(value.get(name), str):
+                yield is_reasoning, value[name]
+                return
+
+
+def _is_next(known: _CallState, call_id: str, name: str, arguments: str, *, indexed: bool) -> bool:
+    """Whether a piece that seems to continue `known` in truth begins another call."""
+    if not name or not known.name:
+        return False
+    if call_id and known.id:
+        return call_id != known.id
+    if name != known.name and not indexed:
+        return True
+    return bool(arguments or name != known.name) and _is_complete("".join(known.arguments))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def _is_complete(arguments: str) -> bool:
+    if not arguments.rstrip().endswith("}"):
+        return False
+    try:
+        json.loads(arguments)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _count(usage: dict[str, Any], *path: str) -> int | None:
+    value: Any = usage
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _first(*counts: int | None) -> int | None:
+    return next((count for count in counts if count is not None), None)

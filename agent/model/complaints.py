@@ -1,0 +1,193 @@
+"""What a provider says about a failure, read from any of the shapes in use, and what kind it is."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from agent.errors import ModelErrorKind
+
+_OVERFLOW_CODES = frozenset(
+    {
+        "context_length_exceeded",
+        "context_window_exceeded",
+        "exceed_context_size_error",
+        "model_max_prompt_tokens_exceeded",
+        "request_too_large",
+        "string_above_max_length",
+    }
+)
+_OVERFLOW_TEXT = re.compile(
+    r"""
+    maximum\ (?:context|prompt)\ length
+    | (?:context|prompt)[\ _-]?(?:window|size|length)\b .* exceed
+    | exceed\w*\ .{0,60} (?:context|token\ limit)
+    | exceed\w*\ .{0,60} max(?:imum)?\ (?:number\ of\ )?(?:input\ )?(?:tokens|length|prompt)
+    | (?:prompt|input|inputs|request|conversation)\ is\ too\ (?:long|large)
+    | too\ large\ for\ model\ with
+    | reduce\ (?:the|your)\ (?:length\ of\ the\ )?(?:messages?|prompt|input)
+    | too\ many\ (?:input\ )?tokens\b(?!\ per)
+    | tokens\ \+\ `?max_new_tokens
+    | greater\ than\ the\ context\ length
+    | tokens\ when\ context\ the\ overflows
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+_QUOTA_TEXT = re.compile(
+    r"insufficient[_ ](?:quota|credits?|balance|funds)|exceeded your current quota"
+    r"|billing[_ ](?:hard[_ ]limit|not[_ ]active)|credit balance is too low|payment required",
+    re.IGNORECASE,
+)
+_FILTER_TEXT = re.compile(
+    r"content[_ -]?(?:filter|policy|management)|moderation|flagged|safety system|responsibleai", re.IGNORECASE
+)
+
+_STATUS_KINDS: dict[int, ModelErrorKind] = {
+    401: "auth",
+    402: "billing",
+    403: "auth",
+    404: "not_found",
+    405: "not_found",
+    408: "timeout",
+    409: "overloaded",
+    410: "not_found",
+    413: "overflow",
+    425: "overloaded",
+    429: "rate_limit",
+}
+_WORD_KINDS: tuple[tuple[str, ModelErrorKind], ...] = (
+    ("rate_limit", "rate_limit"),
+    ("too_many_requests", "rate_limit"),
+    ("resource_exhausted", "rate_limit"),
+    ("authentication", "auth"),
+    ("invalid_api_key", "auth"),
+    ("unauthorized", "auth"),
+    ("permission", "auth"),
+    ("not_found", "not_found"),
+    ("timeout", "timeout"),
+    ("invalid_request", "bad_request"),
+    ("invalid_argument", "bad_request"),
+    ("badrequest", "bad_request"),
+    ("unsupported", "bad_request"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What a provider says about a failure: its sentence, and its code and type in one lower-case text."""
+
+    text: str
+    words: str = ""
+    status: int | None = None
+
+
+def read_complaint(body: bytes) -> Complaint:
+    """What an error body says, whether it is JSON, a page or nothing."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        is_page = text.startswith("<")
+        return Complaint("" if is_page else text)
+    return complaint_of(data)
+
+
+def complaint_of(data: Any) -> Complaint:
+    """What an error object says, in any of the shapes in use."""
+    if isinstance(data, list):
+        data = next((item for item in data if isinstance(item, dict)), {})
+    if not isinstance(data, Mapping):
+        return Complaint("" if data is None else str(data))
+    error = data.get("error") or data
+    if not isinstance(error, Mapping):
+        return Complaint(str(error))
+    text = _sentence(error)
+    sources = (error,) if error is data else (error, data)
+    words = " ".join(
+        str(source[name]).lower()
+        for source in sources
+        for name in ("code", "type", "status")
+        if isinstance(source.get(name), str)
+    )
+    numbers = (source.get(name) for source in sources for name in ("code", "status", "status_code"))
+    status = next((found for number in numbers if (found := _http_status(number)) is not None), None)
+    return Complaint(text, words, status)
+
+
+def _sentence(error: Mapping[str, Any]) -> str:
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    message = next((error[name] for name in ("message", "detail", "msg", "reason") if error.get(name)), "")
+    if not isinstance(message, str):
+        message = json.dumps(message, ensure_ascii=False)
+    return f"{message} ({raw})" if isinstance(raw, str) and raw else message
+
+
+def _http_status(value: object) -> int | None:
+    if isinstance(value, str) and len(value) == 3 and value.isascii() and value.isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 400 <= value < 600 else None
+
+
+def kind_of(complaint: Complaint, status: int | None) -> ModelErrorKind:
+    """The kind of a failure. `status` is the HTTP status, or None inside a stream."""
+    words, text = complaint.words, complaint.text
+    if any(code in words for code in _OVERFLOW_CODES):
+        return "overflow"
+    if status not in (401, 402, 403, 429) and _OVERFLOW_TEXT.search(text):
+        return "overflow"
+    if _QUOTA_TEXT.search(f"{words} {text}") and (status is None or status < 500):
+        return "billing"
+    if status in (None, 400, 403, 422) and _FILTER_TEXT.search(f"{words} {text}"):
+        return "content_filter"
+    if status == 400 and "model" in words and "not_found" in words:
+        return "not_found"
+    if status is not None:
+        if status in _STATUS_KINDS:
+            return _STATUS_KINDS[status]
+        return "overloaded" if status >= 500 else "bad_request"
+    for word, kind in _WORD_KINDS:
+        if word in words:
+            return kind
+    return "overloaded"
+
+
+def is_complaint(payload: Mapping[str, Any]) -> bool:
+    """Whether an object inside an answer reports an error rather than a piece of the answer."""
+    if payload.get("error"):
+        return True
+    if payload.get("choices") is not None:
+        return False
+    return payload.get("object") == "error" or payload.get("type") == "error" or "detail" in payload
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Seconds a provider asks to wait (`retry-after-ms`, or `retry-after` in seconds or as a date)."""
+    milliseconds = _number(headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after", "")
+    seconds = _number(value)
+    if seconds is not None:
+        return seconds
+    try:
+        date = parsedate_to_datetime(value)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, (date - (now or datetime.now(UTC))).total_seconds())
+
+
+def _number(value: str) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return max(0.0, number) if math.isfinite(number) else None

@@ -1,0 +1,225 @@
+"""What went wrong with a provider, as one `ModelError` with a cause and a mend.
+
+Nothing here ever repeats an API key: what a provider says is cleaned of keys,
+control bytes and length before a person reads it.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent.errors import ModelError, ModelErrorKind
+from agent.model.complaints import complaint_of, kind_of, read_complaint, retry_after
+
+DETAIL = 300
+"""Characters of a provider's own words that are passed on."""
+
+_KEY_LIKE = re.compile(
+    r"\b(?:sk|pk|rk|key|gsk|xai|hf|nvapi|AIza)[-_][^\s\"',;]{6,}|\bBearer\s+\S+|\S*\*{3,}\S*"
+)
+
+_TOOLS_TEXT = re.compile(
+    r"(?:not|n't) support (?:tools?|function|tool use)|tool choice requires|enable-auto-tool-choice",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Turns the failures of one provider into errors for a person.
+
+    `key_hint` names the environment variable that holds the key; `stall_timeout` is in seconds.
+    """
+
+    provider: str
+    base_url: str
+    key_hint: str
+    api_key: str
+    stall_timeout: float
+
+    def refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ModelError:
+        """The server answered with an HTTP status that is no success."""
+        if 300 <= status < 400:
+            target = headers.get("location", "")
+            shown = self._clean(_without_secrets(target)) or "nowhere"
+            return ModelError(
+                "not_found",
+                f"{self.provider} redirects {self.address} to {shown}; "
+                f"set providers.{self.provider}.base_url to the right address.",
+                status=status,
+            )
+        complaint = read_complaint(body)
+        kind = kind_of(complaint, status)
+        return self._error(kind, complaint.text, status, retry_after(headers))
+
+    def in_stream(self, payload: Mapping[str, Any]) -> ModelError:
+        """The server reported an error inside an answer that had begun well."""
+        complaint = complaint_of(payload)
+        return self._error(kind_of(complaint, complaint.status), complaint.text, complaint.status, None)
+
+    def cut(self, reason: str = "") -> ModelError:
+        """The answer ended too early."""
+        because = f" ({self._clean(reason)})" if reason else ""
+        return ModelError(
+            "cut", f"The answer of {self.provider} broke off before it was complete{because}; try again."
+        )
+
+    def bad_reply(self, what: str, found: str = "") -> ModelError:
+        """The server answered with something that is no chat completion."""
+        shown = f": {self._clean(found)}" if found.strip() else ""
+        return ModelError(
+            "bad_reply",
+            f"{self.provider} at {self.address} sent {what}{shown}; if this stays, check "
+            f"providers.{self.provider}.base_url (it ends in /v1 as a rule).",
+        )
+
+    def transport(self, error: BaseException) -> ModelError:
+        """The connection failed. `error` comes from the HTTP library, directly or as a cause."""
+        chain = list(_causes(error))
+        names = {type(cause).__name__ for cause in chain}
+        if any(isinstance(cause, ssl.SSLError) for cause in chain):
+            reason = next(cause for cause in chain if isinstance(cause, ssl.SSLError))
+            return self._unreachable(
+                f"the secure connection failed ({self._clean(reason.reason or str(reason))})",
+                "check its certificate and the address",
+            )
+        if any(isinstance(cause, socket.gaierror) for cause in chain):
+            return self._unreachable("the host name is unknown", "check the network and the address")
+        if "ConnectTimeout" in names:
+            return self._unreachable("nobody answered in time", "check the network and the address")
+        if "ConnectError" in names or "ProxyError" in names:
+            reason = next(
+                (cause.strerror for cause in chain if isinstance(cause, OSError) and cause.strerror), ""
+            )
+            reason = reason or ("the proxy refused" if "ProxyError" in names else "no connection")
+            return self._unreachable(
+                self._clean(reason), "start the server, or check the network and the address"
+            )
+        if names & {"UnsupportedProtocol", "InvalidURL", "LocalProtocolError"}:
+            return self._unreachable("the address or a header is malformed", "correct it")
+        if names & {"ReadTimeout", "WriteTimeout", "PoolTimeout"}:
+            return ModelError(
+                "timeout",
+                f"{self.provider} sent nothing for {self.stall_timeout:g} s; "
+                "try again, or raise model.stall_timeout.",
+            )
+        if "DecodingError" in names:
+            return self.bad_reply("an answer that cannot be decompressed")
+        return self.cut("connection lost")
+
+    @property
+    def address(self) -> str:
+        """The base URL without anything secret in it."""
+        return self._clean(_without_secrets(self.base_url))
+
+    def _unreachable(self, reason: str, mend: str) -> ModelError:
+        return ModelError(
+            "unreachable",
+            f"Cannot reach {self.provider} at {self.address}: {reason}; "
+            f"{mend} (providers.{self.provider}.base_url).",
+        )
+
+    def _error(self, kind: ModelErrorKind, detail: str, status: int | None, wait: float | None) -> ModelError:
+        detail = self._clean(detail)
+        code = f" (HTTP {status})" if status is not None else ""
+        said = f": {detail.rstrip('.')}" if detail else ""
+        cause, mend = self._cause(kind, status, detail), self._mend(kind, status, detail)
+        return ModelError(
+            kind,
+            f"{cause}{code}{said}; {mend}.",
+            status=status,
+            retry_after=wait,
+        )
+
+    def _cause(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
+        match kind:
+            case "auth" if status == 403:
+                return f"{self.provider} refused access"
+            case "auth" if not self.api_key:
+                return f"{self.provider} wants an API key"
+            case "auth":
+                return f"{self.provider} refused the API key"
+            case "billing":
+                return f"The account at {self.provider} has no credit left"
+            case "rate_limit":
+                return f"{self.provider} limits the rate of requests"
+            case "overloaded":
+                return f"{self.provider} had a failure of its own"
+            case "timeout":
+                return f"{self.provider} gave up waiting"
+            case "overflow":
+                return "The conversation is larger than the model's window"
+            case "not_found" if "model" in detail.lower():
+                return f"{self.provider} does not know the model"
+            case "not_found":
+                return f"There is no chat-completions API at {self.address}"
+            case "content_filter":
+                return f"{self.provider} refused the content of the conversation"
+            case _:
+                return f"{self.provider} refused the request"
+
+    def _mend(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
+        match kind:
+            case "auth" if status == 403:
+                return f"check what the account and the key in {self.key_hint or 'use'} may do"
+            case "auth" if self.key_hint:
+                return f"put a valid key into {self.key_hint}"
+            case "auth":
+                return f"name the variable that holds the key in providers.{self.provider}.api_key_env"
+            case "billing":
+                return "top up the account or choose another model: hermes config set model.name NAME"
+            case "overflow":
+                return "shorten the conversation or choose a model with a larger window"
+            case "not_found" if "model" in detail.lower():
+                return "choose one it offers: hermes config set model.name NAME"
+            case "not_found":
+                return f"correct providers.{self.provider}.base_url (it ends in /v1 as a rule)"
+            case "content_filter":
+                return "rephrase the request or choose another model"
+            case "bad_request" if _TOOLS_TEXT.search(detail):
+                return (
+                    "let the calls travel as text: "
+                    f"hermes config set providers.{self.provider}.tool_mode text"
+                )
+            case "bad_request":
+                return "change the named setting or choose another model: hermes config set model.name NAME"
+            case _:
+                return "try again later or choose another model"
+
+    def _clean(self, text: str) -> str:
+        if len(self.api_key) > 3:
+            text = text.replace(self.api_key, "[key]")
+        text = _KEY_LIKE.sub("[key]", text[: DETAIL * 4])
+        text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+        return text if len(text) <= DETAIL else text[: DETAIL - 1] + "…"
+
+
+def _without_secrets(url: str) -> str:
+    """`url` without user name, password, query and fragment, any of which may hold a key."""
+    try:
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+    except ValueError:
+        return "(malformed address)"
+    return f"{parts.scheme}://{host}{parts.path}" if parts.scheme else f"{host}{parts.path}"
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """`error` and everything that led to it, groups opened."""
+    found: list[BaseException] = []
+    waiting = [error]
+    while waiting and len(found) < 50:
+        current = waiting.pop()
+        if current is None or any(current is known for known in found):
+            continue
+        found.append(current)
+        waiting.append(current.__cause__ or current.__context__)
+        if isinstance(current, BaseExceptionGroup):
+            waiting.extend(current.exceptions)
+    return found

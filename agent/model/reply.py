@@ -1,0 +1,204 @@
+"""One complete reply, whatever it takes: attempts, back-off, fallback models."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Protocol, TypeVar
+
+from agent.errors import ModelError
+from agent.messages import ToolCall
+from agent.model.codec import Codec, DecodedReply, Decoder
+from agent.model.protocol import Delta, End, FinishReason, ModelClient, Request, ToolSpec, Usage, UsageDelta
+from agent.model.retry import RetryPolicy
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """One model that can answer, and how to speak to it. `name` is what a person calls it."""
+
+    name: str
+    model: str
+    client: ModelClient
+    codec: Codec
+    tools: tuple[ToolSpec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """A complete reply. `route` names the route it came from; `broken` is as in `DecodedReply`."""
+
+    text: str
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+    finish: FinishReason
+    usage: Usage
+    route: str
+    repairs: tuple[str, ...] = ()
+    broken: Mapping[str, str] = field(default_factory=dict)
+
+
+class ReplyListener(Protocol):
+    """Hears how a reply comes about. All methods return quickly."""
+
+    def started(self, route: Route, attempt: int) -> None:
+        """A request leaves; `attempt` counts from 1 on each route."""
+
+    def shown(self, delta: Delta) -> None:
+        """Something to show. It belongs to the reply only if no `cut` follows."""
+
+    def cut(self, reason: str) -> None:
+        """What was shown since `started` came to nothing."""
+
+    def retry(self, reason: str, delay: float, attempt: int, route: Route) -> None:
+        """Attempt `attempt` on `route` starts after `delay` seconds. The route may be the next one."""
+
+
+async def fetch_reply(
+    routes: Sequence[Route],
+    build: Callable[[Route], Request],
+    listener: ReplyListener,
+    policy: RetryPolicy,
+    *,
+    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    chance: Random | None = None,
+) -> Reply:
+    """The reply of the first route that gives one.
+
+    A failure that may pass is tried again on the same route, from the start;
+    nothing of a failed attempt gets into the reply. Then the next route has its
+    turn. Raises the first route's last `ModelError` when all have failed, and at
+    once when the conversation is too large (kind `overflow`).
+    """
+    if not routes:
+        raise ValueError("no route to a model")
+    chance = chance or Random()  # noqa: S311, RUF100 - jitter, no secret
+    first_error: ModelError | None = None
+    for position, route in enumerate(routes):
+        attempt = 1
+        while True:
+            try:
+                return await _attempt(route, build(route), listener, attempt)
+            except ModelError as error:
+                if error.kind == "overflow":
+                    raise
+                failure = error
+            delay = policy.delay(attempt, failure, chance)
+            if delay is None:
+                break
+            attempt += 1
+            listener.retry(str(failure), delay, attempt, route)
+            await sleep(delay)
+        first_error = first_error or failure
+        if position + 1 < len(routes):
+            listener.retry(str(failure), 0.0, 1, routes[position + 1])
+    assert first_error is not None
+    raise first_error
+
+
+async def _attempt(route: Route, request: Request, listener: ReplyListener, attempt: int) -> Reply:
+    """One request on one route. Raises `ModelError`, after telling the listener what came to nothing."""
+    listener.started(route, attempt)
+    reader = _ReplyReader(route, listener)
+    try:
+        async with _closing(route.client.stream(request)) as deltas:
+            async for delta in deltas:
+                if reader.take(delta):
+                    break
+        return reader.reply()
+    except ModelError as error:
+        if reader.has_shown:
+            listener.cut(str(error))
+        raise
+
+
+class _ReplyReader:
+    """Collects the reply of one attempt."""
+
+    def __init__(self, route: Route, listener: ReplyListener) -> None:
+        self.has_shown = False
+        self._route = route
+        self._listener = listener
+        self._decoder: Decoder = route.codec.decoder(route.tools)
+        self._usage = Usage()
+        self._finish: FinishReason | None = None
+
+    def take(self, delta: Delta) -> bool:
+        """Read one delta; whether it was the last one."""
+        if isinstance(delta, UsageDelta):
+            self._usage = _merged(self._usage, delta.usage)
+            return False
+        if isinstance(delta, End):
+            self._finish = delta.reason
+        self._show(_decoded(lambda: self._decoder.feed(delta)))
+        return self._finish is not None
+
+    def reply(self) -> Reply:
+        if self._finish is None:
+            raise ModelError(
+                "cut", f"The answer of {self._route.name} broke off before it was complete; try again."
+            )
+        held_back, decoded = _decoded(self._decoder.finish)
+        self._show(held_back)
+        return _reply(decoded, self._finish, self._usage, self._route.name)
+
+    def _show(self, deltas: Sequence[Delta]) -> None:
+        for delta in deltas:
+            if not isinstance(delta, (UsageDelta, End)):
+                self.has_shown = True
+                self._listener.shown(delta)
+
+
+def _decoded(read: Callable[[], T]) -> T:
+    """What a decoder makes of a reply. One it fails on counts as bad, so that a turn survives it."""
+    try:
+        return read()
+    except ModelError:
+        raise
+    except Exception:
+        log.exception("a reply could not be decoded")
+        raise ModelError(
+            "bad_reply", "The model's reply could not be read (the log has the details); try again."
+        ) from None
+
+
+def _reply(decoded: DecodedReply, finish: FinishReason, usage: Usage, route: str) -> Reply:
+    return Reply(
+        text=decoded.text,
+        reasoning=decoded.reasoning,
+        calls=decoded.calls,
+        finish=finish,
+        usage=usage,
+        route=route,
+        repairs=decoded.repairs,
+        broken=decoded.broken,
+    )
+
+
+def _merged(known: Usage, newer: Usage) -> Usage:
+    """Counts add to each other when they come in several deltas; the newest one wins."""
+    said = {
+        name: value
+        for name in ("input", "output", "cached", "reasoning")
+        if (value := getattr(newer, name)) is not None
+    }
+    return replace(known, **said)
+
+
+@asynccontextmanager
+async def _closing(deltas: AsyncIterator[Delta]) -> AsyncIterator[AsyncIterator[Delta]]:
+    """Close a stream on every way out, if it can be closed."""
+    try:
+        yield deltas
+    finally:
+        close = getattr(deltas, "aclose", None)
+        if close is not None:
+            await close()

@@ -1,0 +1,137 @@
+"""What providers say about failures."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.errors import ModelErrorKind
+from agent.model.complaints import Complaint, is_complaint, kind_of, read_complaint, retry_after
+
+OVERFLOWS = [
+    "This model's maximum context length is 8192 tokens, however you requested 9000 tokens",
+    "prompt is too long: 213462 tokens > 200000 maximum",
+    "the request exceeds the available context size, try increasing it",
+    "The input token count (1189393) exceeds the maximum number of tokens allowed (1048576).",
+    "Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+    "Input is too long for requested model.",
+    "This model's maximum prompt length is 131072 but the request contains 537812 tokens.",
+    "Please reduce the length of the messages or completion.",
+    "`inputs` tokens + `max_new_tokens` must be <= 4097. Given: 4500 `inputs` tokens",
+    "The number of tokens to keep from the initial prompt is greater than the context length.",
+    "Trying to keep the first 8192 tokens when context the overflows.",
+    "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+    "Your request exceeded model token limit: 131072",
+    "Prompt exceeds max length",
+    "context window exceeds limit (2013)",
+    "The prompt size exceeds the context window size and cannot be processed.",
+]
+OTHERS: list[tuple[int | None, str, ModelErrorKind]] = [
+    (400, "Invalid value for 'content': expected a string, got null.", "bad_request"),
+    (
+        400,
+        "max_tokens is too large: 100000. This model supports at most 16384 completion tokens.",
+        "bad_request",
+    ),
+    (429, "Rate limit reached on tokens per min (TPM): Limit 30000. Please reduce the length.", "rate_limit"),
+    (429, "Too many tokens, please wait before trying again.", "rate_limit"),
+    (429, "You exceeded your current quota, please check your plan and billing details.", "billing"),
+    (400, "Your credit balance is too low to access the API.", "billing"),
+    (403, "Your input was flagged by moderation", "content_filter"),
+    (400, "The response was filtered due to content management policy", "content_filter"),
+    (501, "not implemented", "overloaded"),
+    (451, "unavailable for legal reasons", "bad_request"),
+]
+
+
+@pytest.mark.parametrize("text", OVERFLOWS)
+def test_overflow_is_known_by_the_words_of_every_server(text):
+    assert kind_of(Complaint(text), 400) == "overflow"
+    assert kind_of(Complaint(text), None) == "overflow"
+
+
+@pytest.mark.parametrize(("status", "text", "kind"), OTHERS)
+def test_other_failures_are_not_taken_for_an_overflow(status, text, kind):
+    assert kind_of(Complaint(text), status) == kind
+
+
+@pytest.mark.parametrize(
+    ("body", "text", "words"),
+    [
+        ({"error": {"message": "m", "type": "T", "code": "c"}}, "m", "c t"),
+        ({"error": "m"}, "m", ""),
+        ({"detail": "m"}, "m", ""),
+        ({"detail": [{"loc": ["body"], "msg": "m"}]}, '[{"loc": ["body"], "msg": "m"}]', ""),
+        ([{"error": {"message": "m", "status": "RESOURCE_EXHAUSTED"}}], "m", "resource_exhausted"),
+        ({"object": "error", "message": "m", "type": "X"}, "m", "x"),
+        ({"error": {"message": "m", "metadata": {"raw": "why"}}}, "m (why)", ""),
+        ("m", "m", ""),
+        (None, "", ""),
+    ],
+)
+def test_a_complaint_is_read_in_every_shape(body, text, words):
+    complaint = read_complaint(json.dumps(body).encode())
+    assert (complaint.text, complaint.words) == (text, words)
+
+
+def test_a_page_is_no_complaint_and_plain_text_is():
+    assert read_complaint(b" <html><h1>502</h1></html>").text == ""
+    assert read_complaint(b"no healthy upstream\n").text == "no healthy upstream"
+    assert read_complaint(b"").text == ""
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"error": {"message": "x"}}, True),
+        ({"error": {"message": "x"}, "choices": []}, True),
+        ({"error": None, "choices": []}, False),
+        ({"choices": [], "detail": "x"}, False),
+        ({"detail": "x"}, True),
+        ({"type": "error"}, True),
+        ({"object": "error", "message": "x"}, True),
+        ({"usage": {}}, False),
+        ({}, False),
+    ],
+)
+def test_an_error_inside_an_answer_is_told_from_a_piece_of_it(payload, expected):
+    assert is_complaint(payload) is expected
+
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "-3"}, 0),
+        ({"retry-after": "inf"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": ""}, None),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after-ms": "x", "retry-after": "9"}, 9),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00 GMT"}, 60),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00"}, 60),
+        ({"retry-after": "Thu, 01 Jan 2026 00:01:00 -0100"}, 3660),
+        ({"retry-after": "Wed, 31 Dec 2025 00:00:00 GMT"}, 0),
+        ({"retry-after": "Thu, 99 Jan 2026 00:00:00 GMT"}, None),
+    ],
+)
+def test_the_wish_to_wait_is_read_in_every_form(headers, seconds):
+    assert retry_after(headers, NOW) == seconds
+
+
+@given(st.text(max_size=60), st.binary(max_size=100))
+@settings(max_examples=150, deadline=None)
+def test_no_header_and_no_body_is_too_odd(value, body):
+    wish = retry_after({"retry-after": value, "retry-after-ms": value})
+    assert wish is None or wish >= 0
+    kind_of(read_complaint(body), 400)
