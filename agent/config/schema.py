@@ -13,7 +13,7 @@ ToolMode = Literal["native", "schema", "text"]
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class ModelSettings(Section):
@@ -40,7 +40,11 @@ class ModelInfo(Section):
 
 class ProviderSettings(Section):
     base_url: str = Field(description="Address of a chat-completions API, ending in /v1 as a rule.")
-    api_key_env: str = Field("", description="Name of the environment variable that holds the key.")
+    api_key_env: str = Field(
+        "",
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
+        description="Name of the environment variable that holds the key, never the key itself.",
+    )
     tool_mode: ToolMode = Field("native", description="How tool calls travel.")
     headers: dict[str, str] = Field({}, description="Further HTTP headers.")
     models: dict[str, ModelInfo] = Field({}, description="What is known about single models.")

@@ -1,0 +1,45 @@
+# `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
+.DEFAULT_GOAL := run
+.PHONY: run test lint bench test-realmodel constraints clean
+
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+
+# Starts Hermes. Arguments go through ARGS: make run ARGS="-p 'What is in this folder?'"
+run:
+	@sh .ci/environment local
+	@$(BIN)/hermes $(ARGS)
+
+# Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust"
+test:
+	@sh .ci/environment dev
+	@$(PYTEST) -m "not realmodel" -n $(JOBS) --dist loadfile $(ARGS)
+
+lint:
+	@sh .ci/environment dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/pyright
+	@$(BIN)/lint-imports
+	@$(PYTEST) tests/test_floors.py tests/test_house.py
+
+# Prints the figures, one file of benchmarks/ after the other.
+bench:
+	@sh .ci/environment dev
+	@for file in benchmarks/[a-z]*.py; do \
+	  [ -e "$$file" ] || continue; echo "== $$file"; $(BIN)/python "$$file" || exit 1; \
+	done
+
+# Runs the tests that talk to a real model on this machine.
+test-realmodel:
+	@sh .ci/environment dev local
+	@$(PYTEST) -m realmodel $(ARGS)
+
+# Pins every dependency anew, with hashes. Run it on the oldest supported Python.
+constraints:
+	@sh .ci/pin
+
+clean:
+	@rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache snapshot_report.html
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,179 @@
+"""Settings that come with a project: read only after its folder is trusted, and never to loosen a guard.
+
+Trust is bound to the content of every file under `.hermes` that would be read. When
+one of them changes, appears or disappears, the folder is untrusted again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.config import files, keys
+from agent.config.document import Document
+from agent.config.files import UnreadableError
+from agent.config.layers import leaves
+from agent.config.problem import Path as KeyPath
+from agent.config.problem import Problem, dotted, shown
+from agent.errors import ConfigError
+from agent.home import PRIVATE_FILE, Home, private_folder
+from tools.files.atomic import write_atomically
+
+FOLDER = ".hermes"
+READ_FILES = ("config.yaml",)
+"""Files under `.hermes` of a project that Hermes reads; trust covers all of them."""
+
+ALLOWED: tuple[KeyPath, ...] = (
+    ("model",),
+    ("agent",),
+    ("context",),
+    ("tools",),
+    ("terminal", "timeout"),
+    ("terminal", "max_timeout"),
+)
+"""What a trusted project may set. Everything else, and so every future setting, is the user's alone:
+a project cannot decide about approvals, addresses and keys of providers, variables or files of the
+user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What a project brings, read once: what was hashed is what is used."""
+
+    root: Path
+    """The folder that holds `.hermes`, resolved."""
+    contents: dict[str, bytes]
+    """The files found, by name."""
+    digest: str
+    """SHA-256 over names and contents."""
+
+    @property
+    def config(self) -> bytes | None:
+        """The bytes of the project's `config.yaml`, if it has one."""
+        return self.contents.get("config.yaml")
+
+
+def project_root(workspace: Path) -> Path:
+    """The folder whose `.hermes` counts: the root of the git tree around `workspace`, or `workspace`.
+
+    Looks for `.git` only; git is not run, since a repository could make it run programs.
+    """
+    resolved = Path(os.path.realpath(workspace))
+    for folder in (resolved, *resolved.parents):
+        if os.path.lexists(folder / ".git"):
+            return folder
+    return resolved
+
+
+def read_project(home: Home, workspace: Path) -> Project | None:
+    """What the project around `workspace` brings; None when it brings nothing.
+
+    Raises `UnreadableError` when a file cannot be read or lies outside the project.
+    """
+    root = project_root(workspace)
+    folder = root / FOLDER
+    if os.path.realpath(folder) == os.path.realpath(home.root) or not os.path.lexists(folder):
+        return None
+    contents: dict[str, bytes] = {}
+    for name in READ_FILES:
+        target = Path(os.path.realpath(folder / name))
+        if not target.is_relative_to(root):
+            raise UnreadableError(f"{FOLDER}/{name} leads out of the project, so it is not read")
+        content = files.read_file(target, follow=False)
+        if content is not None:
+            contents[name] = content
+        elif (folder / name).is_symlink():
+            raise UnreadableError(f"{FOLDER}/{name} is a link that leads nowhere")
+    return Project(root, contents, _digest(contents)) if contents else None
+
+
+def _digest(contents: dict[str, bytes]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(contents):
+        total.update(f"{name}\0{len(contents[name])}\0".encode() + contents[name])
+    return total.hexdigest()
+
+
+def is_trusted(home: Home, project: Project) -> bool:
+    """Whether exactly these contents were trusted. A trust file that cannot be believed trusts nothing."""
+    try:
+        return _load(home).get(str(project.root)) == project.digest
+    except UnreadableError:
+        return False
+
+
+def trust(home: Home, project: Project) -> None:
+    """Remember that these contents may be used. Raises `ConfigError`."""
+    _change(home, project.root, project.digest)
+
+
+def untrust(home: Home, root: Path) -> bool:
+    """Forget the trust in the project at `root`; False when there was none. Raises `ConfigError`."""
+    return _change(home, root, None)
+
+
+def _change(home: Home, root: Path, digest: str | None) -> bool:
+    try:
+        trusted = _load(home)
+    except UnreadableError:
+        trusted = {}
+    known = trusted.pop(str(root), None) is not None
+    if digest is not None:
+        trusted[str(root)] = digest
+    if known or digest is not None:
+        private_folder(home.root)
+        text = json.dumps({"version": 1, "folders": trusted}, indent=1, sort_keys=True)
+        try:
+            write_atomically(home.trust, text.encode(), PRIVATE_FILE)
+        except OSError as error:
+            raise ConfigError(f"Cannot write {home.trust}: {error.strerror or error}.") from error
+    return known
+
+
+def _load(home: Home) -> dict[str, str]:
+    """Digests by folder. Raises `UnreadableError` when the file is no trust file of this user."""
+    content = files.read_file(home.trust, follow=False)
+    if content is None:
+        return {}
+    status = home.trust.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:
+        raise UnreadableError("others may write it")
+    try:
+        folders = json.loads(content)["folders"]
+        if all(isinstance(digest, str) for digest in folders.values()):
+            return dict(folders)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass
+    raise UnreadableError("it is damaged")
+
+
+def restrict(document: Document, origin: str) -> Document:
+    """The project's settings without those that only the user decides, each of which becomes a problem."""
+    data: dict[str, Any] = {}
+    problems = list(document.problems)
+    for path in leaves(document.data):
+        if _is_allowed(path):
+            _put(data, path, document.data)
+        else:
+            message = f"`{shown(dotted(path))}` cannot be set by a project; it is left out."
+            if keys.type_at(path) is None:
+                message = f"unknown key `{shown(dotted(path))}`{keys.hint(path)}"
+            problems.append(Problem(origin, message, document.keys.get(path), dotted(path)))
+    return Document(data, document.keys, document.values, tuple(problems))
+
+
+def _is_allowed(path: KeyPath) -> bool:
+    return any(path[: len(allowed)] == allowed for allowed in ALLOWED)
+
+
+def _put(data: dict[str, Any], path: KeyPath, source: dict[str, Any]) -> None:
+    """Copy the value at `path` from `source` to `data`."""
+    *sections, name = (str(part) for part in path)
+    for section in sections:
+        data = data.setdefault(section, {})
+        source = source[section]
+    data[name] = source[name]

@@ -1,0 +1,223 @@
+"""`hermes config`: show, check and change settings, and trust those of a project."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, ExitCode
+from agent.home import Home
+from app.cli.output import say
+
+if TYPE_CHECKING:
+    from agent.config.loader import Loaded
+    from agent.config.problem import Path as KeyPath
+
+MASK = "••••••"
+
+_ACTIONS = """\
+show     every setting, its value and where it comes from
+get      one setting
+set      change one setting in config.yaml; comments and layout stay
+path     where config.yaml is
+check    say what is wrong with all settings; exit code 2 if anything is
+trust    show what the project's settings would do, and use them from now on
+untrust  use the project's settings no longer
+"""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "config",
+        help="show and change settings",
+        description="Show and change settings.",
+        epilog=_ACTIONS,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    show = actions.add_parser("show", help="every setting, its value and where it comes from")
+    show.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
+    show.add_argument(
+        "--defaults", action="store_true", help="the built-in values, whatever files and variables say"
+    )
+    get = actions.add_parser("get", help="one setting")
+    get.add_argument("key", metavar="KEY")
+    change = actions.add_parser("set", help="change one setting in config.yaml")
+    change.add_argument("key", metavar="KEY")
+    change.add_argument("value", metavar="VALUE", help="lists: a,b,c; `null` unsets what may be unset")
+    actions.add_parser("path", help="where config.yaml is")
+    actions.add_parser("check", help="say what is wrong; exit code 2 if anything is")
+    for name, summary in (("trust", "use the project's settings"), ("untrust", "use them no longer")):
+        action = actions.add_parser(name, help=summary)
+        action.add_argument("folder", metavar="PATH", nargs="?", default=".", help="a folder of the project")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the action. Raises `ConfigError`."""
+    home = Home.locate()
+    match args.action:
+        case "show":
+            return _show(home, _workspace(args), args.as_json, args.defaults)
+        case "get":
+            return _get(home, _workspace(args), args.key)
+        case "set":
+            return _set(home, args.key, args.value)
+        case "path":
+            say(str(home.config))
+            return ExitCode.DONE
+        case "check":
+            return _check(home, _workspace(args))
+        case "trust":
+            return _trust(home, Path(args.folder))
+        case _:
+            return _untrust(home, Path(args.folder))
+
+
+def _workspace(args: argparse.Namespace) -> Path:
+    return Path(getattr(args, "cwd", None) or ".").expanduser()
+
+
+def _show(home: Home, workspace: Path, as_json: bool, defaults: bool) -> int:
+    from agent.config.loader import Loaded, load
+    from agent.config.problem import dotted
+    from agent.config.schema import Settings
+
+    loaded = Loaded(Settings()) if defaults else load(home, os.environ, workspace)
+    rows = [(dotted(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)]
+    if as_json:
+        data = {key: {"value": value, "source": source} for key, value, source in rows}
+        print(json.dumps(data, ensure_ascii=True, indent=2))
+        return ExitCode.DONE
+    width = max(len(key) for key, _, _ in rows)
+    for key, value, source in rows:
+        say(f"{key:{width}}  {_text(value) or '""'}" + ("" if source == "default" else f"   ({source})"))
+    _tell(loaded)
+    return ExitCode.DONE
+
+
+def _values(loaded: Loaded) -> list[tuple[KeyPath, Any]]:
+    """Every setting in effect, in the schema's order; lists are one value."""
+
+    def walk(data: dict[str, Any], prefix: KeyPath) -> list[tuple[KeyPath, Any]]:
+        found: list[tuple[KeyPath, Any]] = []
+        for key, value in data.items():
+            found += walk(value, (*prefix, key)) if isinstance(value, dict) else [((*prefix, key), value)]
+        return found
+
+    return walk(loaded.settings.model_dump(), ())
+
+
+def _displayed(path: KeyPath, value: Any) -> Any:
+    """`value` without anything secret in it."""
+    from agent.config import keys
+    from tools.redact import redact
+
+    if isinstance(value, dict):
+        return {key: _displayed((*path, key), inner) for key, inner in value.items()}
+    if keys.is_secret(path):
+        return MASK
+    if isinstance(value, list):
+        return [_displayed(path, item) for item in value]
+    return redact(value) if isinstance(value, str) else value
+
+
+def _source(loaded: Loaded, path: KeyPath) -> str:
+    source = loaded.sources.get(path)
+    return str(source) if source else "default"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "unset" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _tell(loaded: Loaded) -> None:
+    """What a person should know beside the values, on stderr."""
+    if loaded.project == "untrusted":
+        say("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
+    for problem in loaded.problems:
+        say(f"✗ {problem}", file=sys.stderr)
+
+
+def _get(home: Home, workspace: Path, key: str) -> int:
+    from agent.config import keys
+    from agent.config.layers import lookup
+    from agent.config.loader import load
+
+    path = keys.split(key)
+    loaded = load(home, os.environ, workspace)
+    try:
+        value = lookup(loaded.settings.model_dump(), path)
+    except KeyError:
+        raise ConfigError(f"`{key}` is not set.") from None
+    value = _displayed(path, value)
+    say(json.dumps(value, indent=2) if isinstance(value, dict) else _text(value))
+    return ExitCode.DONE
+
+
+def _set(home: Home, key: str, text: str) -> int:
+    from agent.config import keys
+    from agent.config.edit import set_setting
+    from agent.config.environment import OVERRIDES
+
+    value = _displayed(keys.split(key), set_setting(home, key, text))
+    say(f"{key} = {_text(value)}   ({home.config})")
+    for variable, path in OVERRIDES.items():
+        if path == keys.split(key) and os.environ.get(variable):
+            say(f"{variable} is set and overrides it for now.")
+    return ExitCode.DONE
+
+
+def _check(home: Home, workspace: Path) -> int:
+    from agent.config.loader import load
+
+    loaded = load(home, os.environ, workspace, thorough=True)
+    for problem in loaded.problems:
+        say(f"✗ {problem}")
+    if loaded.problems:
+        count = len(loaded.problems)
+        say(f"{count} {'problem' if count == 1 else 'problems'} in {home.config} and around it.")
+        return ExitCode.USAGE
+    say(f"✓ {home.config}" + ("" if home.config.exists() else " (not there: all defaults)"))
+    return ExitCode.DONE
+
+
+def _trust(home: Home, folder: Path) -> int:
+    from agent.config import trust
+    from agent.config.document import parse
+    from agent.config.files import UnreadableError
+    from agent.config.layers import leaves, lookup
+    from agent.config.loader import PROJECT_FILE
+    from agent.config.problem import dotted
+
+    try:
+        project = trust.read_project(home, folder)
+    except UnreadableError as error:
+        raise ConfigError(f"{PROJECT_FILE}: {error}.") from None
+    if project is None:
+        raise ConfigError(f"{trust.project_root(folder)} brings no settings; nothing to trust.")
+    allowed = trust.restrict(parse(project.config or b"", PROJECT_FILE), PROJECT_FILE)
+    say(f"{project.root / trust.FOLDER} may now set:")
+    for path in leaves(allowed.data):
+        say(f"  {dotted(path)} = {_text(_displayed(path, lookup(allowed.data, path)))}")
+    for problem in allowed.problems:
+        say(f"  ✗ {problem}")
+    trust.trust(home, project)
+    say("Trust ends when one of these files changes, or with `hermes config untrust`.")
+    return ExitCode.DONE
+
+
+def _untrust(home: Home, folder: Path) -> int:
+    from agent.config import trust
+
+    root = trust.project_root(folder)
+    known = trust.untrust(home, root)
+    say(f"{root} is no longer trusted." if known else f"{root} was not trusted.")
+    return ExitCode.DONE
