@@ -1,0 +1,264 @@
+"""Masking of secrets: what has to go, what has to stay."""
+
+import secrets as chance
+import string
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.redact import MASK, Redactor, is_secret_name, redact, secret_values
+
+LETTERS = "abcDEF1234567890ghiJKL0987654321mnoPQR"
+
+
+@pytest.mark.parametrize(
+    ("token", "stub"),
+    [
+        (f"sk-proj-{LETTERS}", "sk-"),
+        (f"sk-ant-api03-{LETTERS}-_AA", "sk-"),
+        (f"sk-or-v1-{LETTERS}", "sk-"),
+        (f"ghp_{LETTERS[:36]}", "ghp_"),
+        (f"ghs_{LETTERS[:36]}", "ghs_"),
+        (f"github_pat_11{LETTERS}_{LETTERS}", "github_pat_"),
+        ("xoxb-123456789012-123456789012-AbCdEfGhIjKl", "xoxb-"),
+        ("xapp-1-A0123456789-0123456789-abcdef", "xapp-"),
+        ("AKIAIOSFODNN7EXAMPLE", "AKIA"),
+        (f"AIza{LETTERS[:35]}", "AIza"),
+        ("glpat-abcDEF1234567890_-xy", "glpat-"),
+        (f"npm_{LETTERS[:36]}", "npm_"),
+        (f"hf_{LETTERS[:34]}", "hf_"),
+        (f"gsk_{LETTERS}", "gsk_"),
+        (f"sk_live_{LETTERS[:24]}", "sk_live_"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P", "eyJ"),
+    ],
+)
+@pytest.mark.parametrize(
+    "frame", ["{}", "x = '{}'", "key: {}\n", "https://h/?k={}&b=1", "({})", '{{"a":"{}"}}']
+)
+def test_well_known_tokens_leave_a_stub_that_names_their_kind(token, stub, frame):
+    masked = redact(frame.format(token))
+    assert token not in masked
+    assert MASK in masked
+    assert all(token[at : at + 12] not in masked for at in range(len(stub), len(token) - 12))
+    if frame == "{}":
+        assert masked == stub + MASK
+
+
+@pytest.mark.parametrize(
+    ("text", "masked"),
+    [
+        ("Authorization: Bearer abc123def456ghi", f"Authorization: Bearer {MASK}"),
+        ("curl -H 'authorization: basic dXNlcjpwYXNzd29yZA=='", f"curl -H 'authorization: basic {MASK}'"),
+        ('{"Authorization": "token 0123456789abcdef"}', f'{{"Authorization": "token {MASK}"}}'),
+        ("got Bearer 0123456789abcdef!", f"got Bearer {MASK}!"),
+        ("password=hunter2", f"password={MASK}"),
+        ("DB_PASSWORD=correcthorse", f"DB_PASSWORD={MASK}"),
+        ('"api_key": "a1b2c3d4e5f6"', f'"api_key": "{MASK}"'),
+        ('{\\"password\\": \\"hunter2!\\"}', f'{{\\"password\\": \\"{MASK}\\"}}'),
+        ("config['SECRET_KEY'] = 'dj4ng0-insecure'", f"config['SECRET_KEY'] = '{MASK}'"),
+        ("  passwd: s3cr3t  # comment", f"  passwd: {MASK}  # comment"),
+        ("deploy --token abc12345xyz --yes", f"deploy --token {MASK} --yes"),
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYzzzzzzKEY", f"AWS_SECRET_ACCESS_KEY={MASK}"),
+        ("https://user:pa55@host/path", f"https://user:{MASK}@host/path"),
+        ("postgres://app:p%40ss@db:5432/x", f"postgres://app:{MASK}@db:5432/x"),
+        ("redis://:hunter2@cache:6379", f"redis://:{MASK}@cache:6379"),
+    ],
+)
+def test_assigned_and_sent_secrets_are_masked_and_their_surroundings_stay(text, masked):
+    assert redact(text) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "commit e83c5163316f89bfbde7d9ab23ca2e25604af290",
+        "550e8400-e29b-41d4-a716-446655440000",
+        "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAUAAAAFCAYAAACNbyblAAAAHElEQVQI12P4",
+        'password = os.environ["DB_PASSWORD1"]',
+        "password = get_password1()",
+        "token = self.token1.value",
+        "token = tokens[index1]",
+        "if password == 'abcd1234': pass",
+        "def login(password: Optional[str] = None, token: str | None = None) -> None:",
+        'parser.add_argument("--password", help="The password to use")',
+        '"password": "Please enter your password"',
+        '{"password": {"type": "string"}}',
+        '"password": "string"',
+        "password: ********",
+        "password=<your password>",
+        "api_key=YOUR_API_KEY_1",
+        "TOKEN=${GH_TOKEN}",
+        "Authorization: Bearer $TOKEN",
+        "Authorization: Bearer <token>",
+        "authorization: required",
+        "PWD=/home/user1/project2",
+        "max_tokens=4096 token_count: 123456",
+        "tokens: 128000, token=17",
+        "token_path = /var/run/secrets/token1",
+        "secret: projects/42/secrets/name/versions/1",
+        "https://example.com:8080/path@v1 http://[::1]:80/",
+        "git@github.com:owner/repo.git",
+        "class='sk-folding-cube-1-container-wrapper-x'",
+        "task-1234567890abcdef npm_config_user_agent2_is_long_enough",
+        "ghp_ sk- AKIA AIza eyJ hf_",
+        'if text.startswith("-----BEGIN PRIVATE KEY-----"):\n    load_key(text)\n',
+        "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIE\n-----END CERTIFICATE-----\n",
+        "-----BEGIN PUBLIC KEY-----\nMIIBIjANBgkqhkiG9w0B\n-----END PUBLIC KEY-----\n",
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIL0abcdef me@host",
+    ],
+)
+def test_what_only_looks_secret_is_left_alone(text):
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
+@pytest.mark.parametrize("prefix", ["", "  ", "+", "    12|", "# "])
+def test_a_private_key_loses_its_body(kind, prefix):
+    body = [f"MIIEpAIBAAKCAQEA{number}abcdefgh+/" for number in range(20)] + ["abcd=="]
+    lines = [f"-----BEGIN {kind}PRIVATE KEY-----", *body, f"-----END {kind}PRIVATE KEY-----", "and so on"]
+    text = "before\n" + "".join(f"{prefix}{line}\n" for line in lines)
+    masked = redact(text)
+    assert not any(line in masked for line in body)
+    assert masked.startswith("before\n") and masked.endswith(f"{prefix}and so on\n")
+    assert masked.count(MASK) == 1
+
+
+def test_a_private_key_on_one_line_loses_its_body():
+    text = (
+        '{"key": "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG\\nabc=\\n-----END PRIVATE KEY-----\\n"}'
+    )
+    assert redact(text) == f'{{"key": "-----BEGIN PRIVATE KEY-----{MASK}-----END PRIVATE KEY-----\\n"}}'
+
+
+def test_a_private_key_that_comes_in_pieces_is_masked_and_what_follows_is_not():
+    redactor = Redactor({})
+    out = redactor.feed("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n")
+    out += redactor.feed("c2Vjb25kbGluZW9mdGhla2V5\n")
+    out += redactor.feed("This is an ordinary sentence.\nplainword\n")
+    assert out == f"-----BEGIN PRIVATE KEY-----\n{MASK}\nThis is an ordinary sentence.\nplainword\n"
+
+
+def test_exact_values_are_masked_by_the_name_of_their_variable():
+    environ = {
+        "OPENAI_API_KEY": "weird value 42!",
+        "SHORT_KEY": "abc1",
+        "MODE_KEY": "production",
+        "HOME": "/home/me1",
+    }
+    known = secret_values(environ)
+    assert known == {"OPENAI_API_KEY": "weird value 42!"}
+    known = secret_values(
+        {"VENDOR_API_KEY": "0a1b2c3d4e", "VENDOR_API_KEY_2": "0a1b2c3d4e5f", "LIST_KEYS": "17"}
+    )
+    assert known == {"VENDOR_API_KEY": "0a1b2c3d4e", "VENDOR_API_KEY_2": "0a1b2c3d4e5f"}
+    text = "one 0a1b2c3d4e5f two 0a1b2c3d4e"
+    assert redact(text, known) == "one [VENDOR_API_KEY_2 redacted] two [VENDOR_API_KEY redacted]"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OPENAI_API_KEY",
+        "GH_TOKEN",
+        "GITHUB_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "PGPASSWORD",
+        "DB_PASS",
+        "MYAPIKEY",
+        "HF_TOKEN",
+        "npm_config__auth",
+        "NPM_CONFIG__AUTHTOKEN",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "SUDO_PASSWORD",
+    ],
+)
+def test_names_of_secrets_are_recognised(name):
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "SSH_AUTH_SOCK",
+        "GIT_AUTHOR_NAME",
+        "PATH",
+        "HOME",
+        "PWD",
+        "KEYBOARD",
+        "XAUTHORITY",
+        "TOKENIZERS_PARALLELISM",
+        "MAX_TOKENS",
+        "MONKEY",
+        "SSH_ASKPASS",
+        "GIT_ASKPASS",
+        "COMPASS_DIR",
+        "LANG",
+        "LESSKEYIN",
+    ],
+)
+def test_names_of_ordinary_variables_are_not(name):
+    assert not is_secret_name(name)
+
+
+FRAGMENTS = st.lists(
+    st.sampled_from(
+        [
+            "sk-", "ghp_", "eyJ", ".", "password", "token", "=", ": ", '"', "'", "\\", "://", "u:", "@", "\n",
+            "Bearer ", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", LETTERS, "hunter2", " ",
+            "--", "Authorization: ", "[", "(", "$", "https", "AKIA", "…", "key-0123456789",
+        ]
+    )
+    | st.text(string.ascii_letters + string.digits, max_size=12),
+    max_size=30,
+).map("".join)  # fmt: skip
+
+
+@given(FRAGMENTS)
+@settings(max_examples=300, deadline=None)
+def test_masking_twice_changes_nothing_more(text):
+    once = redact(text, {"MY_TOKEN": "key-0123456789"})
+    assert redact(once, {"MY_TOKEN": "key-0123456789"}) == once
+    assert "key-0123456789" not in once
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "token=",
+        "sk-",
+        "sk-a-",
+        "-----BEGIN PRIVATE KEY-----\n",
+        "-----BEGIN PRIVATE KEY-----\n1",
+        "://a:",
+        "eyJ",
+        "eyJa.",
+        "password: ",
+        "--password-",
+        "Bearer ",
+        "authorization:",
+        "a",
+        "1",
+        "secret='",
+        'key="',
+        "\\",
+        "token\t",
+        "A1",
+    ],
+)
+def test_two_hundred_thousand_characters_of_anything_are_no_burden(unit):
+    # Backtracking out of hand would run into the test's time limit by orders of magnitude.
+    text = unit * (200_000 // len(unit))
+    assert len(redact(text + f" ghp_{LETTERS[:36]}")) <= len(text) * 2 + 100
+
+
+def test_ordinary_source_code_passes_unchanged():
+    import inspect
+
+    import tools.arguments
+    import tools.registry
+
+    for module in (tools.arguments, tools.registry, string, chance):
+        source = inspect.getsource(module)
+        assert redact(source) == source

@@ -1,0 +1,230 @@
+"""Secrets in output, masked: keys, tokens, passwords and private keys leave a stub that names their kind.
+
+Works on shapes (`ghp_…`, a PEM block, `password=…`) and on the exact values of
+variables with secret names. It is a net under accidents, not a boundary: an
+encoded secret passes. What merely looks random (hashes, UUIDs, images) stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+
+MASK = "…redacted"
+
+_SECRET_WORD = re.compile(
+    "(?:API|PRIVATE)?KEYS?|AUTH(?:ORIZATION)?|BEARER|COOKIE|CRED(?:ENTIAL)?S?|JWT|PAT|PASS(?:CODE)?"
+    "|.*(?:TOKEN|SECRET|PASSWORD|PASSPHRASE|PASSWD|APIKEY)S?"
+)
+_HARMLESS_NAMES = frozenset(
+    {"SSH_AUTH_SOCK", "SSH_AUTH_INFO", "XAUTHORITY", "MAX_TOKENS", "TOKENIZERS_PARALLELISM"}
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable called `name` is likely to hold a secret: `GH_TOKEN` yes, `GIT_AUTHOR_NAME` no."""
+    upper = name.upper()
+    if upper in _HARMLESS_NAMES:
+        return False
+    return any(_SECRET_WORD.fullmatch(word) is not None for word in re.split(r"[^A-Z]+", upper))
+
+
+def secret_values(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables of `environ` that hold a secret worth masking wherever it shows up, by name."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if len(value) >= 8 and is_secret_name(name) and _looks_real(value)
+    }
+
+
+def redact(text: str, secrets: Mapping[str, str] | None = None) -> str:
+    """`text` with secrets masked. `secrets` holds exact values to mask, by name. Linear and idempotent."""
+    return Redactor(secrets or {}).feed(text)
+
+
+class Redactor:
+    """`redact` for text that comes in whole lines; a private key may span many pieces."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        longest_first = sorted(secrets.items(), key=lambda item: -len(item[1]))
+        self._secrets = [(value, f"[{name} redacted]") for name, value in longest_first if value]
+        self._key = _PrivateKey()
+
+    def feed(self, text: str) -> str:
+        """The next lines, masked."""
+        for value, stub in self._secrets:
+            if value in text:
+                text = text.replace(value, stub)
+        if self._key.inside or _KEY_BEGIN.search(text) is not None:
+            text = self._key.feed(text)
+        for needles, pattern in _SHAPES:
+            if any(needle in text for needle in needles):
+                text = pattern.sub(rf"\1{MASK}", text)
+        folded = text.lower()
+        if "authorization" in folded or "bearer" in folded:
+            text = _HEADER.sub(_mask_header, text)
+        if any(stem in folded for stem in ("key", "token", "secret", "passw", "passph", "pwd")):
+            text = _ASSIGNMENT.sub(_mask_assignment, text)
+        if "://" in text:
+            text = _URL.sub(_mask_url, text)
+        return text
+
+
+_Shape = tuple[tuple[str, ...], re.Pattern[str]]
+"""Text without any of the needles holds no such token; group 1 of the pattern is the part to keep."""
+
+
+def _shape(prefixes: str, body: str, least: int, *, unbroken: int = 8) -> _Shape:
+    """Tokens of one make: a known prefix, then at least `least` characters of `body`.
+
+    One of them is a digit, and somewhere `unbroken` letters and digits stand together.
+
+    The lookbehind keeps this linear: a run of body characters is tried once, at its start.
+    """
+    needles = tuple(prefixes.split())
+    either = "|".join(re.escape(prefix) for prefix in needles)
+    run = rf"(?=[{body}]*?[0-9])(?=[{body}]*?[A-Za-z0-9]{{{unbroken}}})[{body}]{{{least},}}"
+    return needles, re.compile(rf"(?<![A-Za-z0-9_-])({either}){run}")
+
+
+_SHAPES: tuple[_Shape, ...] = (
+    _shape("sk- sk_live_ sk_test_ rk_live_ rk_test_ nvapi- tvly-", "A-Za-z0-9_-", 16, unbroken=12),
+    _shape("ghp_ gho_ ghu_ ghs_ ghr_ npm_ hf_ gsk_ r8_ shpat_ dop_v1_ lin_api_ pplx- xai-", "A-Za-z0-9", 20),
+    _shape("github_pat_ dckr_pat_ glpat- gldt- glrt- AIza ya29. GOCSPX-", "A-Za-z0-9_-", 16),
+    _shape("xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xapp-", "A-Za-z0-9-", 10),
+    _shape("SG. hvs. pypi-AgE tskey-", "A-Za-z0-9_.-", 20),
+    _shape("AKIA ASIA AGE-SECRET-KEY-1", "A-Z0-9", 16),
+    (
+        ("eyJ",),
+        re.compile(r"(?<![\w-])(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),
+    ),
+)
+
+_HEADER = re.compile(
+    r"((?<![\w-])(?:proxy-)?authorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}"
+    r"|(?<![\w-])(?=bearer ))"
+    r"((?:bearer|basic|token|digest)[ \t]{1,4})?"
+    r"([\w.~+/=-]{8,}+)",
+    re.IGNORECASE,
+)
+_ASSIGNMENT = re.compile(
+    r"(--[a-z-]{0,20}(?:key|token|secret|password)[ \t=]\s{0,2}"
+    r"|(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|account[_-]?key|secret|token"
+    r"|password|passwd|passphrase|pwd)[\\\"'\]]{0,4}[ \t]{0,4}(?:=>|:=|=(?![=~])|:(?![:=]))[ \t]{0,4})"
+    r"(?:(\\{0,3}[\"'`])([^\"'`\n\\]{4,}+)|([^\s\"'`,;&|<>(){}\[\]\\]{4,}+)([\[({])?)",
+    re.IGNORECASE,
+)
+_URL = re.compile(r"(://[^\s/:@\"'<>]{0,128}:)([^\s/@\"'<>]{1,256})(?=@)")
+
+_PLACEHOLDER = re.compile(
+    r"your|my[_-]|example|placeholder|change[_-]?me|replace|insert|[x*.#_-]+$|none$|null$|true$|false$",
+    re.IGNORECASE,
+)
+_PATH = re.compile(r"[~.]{0,2}/[\w./-]*$|[A-Za-z]:[\\/]|[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]{1,24}){2,}$")
+_ATTRIBUTE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+$")
+_NAME = re.compile(r"[A-Za-z][A-Za-z_.:-]*$")
+_NAMED = re.compile(r"pass|token|secret|key|auth|string|required|hidden|text", re.IGNORECASE)
+
+
+def _mask_header(match: re.Match[str]) -> str:
+    before, scheme, value = match[1], match[2] or "", match[3]
+    if before and scheme:
+        real = not _NAMED.match(value) and not _PLACEHOLDER.match(value)
+    else:
+        real = _looks_real(value)
+    return f"{before}{scheme}{MASK}" if real else match[0]
+
+
+def _mask_assignment(match: re.Match[str]) -> str:
+    before, quote, quoted, bare, opened = (group or "" for group in match.groups())
+    value = quoted or bare
+    is_prose = " " in quoted
+    is_code = bool(opened) or (bool(bare) and _ATTRIBUTE.match(bare) is not None)
+    password = "pass" in before.lower() or "pwd" in before.lower()
+    if is_prose or is_code:
+        return match[0]
+    if not (_looks_real(value) or (password and _looks_like_password(before, quote, value))):
+        return match[0]
+    return f"{before}{quote}{MASK}{opened}"
+
+
+def _mask_url(match: re.Match[str]) -> str:
+    return match[0] if match[2][0] in "$*{%" else match[1] + MASK
+
+
+def _looks_real(value: str) -> bool:
+    """Whether `value` looks like a key somebody could use, rather than a name, a path or a placeholder."""
+    if len(value) < 8 or not _is_literal(value) or value.isdigit():
+        return False
+    if _NAME.match(value) is None:
+        return any(character.isalpha() for character in value)
+    changes = sum(one.isupper() != two.isupper() for one, two in pairwise(value))
+    return len(value) >= 20 and changes * 4 > len(value)
+
+
+def _looks_like_password(before: str, quote: str, value: str) -> bool:
+    """Passwords are shorter and plainer than keys; a plain word counts only where no code writes it."""
+    if not _is_literal(value):
+        return False
+    if _NAME.match(value) is None:
+        return True
+    assigned = before.endswith("=") and before[:-1].isupper()
+    return len(value) >= 6 and (bool(quote) or assigned) and _NAMED.search(value) is None
+
+
+def _is_literal(value: str) -> bool:
+    return (
+        value[0] not in "$%*@#/…"
+        and "…" not in value
+        and "://" not in value
+        and _PLACEHOLDER.match(value) is None
+        and _PATH.match(value) is None
+    )
+
+
+_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_END = re.compile(r"-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_INLINE = re.compile(r"(?:[A-Za-z0-9+/=]|\\[nr]|[ \t]){16,}+")
+# Line numbers, diff marks, comment signs and quotes may stand before and after the lines of a key.
+_KEY_LINE = re.compile(
+    r"[\s\d|>+\-#*\"']*(?:[A-Za-z0-9+/]{4,}={0,2}|(?:Proc-Type|DEK-Info|Version|Comment): .*)?"
+    r"[\s\\nr\"',+;)]*$"
+)
+_KEY_LINE_LIMIT = 256
+
+
+class _PrivateKey:
+    """Masks the body of PEM private keys, line by line, and knows whether one is still open."""
+
+    def __init__(self) -> None:
+        self.inside = False
+        self._masked = False
+
+    def feed(self, text: str) -> str:
+        return "".join(self._line(line) for line in text.splitlines(keepends=True))
+
+    def _line(self, line: str) -> str:
+        if self.inside:
+            end = _KEY_END.search(line)
+            if end is None and len(line) < _KEY_LINE_LIMIT and _KEY_LINE.match(line) is not None:
+                return self._mask(line)
+            self.inside = False
+            return line[end.start() :] if end is not None else line
+        begin = _KEY_BEGIN.search(line)
+        if begin is None:
+            return line
+        kept, rest = line[: begin.end()], line[begin.end() :]
+        body = _KEY_INLINE.match(rest)
+        self._masked = body is not None
+        if body is not None:
+            kept, rest = kept + MASK, rest[body.end() :]
+        self.inside = _KEY_END.search(rest) is None
+        return kept + rest
+
+    def _mask(self, line: str) -> str:
+        if self._masked or not line.strip():
+            return ""
+        self._masked = True
+        return MASK + "\n"
