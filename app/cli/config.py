@@ -96,7 +96,8 @@ def _show(home: Home, workspace: Path, as_json: bool, defaults: bool) -> int:
         return ExitCode.DONE
     width = max(len(key) for key, _, _ in rows)
     for key, value, source in rows:
-        say(f"{key:{width}}  {_text(value) or '""'}" + ("" if source == "default" else f"   ({source})"))
+        shown = '""' if value == "" else _text(value)
+        say(f"{key:{width}}  {shown}" + ("" if source == "default" else f"   ({source})"))
     _tell(loaded)
     return ExitCode.DONE
 
