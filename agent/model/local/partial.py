@@ -1,0 +1,95 @@
+"""A file that is being fetched: kept beside its destination, resumable, nobody else's, proven before use."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+
+from agent.errors import HermesError
+from agent.home import PRIVATE_FILE
+
+CHUNK = 1 << 20
+
+Advance = Callable[[int], None]
+"""Told the bytes that are in place."""
+
+
+class PartialFile:
+    """`<name>.part`, open for appending and locked against a second fetch."""
+
+    def __init__(self, target: Path) -> None:
+        self.path = target.with_name(target.name + ".part")
+        self._target = target
+        self._fd = -1
+
+    def __enter__(self) -> PartialFile:
+        try:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._fd)
+            raise HermesError(
+                f"{self._target.name} is being fetched by another process; wait until it is done."
+            ) from None
+        os.fchmod(self._fd, PRIVATE_FILE)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    @property
+    def size(self) -> int:
+        """Bytes in place."""
+        return os.fstat(self._fd).st_size
+
+    def truncate(self, size: int) -> None:
+        """Drop what follows the first `size` bytes."""
+        if size < self.size:
+            os.ftruncate(self._fd, size)
+
+    def append(self, data: bytes) -> None:
+        """Add to the end. Raises `HermesError` when the disk does not take it."""
+        view, at = memoryview(data), self.size
+        try:
+            while view:
+                written = os.pwrite(self._fd, view, at)
+                view, at = view[written:], at + written
+        except OSError as error:
+            raise _unwritable(self.path, error) from error
+
+    def digest(self, advance: Advance) -> str:
+        """SHA-256 of what is in place, in hexadecimal."""
+        digest, at = hashlib.sha256(), 0
+        while piece := os.pread(self._fd, CHUNK, at):
+            digest.update(piece)
+            at += len(piece)
+            advance(at)
+        return digest.hexdigest()
+
+    def discard(self) -> None:
+        """Delete the file."""
+        self.path.unlink(missing_ok=True)
+
+    def publish(self) -> None:
+        """Make the bytes durable and give the file its real name."""
+        try:
+            os.fsync(self._fd)
+            self.path.replace(self._target)
+        except OSError as error:
+            raise _unwritable(self._target, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> HermesError:
+    reason = error.strerror or str(error)
+    return HermesError(
+        f"Cannot write {path}: {reason}; make room or set HERMES_HOME, then run the same command again."
+    )

