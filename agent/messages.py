@@ -22,7 +22,8 @@ class Message:
     """One message of a request.
 
     `reasoning` is kept for display and export; it is not sent back unless the
-    provider asks for it. `call_id` names the call a tool message answers.
+    provider asks for it. `call_id` names the call a tool message answers, `name`
+    (where known) its tool; only tool modes without ids send the name.
     """
 
     role: Role
@@ -30,3 +31,4 @@ class Message:
     tool_calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
     reasoning: str = ""
+    name: str = ""

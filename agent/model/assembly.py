@@ -1,0 +1,191 @@
+"""Putting tool calls together from the pieces a provider streams.
+
+Providers number the pieces, or not, or all with 0; they send the id once, in
+every piece, or never; they repeat the name, split it, or send it grown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agent.messages import ToolCall
+from agent.model.protocol import CallFragment, ToolSpec
+from agent.model.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
+
+NewId = Callable[[], str]
+
+CUT_OFF = (
+    "The arguments of this call were cut off before their end, so it was not run. "
+    "Send it again in full; split a long one into smaller calls."
+)
+NO_NAME = "This call named no tool, so nothing was run. Send it again with the name of a tool on offer."
+UNNAMED = "unnamed"
+"""What a call without a name is called in the conversation."""
+
+
+class JsonShape:
+    """Whether a JSON text that comes in pieces is open or complete, without parsing it again and again."""
+
+    _TOKEN = re.compile(r'\\.?|["{}\[\]]', re.DOTALL)
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._depth = 0
+        self._quoted = False
+        self._escaped = False
+
+    def feed(self, text: str) -> None:
+        self.begun = self.begun or bool(text.strip())
+        start = 1 if self._escaped else 0
+        self._escaped = False
+        for token in self._TOKEN.finditer(text, start):
+            found = token.group()
+            if found[0] == "\\":
+                self._escaped = self._quoted and len(found) == 1
+            elif found == '"':
+                self._quoted = not self._quoted
+            elif not self._quoted:
+                self._depth += 1 if found in "{[" else -1
+
+    @property
+    def open(self) -> bool:
+        """Whether more has to come."""
+        return self._quoted or self._depth > 0
+
+    @property
+    def complete(self) -> bool:
+        return self.begun and not self.open
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One call while it comes in."""
+
+    number: int
+    id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+    shape: JsonShape = field(default_factory=JsonShape)
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Finished calls, the sentences for those that must not run (by id), and what was mended."""
+
+    calls: tuple[ToolCall, ...]
+    broken: dict[str, str]
+    repairs: tuple[str, ...]
+
+
+class CallAssembler:
+    """Collects the pieces of all calls of one reply."""
+
+    def __init__(self, tools: Sequence[ToolSpec], new_id: NewId) -> None:
+        self._offered = tuple(tool.name for tool in tools)
+        self._new_id = new_id
+        self._slots: list[_Slot] = []
+        self._by_index: dict[int, _Slot] = {}
+
+    def __bool__(self) -> bool:
+        return any(slot.name or slot.shape.begun for slot in self._slots)
+
+    def add(self, fragment: CallFragment) -> CallFragment:
+        """Take a piece. Returns it under the number and the name of its call, for display."""
+        arguments = _as_text(fragment.arguments)
+        slot = self._slot(fragment, arguments)
+        slot.id = slot.id or fragment.id
+        slot.name = self._joined_name(slot, fragment.name)
+        if arguments:
+            slot.pieces.append(arguments)
+            slot.shape.feed(arguments)
+        return CallFragment(slot.number, slot.id, slot.name, arguments)
+
+    def finish(self) -> Assembled:
+        """The calls in the order in which they began, with unique ids and arguments that are JSON objects."""
+        calls: list[ToolCall] = []
+        broken: dict[str, str] = {}
+        repairs: list[str] = []
+        taken: set[str] = set()
+        for slot in self._slots:
+            raw = "".join(slot.pieces)
+            if not slot.name and not raw.strip():
+                continue
+            call_id = _unique_id(slot.id, taken, self._new_id)
+            name = repair_name(slot.name, self._offered) or slot.name.strip()
+            if name != slot.name:
+                repairs.append(f"The tool name {slot.name!r} was read as {name!r}.")
+            arguments, fault, repair = mended_arguments(raw)
+            if repair:
+                repairs.append(f"{name}: mended in the arguments: {repair}.")
+            if fault or not name:
+                broken[call_id] = fault or NO_NAME
+            calls.append(ToolCall(call_id, without_surrogates(name) or UNNAMED, arguments))
+        return Assembled(tuple(calls), broken, tuple(repairs))
+
+    def _slot(self, fragment: CallFragment, arguments: str) -> _Slot:
+        slot = self._known(fragment)
+        if slot is None or self._begins_another(slot, fragment, arguments):
+            slot = _Slot(len(self._slots))
+            self._slots.append(slot)
+        if fragment.index >= 0:
+            self._by_index[fragment.index] = slot
+        return slot
+
+    def _known(self, fragment: CallFragment) -> _Slot | None:
+        """The call a piece seems to continue: by number, else by id, else the newest one."""
+        if fragment.index >= 0:
+            return self._by_index.get(fragment.index)
+        if fragment.id:
+            same = (slot for slot in reversed(self._slots) if slot.id == fragment.id)
+            newest = self._slots[-1:]
+            return next(same, None) or next((slot for slot in newest if not slot.id), None)
+        return self._slots[-1] if self._slots else None
+
+    def _begins_another(self, slot: _Slot, fragment: CallFragment, arguments: str) -> bool:
+        """Whether a piece that seems to continue `slot` in truth begins another call."""
+        if not fragment.name or not slot.name or slot.shape.open:
+            return False
+        if fragment.id and slot.id:
+            return fragment.id != slot.id
+        if fragment.name == slot.name:
+            return slot.shape.complete and bool(arguments.strip())
+        return slot.shape.complete or {fragment.name, slot.name} <= set(self._offered)
+
+    def _joined_name(self, slot: _Slot, piece: str) -> str:
+        """The name of a call after one more piece: repeated, grown, or continued."""
+        if not piece or piece == slot.name:
+            return slot.name
+        if not slot.name or piece.startswith(slot.name):
+            return piece
+        complete = slot.name in self._offered and slot.name + piece not in self._offered
+        return slot.name if complete or slot.shape.begun else slot.name + piece
+
+
+def _unique_id(given: str, taken: set[str], new_id: NewId) -> str:
+    """`given`, or a new id if it is empty or taken."""
+    call_id = without_surrogates(given).strip()
+    while not call_id or call_id in taken:
+        call_id = new_id()
+    taken.add(call_id)
+    return call_id
+
+
+def mended_arguments(raw: str) -> tuple[str, str, str]:
+    """Arguments as the text of a JSON object, the sentence why the call must not run, and what was mended."""
+    arguments, reason = repair_arguments(raw)
+    if arguments is None:
+        return "{}", f"{reason} Nothing was run.", ""
+    if reason == TRUNCATED:
+        return "{}", CUT_OFF, ""
+    return arguments, "", reason
+
+
+def _as_text(arguments: Any) -> str:
+    """Arguments as text; some servers send them as an object."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else json.dumps(arguments, ensure_ascii=False, default=str)

@@ -1,0 +1,260 @@
+"""The forms in which models write tool calls as text, read without judging them.
+
+Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the
+tags of Hermes and Qwen, `<function=…>` with JSON or XML parameters, and the
+marks of Mistral, Llama, Granite, Kimi, DeepSeek, GLM and Claude.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from agent.model.lenient_json import LenientError, LenientReader
+from agent.model.protocol import ToolSpec
+from agent.model.repair import repair_name
+
+TAGS = (
+    "<tool_call>",
+    "<tool_calls>",
+    "<tools>",
+    "<function_call>",
+    "<function_calls>",
+    "<function=",
+    "<function name=",
+    "<invoke name=",
+    "[TOOL_CALLS]",
+    "<|python_tag|>",
+    "<|tool_call|>",
+    "<|tool_calls_section_begin|>",
+    "<|tool_call_begin|>",
+    "<｜tool▁calls▁begin｜>",
+    "<｜tool▁call▁begin｜>",
+)
+"""What announces a call, whatever came before it."""
+
+TAG = re.compile("|".join(map(re.escape, TAGS)))
+
+_LANGUAGES = (
+    "json",
+    "jsonc",
+    "json5",
+    "tool",
+    "tools",
+    "tool_call",
+    "tool_calls",
+    "tool_code",
+    "xml",
+    "text",
+)
+_WRAPPING = re.compile(
+    r"[\s,;]+|</?tool_calls?>|</?tools>|</?function_calls?>|</function>|\[/?TOOL_CALLS\]|\[ARGS\]|\[CALL_ID\]\w+"
+    r"|<\|/?(?:python_tag|tool_call|tool_calls_section_begin|tool_calls_section_end|tool_call_begin|tool_call_end"
+    r"|tool_call_argument_begin|im_end|eot_id|eom_id|end_of_text|endoftext|end|return)\|>|</s>"
+    r"|<｜(?:tool▁(?:calls▁begin|calls▁end|call▁begin|call▁end|sep)|end▁of▁sentence)｜>"
+    rf"|`{{3,}}(?:{'|'.join(sorted(_LANGUAGES, reverse=True))})?(?![\w`])"
+)
+"""What may stand around calls without a meaning of its own."""
+
+_FUNCTION = re.compile(r'<(?:function=|function name=|invoke name=)"?([\w.:-]+)"?\s*>')
+_FUNCTION_END = re.compile(r"\s*</(?:function|invoke|tool_call)>")
+_PARAMETER = re.compile(
+    r'\s*(?:<parameter(?:=| name=)"?([\w.-]+)"?[^<>\n]*>|<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>)'
+)
+_PARAMETER_END = re.compile(r"</parameter>|</arg_value>|(?=<parameter[= ]|</function>|</invoke>)")
+_NAME = re.compile(r"[A-Za-z_][\w.:-]*(?=\s*(?:[\[{<`]|$))")
+
+_NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name")
+_ARGUMENT_KEYS = ("arguments", "parameters", "args", "params", "input", "tool_input")
+_INNER_KEYS = ("function", "function_call", "tool_call")
+_SIDE_KEYS = frozenset({"id", "type", "index", "call_id", "tool_call_id"})
+
+_LONGEST_HEAD = 512
+"""Characters within which a message must show that it is a call."""
+
+_BEGINNING = re.compile(r"""[\[\s]*(?:\{\s*(?:["'][\w]{0,20}(?:["']\s*(?::\s*)?)?)?)?""")
+_FIRST_KEY = re.compile(r"""[\[\s]*\{\s*["'](\w{1,20})["']\s*:\s*""")
+_NAME_VALUE = re.compile(
+    r"""["'](?:name|tool|tool_name|function_name|function)["']\s*:\s*["']([^"']{1,100})["']"""
+)
+_FENCE_BEGUN = re.compile(r"`{1,3}(\w*)")
+
+Names = tuple[str, ...] | None
+"""Names of tools on offer; None: any name will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A call as it was written. `flat` means that the arguments stood beside the name."""
+
+    name: str
+    arguments: Any
+    flat: bool = False
+
+
+def read_calls(text: str) -> list[Draft] | None:
+    """The calls that the whole of `text` consists of, or None. Linear; never raises."""
+    try:
+        return _read_calls(text)
+    except RecursionError:
+        return None
+
+
+def _read_calls(text: str) -> list[Draft] | None:
+    drafts: list[Draft] = []
+    at, name, tagged = 0, "", False
+    while at < len(text):
+        if wrapping := _WRAPPING.match(text, at):
+            tagged = tagged or TAG.match(text, at) is not None
+            at = wrapping.end()
+            continue
+        found: list[Draft] | None
+        if text[at] in "{[":
+            value, at = _json_value(text, at)
+            found = [Draft(name, value)] if name and isinstance(value, dict) else _drafts(value, tagged)
+            name = ""
+        elif function := _FUNCTION.match(text, at):
+            found, at = _function(text, function[1], function.end())
+        elif name and (parameter := _PARAMETER.match(text, at)):
+            found, at = _function(text, name, parameter.start())
+            name = ""
+        elif tagged and (word := _NAME.match(text, at)):
+            name, at, found = word.group(), word.end(), []
+        else:
+            return None
+        if found is None:
+            return None
+        drafts += found
+    return [*drafts, Draft(name, {})] if name else drafts
+
+
+def may_be_call(
+    head: str, tools: Sequence[ToolSpec], *, any_name: bool = False
+) -> Literal["yes", "no", "open"]:
+    """Whether a message that begins with `head` may turn out to be a call.
+
+    `yes`: wait for its end; `open`: wait for some more characters, of which it takes few.
+    With `any_name` a tagged call may name a tool that is not on offer.
+    """
+    at, tagged = 0, False
+    while wrapping := _WRAPPING.match(head, at):
+        tagged = tagged or TAG.match(head, at) is not None
+        at = wrapping.end()
+    rest = head[at:]
+    names = None if any_name and tagged else tuple(tool.name for tool in tools)
+    verdict = _verdict(rest, names, tagged) if rest else "open"
+    return "no" if verdict == "open" and len(head) > _LONGEST_HEAD else verdict
+
+
+def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "open"]:
+    if any(tag.startswith(rest) for tag in TAGS):
+        return "open"
+    if rest[0] in "{[":
+        return _json_verdict(rest, names)
+    if fence := _FENCE_BEGUN.fullmatch(rest):
+        return "open" if any(language.startswith(fence[1]) for language in _LANGUAGES) else "no"
+    if function := _FUNCTION.match(rest):
+        return "yes" if _offered(function[1], names) else "no"
+    if rest.startswith(("<function=", "<function name=", "<invoke name=")) and ">" not in rest:
+        return "open"
+    word = re.match(r"[A-Za-z_][\w.:-]*\s*", rest) if tagged else None
+    if word is None:
+        # A mark such as `[ARGS]` or `<|eot_id|>` may still be on its way.
+        return "open" if re.fullmatch(r"[\[<][\w|｜▁/]{0,30}[|｜]?", rest) and tagged else "no"
+    if word.end() == len(rest):
+        return "open"
+    return "yes" if rest[word.end()] in "[{<`" else "no"
+
+
+def _json_verdict(rest: str, names: Names) -> Literal["yes", "no", "open"]:
+    if _BEGINNING.fullmatch(rest):
+        return "open"
+    first = _FIRST_KEY.match(rest)
+    if first is None:
+        return "no"
+    key, value = first[1], rest[first.end() :]
+    if key in _ARGUMENT_KEYS or key == "tool_calls" or (key in _INNER_KEYS and value.startswith("{")):
+        return "yes"
+    if key not in _NAME_KEYS and key not in _SIDE_KEYS and key not in _INNER_KEYS:
+        return "no"
+    if named := _NAME_VALUE.search(rest):
+        return "yes" if _offered(named[1], names) else "no"
+    return "open"
+
+
+def _offered(name: str, names: Names) -> bool:
+    return names is None or repair_name(name, names) is not None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(strict=False, parse_constant=_refuse_constant)
+
+
+def _json_value(text: str, at: int) -> tuple[Any, int]:
+    """The JSON value at `at`, mended if need be, and where it ends; None if there is none."""
+    try:
+        return _DECODER.raw_decode(text, at)
+    except (ValueError, RecursionError):
+        reader = LenientReader(text)
+    try:
+        value, end = reader.read(at)
+    except LenientError:
+        return None, len(text)
+    return (None, len(text)) if reader.truncated else (value, end)
+
+
+def _drafts(value: Any, tagged: bool) -> list[Draft] | None:
+    """The calls that a JSON value means."""
+    if isinstance(value, list):
+        found: list[Draft] = []
+        for item in value:
+            inner = _drafts(item, tagged) if isinstance(item, dict) else None
+            if inner is None:
+                return None
+            found += inner
+        return found or None
+    if not isinstance(value, dict):
+        return None
+    keys = value.keys() - _SIDE_KEYS
+    if keys == {"tool_calls"} and isinstance(value["tool_calls"], list):
+        return _drafts(value["tool_calls"], tagged)
+    inner_key = next((key for key in _INNER_KEYS if keys == {key} and isinstance(value[key], dict)), None)
+    return _drafts(value[inner_key], tagged) if inner_key else _object(value, set(keys), tagged)
+
+
+def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Draft] | None:
+    name_key = next((key for key in _NAME_KEYS if key in keys), None)
+    if name_key is None or not isinstance(name := value[name_key], str):
+        return None
+    others = keys - {name_key}
+    arguments_key = next((key for key in _ARGUMENT_KEYS if key in others), None)
+    if arguments_key is not None and len(others) == 1:
+        return [Draft(name, value[arguments_key])]
+    if name_key in ("tool", "tool_name") and others:
+        return [Draft(name, {key: value[key] for key in value if key in others}, flat=True)]
+    return [Draft(name, {})] if tagged and not others else None
+
+
+def _function(text: str, name: str, at: int) -> tuple[list[Draft] | None, int]:
+    """A call whose name is known: its arguments as JSON or as tagged parameters, and its end."""
+    start = re.compile(r"\s*").match(text, at)
+    if start is not None and text[start.end() : start.end() + 1] == "{":
+        value, at = _json_value(text, start.end())
+        end = _FUNCTION_END.match(text, at)
+        return ([Draft(name, value)] if isinstance(value, dict) else None), end.end() if end else at
+    arguments: dict[str, str] = {}
+    while parameter := _PARAMETER.match(text, at):
+        end = _PARAMETER_END.search(text, parameter.end())
+        if end is None:
+            return None, at
+        value = text[parameter.end() : end.start()]
+        arguments[parameter[1] or parameter[2]] = value.removeprefix("\n").removesuffix("\n")
+        at = end.end()
+    end = _FUNCTION_END.match(text, at)
+    return ([Draft(name, arguments)] if end else None), end.end() if end else at

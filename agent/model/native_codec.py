@@ -1,0 +1,194 @@
+"""The tool mode `native`: calls travel in the fields that chat completions has for them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Sequence
+from typing import Any
+
+from agent.messages import Message, ToolCall
+from agent.model.assembly import UNNAMED, Assembled, CallAssembler, NewId
+from agent.model.codec import DecodedReply, Decoder
+from agent.model.holdback import HoldBack
+from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolMode, ToolSpec
+from agent.model.repair import repair_arguments, without_surrogates
+from agent.model.rescue import LONGEST_LEAD, find_calls
+from agent.model.thinking import CLOSING, ThinkFilter
+
+EMPTY = {"system": "(none)", "user": "(empty message)", "assistant": "(empty reply)", "tool": "(no output)"}
+"""What stands for empty content, which many providers refuse."""
+
+_NAME_LENGTH = 64
+
+
+class NativeCodec:
+    """OpenAI's chat-completions form, kept to what every compatible provider takes."""
+
+    mode: ToolMode = "native"
+
+    def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
+        """`prompt` as it is: the tools have a field of their own."""
+        return prompt
+
+    def message(self, message: Message) -> bytes:
+        """One message. Arguments of calls are always the text of a JSON object; reasoning is not sent."""
+        content: str | None = message.content if message.content.strip() else EMPTY[message.role]
+        wire: dict[str, Any] = {"role": message.role, "content": content}
+        if message.role == "tool":
+            wire = {"role": "tool", "tool_call_id": wire_id(message.call_id), "content": content}
+        elif message.role == "assistant" and message.tool_calls:
+            wire["content"] = message.content if message.content.strip() else None
+            wire["tool_calls"] = [_wire_call(call) for call in message.tool_calls]
+        return compact(wire)
+
+    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        """The `tools` field, or nothing if no tool is on offer."""
+        return compact([_wire_tool(tool) for tool in tools]) if tools else b""
+
+    def extra(self, tools: Sequence[ToolSpec]) -> dict[str, Any]:
+        return {}
+
+    def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
+        return NativeDecoder(tools)
+
+
+def new_call_id() -> str:
+    """An id of the usual form, for a call that came without one."""
+    return f"call_{secrets.token_hex(4)}"
+
+
+class NativeDecoder:
+    """Reads one reply: calls from their field, reasoning from `<think>`, and calls written as text.
+
+    Counts and the end of the stream are not for display: `feed` gives nothing back for them.
+    """
+
+    longest_lead: int | None = LONGEST_LEAD
+    """See `HoldBack`."""
+
+    def __init__(self, tools: Sequence[ToolSpec], new_id: NewId = new_call_id) -> None:
+        self._tools = tuple(tools)
+        self._new_id = new_id
+        self._think = ThinkFilter()
+        self._hold = HoldBack(self._tools, self.longest_lead)
+        self._calls = CallAssembler(self._tools, new_id)
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+
+    def feed(self, delta: Delta) -> list[Delta]:
+        """The deltas to show now."""
+        match delta:
+            case TextDelta(text):
+                return [shown for part in self._think.feed(text) for shown in self._part(*part)]
+            case ReasoningDelta(text):
+                return self._reason(text)
+            case CallFragment():
+                return [self._calls.add(delta)]
+            case _:
+                return []
+
+    def finish(self) -> tuple[list[Delta], DecodedReply]:
+        """What was held back and is to be shown after all, and the whole reply."""
+        shown = [delta for part in self._think.finish() for delta in self._part(*part)]
+        done = self._calls.finish()
+        held = self._hold.held
+        if held:
+            rest, done = self._settle(held, done)
+            shown += self._say(rest)
+        text = "".join(self._text)
+        if done.calls:
+            text = text.rstrip()
+        return shown, DecodedReply(
+            without_surrogates(text),
+            without_surrogates("".join(self._reasoning)),
+            done.calls,
+            done.repairs,
+            done.broken,
+        )
+
+    def _settle(self, held: str, done: Assembled) -> tuple[str, Assembled]:
+        """What of the held text is to be shown, and the calls of the reply."""
+        found = self._read(held)
+        if found is None and any(tag in held for tag in CLOSING):
+            # Reasoning without an opening tag that spoke of a call, and the answer behind it.
+            before, _, held = held.replace(CLOSING[1], CLOSING[0]).rpartition(CLOSING[0])
+            self._reasoning += [*self._text, before]
+            self._text.clear()
+            held = held.lstrip()
+            found = self._read(held)
+        if found is None:
+            return held, done
+        rest, read = found
+        if done.calls:
+            same = [call.name for call in done.calls] == [call.name for call in read.calls]
+            return ("" if same else held), done
+        return rest, read
+
+    def _read(self, held: str) -> tuple[str, Assembled] | None:
+        """The text and the calls that held text means, if it is calls."""
+        found = find_calls(held, self._tools)
+        if found is None:
+            return None
+        calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found.calls)
+        return found.lead, Assembled(calls, {}, ("A tool call written as text was read as a call.",))
+
+    def _part(self, kind: str, text: str) -> list[Delta]:
+        if kind == "reasoning":
+            return self._reason(text)
+        if kind == "stray":
+            self._take_as_reasoning()
+            return []
+        shown = self._hold.feed(text)
+        self._think.pass_through = self._hold.holding
+        return self._say(shown)
+
+    def _take_as_reasoning(self) -> None:
+        """All text so far turns out to be reasoning, unless the provider sent reasoning apart from it."""
+        before = "".join(self._text) + self._hold.held
+        if not before.strip() or not self._reasoning:
+            self._reasoning.append(before.strip())
+            self._text.clear()
+            self._hold = HoldBack(self._tools, self.longest_lead)
+
+    def _reason(self, text: str) -> list[Delta]:
+        self._reasoning.append(text)
+        return [ReasoningDelta(text)] if text else []
+
+    def _say(self, text: str) -> list[Delta]:
+        if not text:
+            return []
+        self._text.append(text)
+        return [TextDelta(text)]
+
+
+def compact(value: Any) -> bytes:
+    """`value` as compact UTF-8 JSON, whatever characters its texts hold."""
+    return without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
+
+
+def wire_id(call_id: str) -> str:
+    """A call's id as providers take it: not empty, no blanks or control characters."""
+    return "".join(char if char.isprintable() and not char.isspace() else "_" for char in call_id) or "call_0"
+
+
+def wire_name(name: str) -> str:
+    """A tool's name as providers take it, for calls in the history whose name the model made up."""
+    safe = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
+    return safe[:_NAME_LENGTH] or UNNAMED
+
+
+def object_text(arguments: str) -> str:
+    """Arguments as the text of a JSON object; `{}` if they are none."""
+    return repair_arguments(arguments)[0] or "{}"
+
+
+def _wire_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": wire_name(call.name), "arguments": object_text(call.arguments)}
+    return {"id": wire_id(call.id), "type": "function", "function": function}
+
+
+def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
+    parameters = tool.parameters or {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}

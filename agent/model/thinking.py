@@ -1,0 +1,131 @@
+"""Reasoning that models write into their answer between `<think>` and `</think>`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+Kind = Literal["text", "reasoning", "stray"]
+"""`stray`: a closing tag without an opening one; what came before it was reasoning."""
+
+OPENING = ("<think>", "<thinking>")
+CLOSING = ("</think>", "</thinking>")
+
+_OPEN = re.compile("|".join(OPENING))
+_CLOSE = re.compile("|".join(CLOSING))
+_ANY = re.compile("|".join(OPENING + CLOSING))
+
+
+class ThinkFilter:
+    """Splits text that comes in pieces cut anywhere into answer and reasoning.
+
+    Tags inside code are quotations and stay. `pass_through` may be set at any
+    time, also between two parts of one piece: from then on all is text.
+    """
+
+    def __init__(self) -> None:
+        self.pass_through = False
+        self._inside = False
+        self._held = ""
+        self._code = CodeState()
+        self._trim = False
+        self._blank: str | None = ""
+        """Blank text at the very beginning, which goes if reasoning follows; None once there was more."""
+
+    def feed(self, text: str) -> Iterator[tuple[Kind, str]]:
+        """The parts of `text` that are certain now."""
+        text, self._held = self._held + text, ""
+        at = 0
+        while at < len(text):
+            if self.pass_through:
+                yield "text", text[at:]
+                return
+            pattern, tags = (_CLOSE, CLOSING) if self._inside else (_ANY, OPENING + CLOSING)
+            tag = pattern.search(text, at)
+            end = tag.start() if tag else len(text) - partial_suffix(text[at:], tags)
+            yield from self._part(text[at:end])
+            if self.pass_through:
+                yield "text", text[end:]
+                return
+            if tag is None:
+                self._held = text[end:]
+                return
+            yield from self._cross(tag.group())
+            at = tag.end()
+
+    def finish(self) -> Iterator[tuple[Kind, str]]:
+        """What was held back because it might have become a tag."""
+        held, self._held = self._held, ""
+        yield from self._part(held)
+        if self._blank:
+            yield "text", self._blank
+
+    def _part(self, text: str) -> Iterator[tuple[Kind, str]]:
+        if self._inside:
+            if text:
+                yield "reasoning", text
+            return
+        if self._trim:
+            text = text.lstrip()
+            self._trim = not text
+        if self._blank is not None:
+            self._blank += text
+            text, self._blank = ("", self._blank) if not self._blank.strip() else (self._blank, None)
+        if text:
+            self._code.feed(text)
+            yield "text", text
+
+    def _cross(self, tag: str) -> Iterator[tuple[Kind, str]]:
+        if self._inside:
+            self._inside, self._trim = False, True
+        elif self._code.inside:
+            yield from self._part(tag)
+        elif tag in OPENING:
+            self._inside, self._blank = True, None
+        else:
+            self._trim = True
+            yield "stray", tag
+
+
+class CodeState:
+    """Whether the end of a text, fed in pieces, lies in code: a fence, or single backticks on its line."""
+
+    def __init__(self) -> None:
+        self._fenced = False
+        self._quoted = False
+        self._run = 0
+
+    _PART = re.compile(r"`+|\n|[^`\n]+")
+
+    def feed(self, text: str) -> None:
+        for part in self._PART.findall(text):
+            if part[0] == "`":
+                self._run += len(part)
+                continue
+            self._settle()
+            if part == "\n":
+                self._quoted = False
+
+    @property
+    def inside(self) -> bool:
+        self._settle()
+        return self._fenced or self._quoted
+
+    def _settle(self) -> None:
+        run, self._run = self._run, 0
+        if run >= 3:
+            self._fenced = not self._fenced
+        elif run:
+            self._quoted = not self._quoted
+
+
+def partial_suffix(text: str, tags: tuple[str, ...]) -> int:
+    """How many characters at the end of `text` may be the beginning of one of `tags`."""
+    longest = max(map(len, tags)) - 1
+    firsts = {tag[0] for tag in tags}
+    end = text[-longest:]
+    for at, char in enumerate(end):
+        if char in firsts and any(tag.startswith(end[at:]) for tag in tags):
+            return len(end) - at
+    return 0

@@ -1,0 +1,25 @@
+"""A few tools on offer, for tests of codecs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.model.protocol import ToolSpec
+
+TEXT = {"type": "string"}
+
+
+def tool(name: str, *required: str, **properties: Any) -> ToolSpec:
+    return ToolSpec(
+        name, f"The tool {name}.", {"type": "object", "properties": properties, "required": list(required)}
+    )
+
+
+TOOLS = (
+    tool("terminal", "command", command=TEXT, timeout={"type": "integer"}),
+    tool("read_file", "path", path=TEXT, offset={"type": "integer"}),
+    tool("write_file", "path", "content", path=TEXT, content=TEXT),
+    tool("search", "pattern", pattern=TEXT),
+    tool("todo_write", "todos", todos={"type": "array", "items": {"type": "object"}}),
+    tool("todo_read"),
+)

@@ -1,0 +1,224 @@
+"""Calls that were written as text."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.model.call_text import may_be_call
+from agent.model.protocol import ToolSpec
+from agent.model.rescue import find_calls, rescue
+from tests.agent.model.offer import TOOLS
+
+LS = '{"name": "terminal", "arguments": {"command": "ls"}}'
+
+WRITTEN_CALLS = [
+    LS,
+    f"\n\n{LS}\n",
+    '{"name":"terminal","parameters":{"command":"ls"}}',
+    '{"arguments": {"command": "ls"}, "name": "terminal"}',
+    '{"id": "1", "type": "function", "name": "terminal", "arguments": {"command": "ls"}}',
+    '{"type":"function","function":{"name":"terminal","arguments":"{\\"command\\":\\"ls\\"}"}}',
+    '{"function_call": {"name": "terminal", "arguments": {"command": "ls"}}}',
+    f'{{"tool_calls": [{LS}]}}',
+    '{"tool": "terminal", "arguments": {"command": "ls"}}',
+    '{"tool": "terminal", "command": "ls"}',
+    '{"function": "terminal", "args": {"command": "ls"}}',
+    "{'name': 'terminal', 'arguments': {'command': 'ls'}}",
+    '{"name": "Terminal", "arguments": {"command": "ls",}}',
+    '{"name": "bash", "arguments": {"command": "ls"}}',
+    f"[{LS}]",
+    f"```json\n{LS}\n```",
+    f"```tool_call\n{LS}\n```",
+    f"```\n{LS}\n```",
+    f"``` {LS} ```",
+    f"```json\n[{LS}]\n```",
+    f"```xml\n<tool_call>{LS}</tool_call>\n```",
+    f"<tool_call>{LS}</tool_call>",
+    f"<tool_call>\n{LS}\n</tool_call>",
+    f"<tool_call>{LS}",
+    f"<tool_call>[{LS}]",
+    f"<tools>{LS}</tools>",
+    f"<function_call>{LS}</function_call>",
+    "<function=terminal>\n<parameter=command>\nls\n</parameter>\n</function>",
+    "<tool_call>\n<function=terminal>\n<parameter=command>\nls\n</parameter>\n</function>\n</tool_call>",
+    "<function=terminal>\n<parameter=command>\nls\n</function>",
+    '<function=terminal>{"command": "ls"}</function>',
+    '<function_calls><invoke name="terminal">'
+    '<parameter name="command">ls</parameter></invoke></function_calls>',
+    f"[TOOL_CALLS][{LS}]",
+    f"[TOOL_CALLS] [{LS}]</s>",
+    '[TOOL_CALLS]terminal[ARGS]{"command": "ls"}',
+    '[TOOL_CALLS]terminal{"command": "ls"}',
+    '<|python_tag|>{"name": "terminal", "parameters": {"command": "ls"}}<|eom_id|>',
+    f"<|tool_call|>[{LS}]",
+    "<|tool_calls_section_begin|><|tool_call_begin|>functions.terminal:0<|tool_call_argument_begin|>"
+    '{"command": "ls"}<|tool_call_end|><|tool_calls_section_end|>',
+    "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>terminal\n"
+    '```json\n{"command": "ls"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "<tool_call>terminal\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>",
+]
+
+ANSWERS = [
+    "",
+    "   ",
+    "Hello!",
+    f"Here is the call: {LS}",
+    f"{LS}\n\nThis lists the files.",
+    f"Use `<tool_call>{LS}</tool_call>` to list files.",
+    f"Like this:\n```\n<tool_call>{LS}</tool_call>\n```",
+    f"Like this:\n```\n<tool_call>{LS}</tool_call>",
+    f"```python\n{LS}\n```",
+    f"<tool_call>{LS}</tool_call> That is how.",
+    f"{'word ' * 120}<tool_call>{LS}</tool_call>",
+    '{"name": "Alice", "arguments": ["for", "against"]}',
+    '{"name": "Alice", "arguments": {"for": 1}}',
+    '{"name": "search", "arguments": {"query": "cats"}}',
+    '{"name": "terminal"}',
+    '{"name": "todo_read"}',
+    '{"name": "terminal", "arguments": {}}',
+    '{"name": "terminal", "arguments": {"command": true}}',
+    '{"name": "terminal", "arguments": {"command": ["ls"]}}',
+    '{"name": "terminal", "arguments": ["ls"]}',
+    '{"name": "terminal", "arguments": {"command": "ls"}, "category": "shell"}',
+    '{"name": "terminal", "arguments": {"command": "ls"',
+    '{"name": "terminal", "description": "Runs.", "parameters": {"type": "object", "properties": {}}}',
+    '{"name": "todo_read", "parameters": {"type": "object", "properties": {}}}',
+    '{"tool": "terminal", "command": "ls", "why": "to see"}',
+    '{"tool": "todo_read", "why": "to see"}',
+    "<function=terminal>\n<parameter=command>\nrm -rf bu",
+    "<function=terminal>\n<parameter=command>\nls\n</parameter>",
+    "<tool_call></tool_call>",
+    "The <tool_call> tag begins a call.",
+    "[]",
+    "[1]",
+    f"[{LS}, 1]",
+    f'[{LS}, {{"name": "nothing", "arguments": {{}}}}]',
+    "null",
+    "terminal",
+    "```json\n```",
+    '{"function": {"function": {"function": {}}}}',
+    '{"users": [{"name": "terminal", "arguments": {"command": "ls"}}]}',
+]
+
+
+@pytest.mark.parametrize("text", WRITTEN_CALLS)
+def test_a_message_that_is_a_call_becomes_one(text: str) -> None:
+    calls = rescue(text, TOOLS)
+    assert calls is not None
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("terminal", {"command": "ls"})]
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_everything_else_stays_text(text: str) -> None:
+    assert rescue(text, TOOLS) is None
+
+
+@pytest.mark.parametrize("text", WRITTEN_CALLS)
+def test_without_tools_nothing_is_a_call(text: str) -> None:
+    assert rescue(text, ()) is None
+
+
+@pytest.mark.parametrize("text", WRITTEN_CALLS)
+def test_no_beginning_of_a_call_is_taken_for_plain_text(text: str) -> None:
+    assert "no" not in {may_be_call(text[:end], TOOLS) for end in range(len(text) + 1)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Hello", '{"users": [1, 2]}', "[1] The book", "```python\nprint()\n```", "<b>bold</b>", "[link](url)"],
+)
+def test_plain_text_is_known_as_such_after_a_few_characters(text: str) -> None:
+    assert may_be_call(text[:12], TOOLS) == "no"
+
+
+def test_a_json_answer_that_names_no_tool_is_released_at_its_name() -> None:
+    assert may_be_call('{"name": "Alice"', TOOLS) == "no"
+
+
+def test_several_calls_keep_their_order_and_get_ids_of_their_own() -> None:
+    text = f'{LS}\n{{"name": "read_file", "arguments": {{"path": "a"}}}}\n<tool_call>{LS}</tool_call>'
+    calls = rescue(text, TOOLS)
+    assert calls is not None
+    assert [call.name for call in calls] == ["terminal", "read_file", "terminal"]
+    assert len({call.id for call in calls}) == 3
+    assert calls == rescue(text, TOOLS)
+
+
+def test_a_short_lead_in_before_a_tag_is_kept_as_text() -> None:
+    found = find_calls(f"I look first.\n\n<tool_call>\n{LS}\n</tool_call>", TOOLS)
+    assert found is not None
+    assert found.lead == "I look first."
+    assert len(found.calls) == 1
+
+
+def test_texts_inside_arguments_may_hold_fences_tags_and_quotes() -> None:
+    content = '```py\n<tool_call>{"a": 1}</tool_call>\n```\n"quoted"'
+    call = json.dumps({"name": "write_file", "arguments": {"path": "a.md", "content": content}})
+    for text in (call, f"```json\n{call}\n```", f"<tool_call>{call}</tool_call>"):
+        calls = rescue(text, TOOLS)
+        assert calls is not None
+        assert json.loads(calls[0].arguments)["content"] == content
+
+
+def test_raw_newlines_in_json_texts_are_read() -> None:
+    calls = rescue('{"name": "write_file", "arguments": {"path": "a", "content": "one\ntwo"}}', TOOLS)
+    assert calls is not None
+    assert json.loads(calls[0].arguments)["content"] == "one\ntwo"
+
+
+def test_xml_parameters_keep_inner_lines_and_markup() -> None:
+    text = (
+        "<function=write_file>\n<parameter=path>\na.html\n</parameter>\n"
+        "<parameter=content>\n<b>\n  one\n\n</b>\n</parameter>\n</function>"
+    )
+    calls = rescue(text, TOOLS)
+    assert calls is not None
+    assert json.loads(calls[0].arguments) == {"path": "a.html", "content": "<b>\n  one\n\n</b>"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from([*WRITTEN_CALLS, *ANSWERS, "{", "}", "[", "<", "`", '"', "\\", ",", " "]), max_size=4
+    )
+)
+def test_nothing_raises_and_what_is_found_fits(parts: list[str]) -> None:
+    names = {tool.name for tool in TOOLS}
+    for call in rescue("".join(parts), TOOLS) or ():
+        assert call.name in names
+        assert isinstance(json.loads(call.arguments), dict)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(max_size=80))
+def test_arbitrary_text_neither_raises_nor_calls(text: str) -> None:
+    assert rescue(text, TOOLS) is None
+    may_be_call(text, TOOLS)
+
+
+def test_a_tool_without_a_schema_does_not_raise() -> None:
+    assert rescue(LS, (ToolSpec("terminal", "", {}),)) is None
+
+
+@pytest.mark.parametrize(
+    ("unit", "times"),
+    [
+        ("{", 1_000_000),
+        ("[", 1_000_000),
+        ('{"name":', 100_000),
+        ('{"function":', 900),
+        ("<tool_call>", 100_000),
+        ("<function=terminal><parameter=command>", 30_000),
+        ("```", 300_000),
+        (LS, 20_000),
+        ("<tool_call>" + "a" * 1_000_000, 1),
+        (" ", 1_000_000),
+    ],
+    ids=range(10),
+)
+def test_a_megabyte_of_nonsense_is_no_call(unit: str, times: int) -> None:
+    assert rescue(unit * times, TOOLS) is None
