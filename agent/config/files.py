@@ -37,16 +37,18 @@ def read_file(path: Path, *, follow: bool = True) -> bytes | None:
         return None
     except (OSError, ValueError) as error:
         raise UnreadableError(_reason(error)) from error
-    with os.fdopen(descriptor, "rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
+    try:
+        mode = os.fstat(descriptor).st_mode
         if stat.S_ISDIR(mode):
             raise UnreadableError("it is a folder; a file belongs there")
         if not stat.S_ISREG(mode):
             raise UnreadableError("it is no regular file")
-        try:
+        with open(descriptor, "rb", closefd=False) as file:
             content = file.read(MAX_BYTES + 1)
-        except OSError as error:
-            raise UnreadableError(_reason(error)) from error
+    except OSError as error:
+        raise UnreadableError(_reason(error)) from error
+    finally:
+        os.close(descriptor)
     if len(content) > MAX_BYTES:
         raise UnreadableError(f"it is larger than {MAX_BYTES // 1_000_000} MB, so it is no settings file")
     return content

@@ -31,6 +31,11 @@ def entry_of(annotation: Any) -> Any:
     return get_args(annotation)[1] if get_origin(annotation) is dict else None
 
 
+def holds_keys(annotation: Any) -> bool:
+    """Whether more keys stand below: a section, or sections by name."""
+    return section_of(annotation) is not None or section_of(entry_of(annotation)) is not None
+
+
 def field_at(path: Path) -> FieldInfo | None:
     """The setting that `path` names. A section, a user-chosen name or an unknown path is None."""
     annotation: Any = Settings
@@ -86,7 +91,7 @@ def _fit(parts: tuple[str, ...], annotation: Any) -> tuple[str, ...] | None:
     lengths = range(1, len(parts) + 1) if section_of(entry) else (len(parts),)
     for length in lengths:
         name, rest = ".".join(parts[:length]), _fit(parts[length:], entry)
-        if name and rest is not None:
+        if name and name.strip(".") == name and rest is not None:
             return (name, *rest)
     return None
 

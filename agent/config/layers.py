@@ -114,8 +114,7 @@ def _without_empty_sections(data: dict[str, Any], annotation: Any) -> dict[str, 
         if section is not None:
             known = section.model_fields.get(key)
             inner = known.annotation if known else None
-        holds_more = keys.section_of(inner) is not None or keys.entry_of(inner) is not None
-        if value is None and holds_more:
+        if value is None and (keys.holds_keys(inner) or keys.entry_of(inner) is not None):
             continue
         kept[key] = _without_empty_sections(value, inner) if isinstance(value, dict) else value
     return kept
@@ -170,7 +169,7 @@ def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
     if detail["type"] == "missing":
         return f"`{name}` is missing; `{shown(dotted(path[:-1]))}` is left out without it."
     field_info = keys.field_at(path)
-    if field_info is None:
+    if field_info is None or keys.holds_keys(keys.type_at(path)):
         return f"`{name}` is {_given(value)}; it takes a section of `key: value` lines below it."
     if keys.is_secret(path):
         return f"`{name}` is no text; put it in quotes."
