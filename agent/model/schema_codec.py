@@ -101,14 +101,14 @@ def _simple(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any]:
     properties = schema.get("properties")
     if isinstance(properties, Mapping):
         simple["properties"] = {name: _simple(part, root, depth + 1) for name, part in properties.items()}
-        simple["required"] = [name for name in schema.get("required", ()) if name in properties]
+        simple["required"] = [name for name in schema.get("required") or () if name in properties]
         simple["additionalProperties"] = False
     if "items" in schema:
         simple["items"] = _simple(schema["items"], root, depth + 1)
     for key in ("anyOf", "oneOf"):
         if isinstance(parts := schema.get(key), Sequence) and parts:
             simple["anyOf"] = [_simple(part, root, depth + 1) for part in parts]
-    for part in schema.get("allOf", ()):
+    for part in schema.get("allOf") or ():
         merged = _simple(part, root, depth + 1)
         properties = simple.get("properties", {}) | merged.get("properties", {})
         simple = merged | simple | ({"properties": properties} if properties else {})
@@ -125,8 +125,8 @@ def _resolve(reference: str, root: Mapping[str, Any]) -> Any:
 
 def _describe(tool: ToolSpec) -> str:
     """One tool as a signature, its description, and what is said about its parameters."""
-    properties: Mapping[str, Any] = tool.parameters.get("properties", {})
-    required = tool.parameters.get("required", ())
+    properties: Mapping[str, Any] = tool.parameters.get("properties") or {}
+    required = tool.parameters.get("required") or ()
     names = [name if name in required else f"{name}?" for name in properties]
     lines = [f"- {tool.name}({', '.join(names)}): {tool.description}".rstrip(": ")]
     for name, part in properties.items():

@@ -182,19 +182,19 @@ class SchemaDecoder:
 
     def _called(self, whole: str) -> DecodedReply:
         """The call whose name and arguments came in the agreed order."""
+        raw = whole[self._arguments_at :].strip()
         try:
-            _, end = json.JSONDecoder().raw_decode(whole, self._arguments_at)
+            _, end = json.JSONDecoder().raw_decode(raw)
+            return self._call(self._name, raw[:end])
         except (ValueError, RecursionError):
-            raw = whole[self._arguments_at :].rstrip()
-            raw = raw[:-1] if raw.endswith("}") else raw  # the brace that closes the reply
-        else:
-            raw = whole[self._arguments_at : end]
-        return self._call(self._name, raw)
+            # The last brace closes the reply, not the arguments, unless it is missing.
+            inner = self._call(self._name, raw.removesuffix("}"))
+            return self._call(self._name, raw) if inner.broken else inner
 
     def _call(self, name: str, raw: str) -> DecodedReply:
         """A call with `raw` as its arguments: kept as written if possible, mended, or marked as broken."""
         name = repair_name(name, (tool.name for tool in self._tools)) or without_surrogates(name)
-        arguments, why = repair_arguments(raw)
+        arguments, why = repair_arguments(raw) if raw else (None, _CUT)
         call_id = self._new_id()
         if arguments is None or why == TRUNCATED:
             reason = _CUT if why == TRUNCATED else why

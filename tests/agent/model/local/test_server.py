@@ -132,8 +132,9 @@ async def test_stop_leaves_no_process_and_may_be_called_twice(tmp_path: Path, li
 async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path, library: str) -> None:
     server = LocalServer(model(tmp_path, "slow"), library=library)
     starting = asyncio.create_task(server.start())
-    while server.pid is None:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(30):
+        while server.pid is None:  # noqa: ASYNC110 - a process id is no event
+            await asyncio.sleep(0.01)
     pid = server.pid
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -193,7 +194,7 @@ async def test_a_library_that_cannot_be_imported_names_the_extra(tmp_path: Path,
 async def test_a_model_larger_than_the_memory_is_refused(tmp_path: Path, library: str) -> None:
     path = model(tmp_path)
     os.truncate(path, 1 << 43)  # sparse: it takes no room
-    with pytest.raises(ConfigError, match="needs about .* GB of memory"):
+    with pytest.raises(ConfigError, match=r"needs about .* GB of memory"):
         await LocalServer(path, library=library).start()
 
 
