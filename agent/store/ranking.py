@@ -22,6 +22,9 @@ _KIND = {"user": 1.3, "assistant": 1.1, "notice": 0.9, "tool": 0.8}
 _WHOLE_WORD = 1.5
 _MONTH = 30 * 86_400.0
 
+RANKED = 200
+"""Newest hits that are ranked; older ones follow in their order."""
+
 SNIPPET = 160
 """Characters of a snippet."""
 
@@ -37,10 +40,11 @@ def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, boo
     BM25 without its rarity factor: all hits hold all terms. Newer hits, whole
     words and what people said count for more.
     """
+    newest = sorted(found, reverse=True)
     rows = connection.execute(
         "SELECT id, kind, created, size, CASE WHEN size <= ? THEN coalesce(body, content) ELSE '' END "
         "FROM nodes WHERE id IN (SELECT value FROM json_each(?))",
-        (_READ, json.dumps(list(found))),
+        (_READ, json.dumps(newest[:RANKED])),
     )
     now, terms = time.time(), [term.lower() for term in query.terms]
     scores: dict[int, float] = {}
@@ -54,7 +58,7 @@ def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, boo
         age = max(now - created, 0.0) / _MONTH
         weight = _KIND.get(kind, 1.0) * (_WHOLE_WORD if found[node] else 1.0)
         scores[node] = relevance / max(len(terms), 1) * weight + 1 / (1 + age)
-    return sorted(scores, key=lambda node: (-scores[node], -node))
+    return [*sorted(scores, key=lambda node: (-scores[node], -node)), *newest[RANKED:]]
 
 
 def snippet(text: str, query: Query, width: int = SNIPPET) -> str:
