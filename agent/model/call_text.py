@@ -131,6 +131,15 @@ def _read_calls(text: str) -> list[Draft] | None:
     return [*drafts, Draft(name, {})] if name else drafts
 
 
+def skip_wrapping(text: str) -> tuple[int, bool]:
+    """The length of the wrapping that `text` begins with, and whether a tag is part of it."""
+    at, tagged = 0, False
+    while wrapping := _WRAPPING.match(text, at):
+        tagged = tagged or TAG.match(text, at) is not None
+        at = wrapping.end()
+    return at, tagged
+
+
 def may_be_call(
     head: str, tools: Sequence[ToolSpec], *, any_name: bool = False
 ) -> Literal["yes", "no", "open"]:
@@ -139,10 +148,7 @@ def may_be_call(
     `yes`: wait for its end; `open`: wait for some more characters, of which it takes few.
     With `any_name` a tagged call may name a tool that is not on offer.
     """
-    at, tagged = 0, False
-    while wrapping := _WRAPPING.match(head, at):
-        tagged = tagged or TAG.match(head, at) is not None
-        at = wrapping.end()
+    at, tagged = skip_wrapping(head)
     rest = head[at:]
     names = None if any_name and tagged else tuple(tool.name for tool in tools)
     verdict = _verdict(rest, names, tagged) if rest else "open"
@@ -170,6 +176,8 @@ def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "ope
 
 
 def _json_verdict(rest: str, names: Names) -> Literal["yes", "no", "open"]:
+    if names is None:
+        return "yes"
     if _BEGINNING.fullmatch(rest):
         return "open"
     first = _FIRST_KEY.match(rest)

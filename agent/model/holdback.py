@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.model.call_text import TAG, TAGS, may_be_call
+from agent.model.call_text import TAG, TAGS, may_be_call, skip_wrapping
 from agent.model.protocol import ToolSpec
 from agent.model.thinking import CodeState, partial_suffix
+
+_SLICE = 4096
+"""Characters looked at in one go: each tag in them costs a copy of the rest."""
 
 
 class HoldBack:
@@ -42,12 +45,16 @@ class HoldBack:
     def feed(self, text: str) -> str:
         """The part of the text that can be shown now."""
         shown: list[str] = []
-        while text:
+        for at in range(0, len(text), _SLICE):
             if self._held:
-                self._held.append(text)
+                self._held.append(text[at:])
                 break
-            text = self._decide(text, shown) if self._head is not None else self._stream(text, shown)
+            self._feed(text[at : at + _SLICE], shown)
         return "".join(shown)
+
+    def _feed(self, text: str, shown: list[str]) -> None:
+        while text and not self._held:
+            text = self._decide(text, shown) if self._head is not None else self._stream(text, shown)
 
     def _decide(self, text: str, shown: list[str]) -> str:
         """Add to the head and judge it. Returns text that is still to be looked at."""
@@ -58,10 +65,9 @@ class HoldBack:
             self._head = None
         elif verdict == "no":
             head, self._head = self._head, None
-            tag = TAG.match(head)
-            skipped = head[: tag.end()] if tag else ""
-            self._show(skipped, shown)
-            return head[len(skipped) :]
+            length, _ = skip_wrapping(head)
+            self._show(head[:length], shown)
+            return head[length:]
         return ""
 
     def _stream(self, text: str, shown: list[str]) -> str:
