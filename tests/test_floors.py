@@ -1,0 +1,147 @@
+"""The house: `app > widgets > agent > tools > themes`, imports go down only."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FLOORS = ("app", "widgets", "agent", "tools", "themes")
+ROOMS = [floor for floor in FLOORS if (ROOT / floor).is_dir()]
+
+MAY_IMPORT = {
+    "app": {"app", "widgets", "agent", "tools", "themes"},
+    "widgets": {"widgets", "agent.events", "tools", "themes"},
+    "agent": {"agent", "tools", "themes"},
+    "tools": {"tools", "themes"},
+    "themes": {"themes"},
+}
+HEAVY = [
+    *("openai", "mcp", "httpx", "httpx2", "pydantic", "yaml", "dotenv", "aiosqlite", "tree_sitter"),
+    *("textual", "rich", "pygments", "markdown_it", "watchdog", "asyncio"),
+]
+"""Nothing of this is needed to parse a command line."""
+
+
+def modules(*floors: str) -> list[str]:
+    """Dotted names of all modules of these floors, from the files."""
+    return sorted(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for floor in floors
+        for path in (ROOT / floor).rglob("*.py")
+    )
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Every imported name as (line, dotted name), relative ones resolved; also inside functions."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            source = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
+
+
+def climbs(floor: str, name: str) -> bool:
+    """Whether a module of `floor` may not import `name`."""
+    if name.split(".")[0] not in FLOORS:
+        return floor in ("agent", "tools", "themes") and name.split(".")[0] == "textual"
+    return not any(name == allowed or name.startswith(f"{allowed}.") for allowed in MAY_IMPORT[floor])
+
+
+def test_imports_go_down_only() -> None:
+    climbing = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for floor in ROOMS
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        for line, name in imports(path)
+        if climbs(floor, name)
+    ]
+    assert climbing == []
+
+
+@pytest.mark.parametrize(
+    ("floor", "name", "verdict"),
+    [
+        ("tools", "agent.events", True),
+        ("widgets", "agent.events.Event", False),
+        ("widgets", "agent.engine", True),
+        ("widgets", "tools.text.clean", False),
+        ("agent", "widgets.prompt", True),
+        ("agent", "textual.app", True),
+        ("agent", "tools.text", False),
+        ("themes", "tools.text", True),
+        ("app", "textual.app", False),
+    ],
+)
+def test_the_rule_itself_tells_up_from_down(floor: str, name: str, verdict: bool) -> None:
+    assert climbs(floor, name) is verdict
+
+
+def test_imports_in_functions_are_seen() -> None:
+    seen = set(imports(ROOT / "app" / "main.py"))
+    assert any(name.startswith("app.cli.") for _, name in seen), "an import inside a function was missed"
+
+
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `code` in a fresh interpreter that sees this checkout."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+
+
+BLOCKER = """
+import importlib, sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "textual":
+            raise ModuleNotFoundError(f"blocked: {name}", name=name)
+sys.meta_path.insert(0, Blocker())
+try:
+    import textual
+except ModuleNotFoundError:
+    pass
+else:
+    sys.exit("textual is not blocked")
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+assert "textual" not in sys.modules
+print(len(sys.argv) - 1)
+"""
+
+
+def test_engine_and_tools_import_without_textual() -> None:
+    names = modules("agent", "tools")
+    result = python(BLOCKER, *names)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert int(result.stdout.split()[-1]) == len(names) > 20
+
+
+def test_the_blocker_catches_a_module_that_needs_textual() -> None:
+    assert importlib.util.find_spec("textual") is not None
+    result = python(BLOCKER, "textual.app")
+    assert result.returncode != 0 and "blocked: textual" in result.stderr
+
+
+def test_parsing_the_command_line_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; import app.main; app.main.build_parser(); "
+        "print(*sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))"
+    )
+    result = python(code, *HEAVY)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout.split() == []

@@ -1,0 +1,121 @@
+"""The house rules that a machine can see."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+LINES = 500
+CHILD_SCRIPTS = {"agent/model/local/serve_child.py"}
+"""Programs of their own, whose output is their interface."""
+
+
+def tracked(*patterns: str) -> list[Path]:
+    """Files of the project, also those not committed yet; nothing that git ignores."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *patterns]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
+    if result.returncode != 0:
+        found = [path for pattern in patterns for path in ROOT.rglob(pattern)]
+        return [path for path in found if not {".venv", "build", ".git"} & set(path.relative_to(ROOT).parts)]
+    return [path for name in result.stdout.decode().split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+CODE = [
+    path
+    for path in tracked("*.py")
+    if named(path).split("/")[0] in ("app", "widgets", "agent", "tools", "themes")
+]
+TEXT = tracked("*.py", "*.md", "*.toml", "*.yaml", "*.tcss", "*.txt", "Makefile", ".ci/*")
+
+
+def test_there_is_a_house() -> None:
+    assert len(CODE) > 40
+
+
+def test_no_file_outgrows_its_room() -> None:
+    sizes = {named(path): len(path.read_text("utf-8").splitlines()) for path in tracked("*.py", "*.tcss")}
+    assert {name: size for name, size in sizes.items() if size > LINES} == {}
+
+
+def test_engine_and_tools_never_print() -> None:
+    printing = [
+        f"{named(path)}:{node.lineno}"
+        for path in CODE
+        if named(path).startswith(("agent/", "tools/")) and named(path) not in CHILD_SCRIPTS
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert printing == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [named(path) for path in CODE if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
+    assert silent == []
+
+
+def test_no_path_of_one_machine_is_in_the_project() -> None:
+    pattern = re.compile(
+        r"/(?:home|Users)/(?!you\b|user\b|me\b|ana\b)[a-z]\w*/\w|/work/|/root/\.pyenv|"
+        + re.escape(str(Path.home()))
+        + "/"
+    )
+    here = Path(__file__).resolve()
+    found = [
+        f"{named(path)}:{number}"
+        for path in TEXT
+        if path.resolve() != here and "tests" not in path.relative_to(ROOT).parts
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert found == []
+
+
+def test_the_pins_name_no_index() -> None:
+    for path in tracked("constraints/*.txt"):
+        text = path.read_text("utf-8")
+        assert "://" not in text and "--index-url" not in text and "--find-links" not in text, named(path)
+        pins = re.findall(r"^([a-z0-9-]+)==\S+ \\$", text, re.MULTILINE)
+        assert len(pins) > 40 and text.count("--hash=sha256:") >= len(pins)
+
+
+def test_the_pins_agree_with_each_other() -> None:
+    local, dev = (
+        dict(re.findall(r"^([a-z0-9-]+)==(\S+) \\$", (ROOT / "constraints" / name).read_text(), re.MULTILINE))
+        for name in ("local.txt", "dev.txt")
+    )
+    assert {name for name in local.keys() & dev.keys() if local[name] != dev[name]} == set()
+
+
+def links(text: str) -> list[str]:
+    """Targets of the links in markdown, outside of code."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that headings of a markdown file get."""
+    text = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", tracked("*.md"), ids=named)
+def test_every_link_in_the_docs_leads_somewhere(path: Path) -> None:
+    dead = []
+    for link in links(path.read_text("utf-8")):
+        if "://" in link or link.startswith("mailto:"):
+            continue
+        target, _, anchor = link.partition("#")
+        file = (path.parent / target).resolve() if target else path
+        if not file.exists() or (anchor and anchor not in anchors(file.read_text("utf-8"))):
+            dead.append(link)
+    assert dead == []
