@@ -54,22 +54,49 @@ _EXAMPLES = (
     Message("assistant", "The colour in theme.yaml is blue now."),
 )
 
+NUDGE = "Do not guess: look with a tool first, then answer. My request was: {request}"
 _REQUEST_LIMIT = 1_000
-_ABOUT_THE_MACHINE = re.compile(
-    r"\b(files?|folders?|director(?:y|ies)|paths?|commands?|scripts?|lines?|code|branch|commits?|repo(?:sitory)?"
-    r"|run|execute|installed?|disk|process(?:es)?|functions?|class(?:es)?|tests?|logs?|edit|delete|rename)\b"
-    r"|(?<![\w.])[\w-]+\.[a-z][a-z0-9]{0,4}\b|(?:^|\s)[~.]?/\w",
+"""Characters of the request that a nudge repeats."""
+
+_THINGS = (
+    r"(?:files?|folders?|director(?:y|ies)|paths?|commands?|scripts?|lines?|code|codebase|project|repo(?:sitory)?"
+    r"|branch(?:es)?|commits?|functions?|class(?:es)?|tests?|logs?|disk|process(?:es)?|packages?|installed)"
+)
+_EXTENSIONS = (
+    r"(?:py|ipynb|jsx?|tsx?|json|ya?ml|toml|ini|cfg|conf|env|txt|md|rst|csv|tsv|log|sh|bash|html?|css|xml|sql"
+    r"|c|h|cpp|hpp|rs|go|java|kt|rb|php|lua|lock|pdf|png|jpe?g|gif|svg|zip|gz|tar|db|sqlite|gguf)"
+)
+_PLAINLY_LOCAL = re.compile(
+    rf"(?<![\w@])[\w-]+\.{_EXTENSIONS}\b"  # a file name
+    r"|(?:^|\s)(?:~|\.{1,2})?/[\w.-]+"  # a path
+    rf"|\b(?:the|this|my|our|these|those|current|every|each|all)\s+(?:[\w-]+\s+){{0,2}}{_THINGS}\b"
+    r"|\b(?:in|of)\s+here\b|\bon\s+this\s+(?:machine|computer|system)\b",
+    re.IGNORECASE,
+)
+_NAMES_A_THING = re.compile(rf"\b{_THINGS}\b", re.IGNORECASE)
+_ASKS_FOR_KNOWLEDGE = re.compile(
+    r"\s*(?:please\s+|can you\s+|could you\s+)?(?:what(?:'s|\s+is|\s+are)\s+an?\b|what\s+does\s.*\bmean\b"
+    r"|explain\b|define\b|describe\s+an?\b|how\s+(?:do|does|can|would|should)\b|why\b|who\b|when\b|tell\s+me\s+about\b"
+    r"|what(?:'s|\s+is)\s+the\s+difference\b)",
     re.IGNORECASE,
 )
 
-NUDGE = "Do not guess: look with a tool first, then answer. My request was: {request}"
-
 
 def guard(user_text: str, calls_made: int, _answer: str) -> str | None:
-    """A nudge when the user speaks of files, commands or code and the model looked at nothing."""
-    if calls_made == 0 and _ABOUT_THE_MACHINE.search(user_text):
-        return NUDGE.format(request=user_text[:_REQUEST_LIMIT])
-    return None
+    """A nudge when the request is about the user's own files or machine and the model looked at nothing.
+
+    Questions of general knowledge ("what is a class?") pass, unless they name a file or point at one.
+    """
+    text = user_text[:_REQUEST_LIMIT]
+    if calls_made or not _about_the_machine(text):
+        return None
+    return NUDGE.format(request=text)
+
+
+def _about_the_machine(text: str) -> bool:
+    if _PLAINLY_LOCAL.search(text):
+        return True
+    return bool(_NAMES_A_THING.search(text)) and not _ASKS_FOR_KNOWLEDGE.match(text)
 
 
 LOCAL = Profile(

@@ -1,0 +1,25 @@
+"""The model file the tests in this folder run with."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agent.errors import ConfigError
+from agent.home import Home
+from agent.model.local.weights import model_file
+
+# Read once at import: other fixtures point HERMES_HOME to folders of their own.
+_HOME = Home.locate()
+_GIVEN = os.environ.get("HERMES_TEST_MODEL", "")
+
+
+@pytest.fixture(scope="session")
+def model() -> Path:
+    """The file `HERMES_TEST_MODEL` names, else the one `hermes model pull` fetched."""
+    try:
+        return model_file(_HOME, _GIVEN)
+    except ConfigError as error:
+        pytest.fail(f"These tests need the weights of a real model. {error}", pytrace=False)
