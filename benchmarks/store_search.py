@@ -4,7 +4,8 @@
 
 Builds a store of made-up messages in a temporary folder (about a minute and
 1.5 GB for a million), then asks each kind of query in turn, round-robin. Prints
-p50 and p99 in milliseconds and the ratio to the LIKE scan of the same run.
+p50 and p99 in milliseconds and the ratio to the LIKE scan of the same run; in
+the end, what an append to that store takes.
 """
 
 from __future__ import annotations
@@ -116,6 +117,16 @@ async def measure(store: Store, rounds: int) -> dict[str, list[float]]:
     return times
 
 
+async def appends(store: Store, session: Session, count: int = 100) -> list[float]:
+    """Seconds per append to the large store, sync included."""
+    times = []
+    for number in range(count):
+        start = time.perf_counter()
+        await store.append(session.id, "user", f"one more message about the server and its config {number}")
+        times.append(time.perf_counter() - start)
+    return times
+
+
 def scan(path: Path, rounds: int) -> list[float]:
     """The baseline: every message, with LIKE, for a word that does not occur."""
     connection = sqlite3.connect(path)
@@ -149,10 +160,12 @@ async def run(count: int, rounds: int) -> None:
         print(f"LIKE scan: {baseline:.0f} ms\n\n{'query':<18}{'p50 ms':>9}{'p99 ms':>9}{'scan / p50':>12}")
         async with await Store.open(path) as store:
             times = await measure(store, rounds)
+            added = await appends(store, session)
         everything = [seconds for values in times.values() for seconds in values]
         for kind, values in [*times.items(), ("all", everything)]:
             p50, p99 = quantile(values, 0.5), quantile(values, 0.99)
             print(f"{kind:<18}{p50:>9.2f}{p99:>9.2f}{baseline / p50:>12.0f}")
+        print(f"\nappend to it: p50 {quantile(added, 0.5):.1f} ms, p99 {quantile(added, 0.99):.1f} ms")
 
 
 if __name__ == "__main__":

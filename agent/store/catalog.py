@@ -133,6 +133,13 @@ def children(connection: sqlite3.Connection, session: str) -> list[Session]:
     return [_load(row) for row in rows]
 
 
+def totals(connection: sqlite3.Connection) -> tuple[int, int]:
+    """How many sessions and how many nodes there are. Reads the whole index."""
+    (sessions,) = connection.execute("SELECT count(*) FROM sessions").fetchone()
+    (nodes,) = connection.execute("SELECT count(*) FROM nodes").fetchone()
+    return sessions, nodes
+
+
 def change(connection: sqlite3.Connection, session: str, column: str, value: str | int) -> Session:
     """Set title, model or archived mark of a session. Raises `StoreError` if it is not there."""
     assert column in ("title", "model", "archived")

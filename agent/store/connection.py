@@ -120,6 +120,9 @@ class Database:
             return cast("T", await self._connection.execute_fetchall(cast("str", attempt)))
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
+        except (OverflowError, UnicodeEncodeError) as error:
+            # A number or a name from outside that no row can have.
+            raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
 
 
 def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: float) -> T:

@@ -7,12 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from agent.store.nodes import Head, Node, Session
+from agent.store.nodes import Head, Node, Session, storable
 from agent.store.text import calls_of
 
 
-def node_line(node: Node, heads: Iterable[Head] = ()) -> str:
-    """A node as one line of JSON, without the line feed. `heads` names the branches that end here."""
+def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
+    """A record as one line of JSON, without the line feed; always valid UTF-8.
+
+    `ascii_only` escapes everything else: right for a terminal, which some characters would steer.
+    """
+    text = json.dumps(record, ensure_ascii=ascii_only)
+    return text if storable(text) == text else json.dumps(record)
+
+
+def node_record(node: Node, heads: Iterable[Head] = ()) -> dict[str, Any]:
+    """A node as JSON-able data. `heads` names the branches that end here."""
     record: dict[str, Any] = {
         "id": node.id,
         "session": node.session,
@@ -23,7 +32,7 @@ def node_line(node: Node, heads: Iterable[Head] = ()) -> str:
         "data": dict(node.data),
     }
     names = sorted(head.name for head in heads if head.node == node.id)
-    return json.dumps(record | {"heads": names} if names else record, ensure_ascii=False)
+    return record | {"heads": names} if names else record
 
 
 def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:

@@ -107,6 +107,10 @@ class Store:
         """The sessions of its subagents, oldest first."""
         return await self._database.read(lambda c: catalog.children(c, session))
 
+    async def totals(self) -> tuple[int, int]:
+        """How many sessions and how many nodes the store holds. Takes a while with a large store."""
+        return await self._database.read(catalog.totals)
+
     async def rename(self, session: str, title: str) -> Session:
         """Set the title, which must not be empty."""
         line = catalog.tidy_title(title)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from agent.store.export import node_line, trajectory
+from agent.store.export import line, node_record, trajectory
 from agent.store.nodes import Node, Session
 from agent.store.store import Store
 
@@ -28,9 +28,9 @@ async def test_lines_hold_the_whole_tree(store: Store, session: Session) -> None
     await store.fork(session.id, nodes[1].id, "side")
     side = await store.append(session.id, "assistant", "elsewhere \ud800", head="side")
     heads = await store.heads(session.id)
-    lines = [node_line(node, heads) async for node in store.all_nodes(session.id)]
-    assert all(len(line.splitlines()) >= 1 and "\n" not in line for line in lines)
-    records = [json.loads(line) for line in lines]
+    lines = [line(node_record(node, heads)) async for node in store.all_nodes(session.id)]
+    assert not any("\n" in each for each in lines)
+    records = [json.loads(each) for each in lines]
     ends = {record["id"]: record.pop("heads") for record in records if "heads" in record}
     assert ends == {nodes[-1].id: ["main"], side.id: ["side"]}
     again = [Node(**record) for record in records]
@@ -69,3 +69,11 @@ async def test_only_a_whole_answer_completes_a_trajectory(store: Store, session:
     await store.append(session.id, "user", "go on")
     await store.append(session.id, "assistant", "I was", {"state": "interrupted"})
     assert not trajectory(found, await store.path(session.id))["completed"]
+
+
+def test_lines_are_valid_utf_8_and_can_be_kept_to_ascii() -> None:
+    record = {"text": "é \ud800 \x9b"}
+    assert json.loads(line(record)) == record
+    line(record).encode()
+    assert line({"text": "é"}) == '{"text": "é"}'
+    assert line(record, ascii_only=True).isascii()

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import sqlite3
 import stat
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from agent.store import schema
 from agent.store.faults import DamagedStore
 from agent.store.nodes import NewNode
 from agent.store.store import Store
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def snapshot(folder: Path) -> dict[str, tuple[str, int, int]]:
@@ -214,6 +219,68 @@ async def test_a_full_disk_fails_the_append_and_loses_nothing(path: Path) -> Non
         await store._database.bare(lift_limit)
         node = await store.append(session, "user", "word " * 40_000, expected=before[-1].id)
         assert await store.path(session) == [*before, node]
+
+
+LIMITED = """
+import asyncio, resource, sys
+from pathlib import Path
+from agent.errors import StoreError
+from agent.store.store import Store
+
+async def main(path, session):
+    async with await Store.open(path) as store:
+        nodes = await store.path(session)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, resource.RLIM_INFINITY))
+        try:
+            await store.append(session, "user", "word " * 40_000)
+        except StoreError as error:
+            print(error)
+        assert await store.path(session) == nodes
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        await store.append(session, "user", "fits again")
+
+asyncio.run(main(Path(sys.argv[1]), sys.argv[2]))
+"""
+
+
+async def test_a_write_the_system_refuses_fails_the_append_and_loses_nothing(path: Path) -> None:
+    session = await filled(path, 3)
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", LIMITED, str(path), session, stdout=PIPE, stderr=PIPE, cwd=ROOT
+    )
+    output, errors = await child.communicate()
+    assert (child.returncode, errors) == (0, b"")
+    assert b"disk" in output
+    async with await Store.open(path) as store:
+        assert (await store.path(session))[-1].content == "fits again"
+
+
+def only_read(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")
+
+
+async def test_a_read_only_store_is_reported_when_written_to(path: Path) -> None:
+    session = await filled(path, 3)
+    async with await Store.open(path) as store:
+        await store._database.bare(only_read)
+        with pytest.raises(StoreError, match="is read-only"):
+            await store.append(session, "user", "hello")
+        assert len(await store.path(session)) == 3
+
+
+async def test_names_and_numbers_that_no_row_can_have_are_refused(path: Path) -> None:
+    session = await filled(path, 1)
+    async with await Store.open(path) as store:
+        for odd in ("\ud800", "\0", "'; DROP TABLE nodes; --"):
+            with pytest.raises(StoreError):
+                await store.append(odd, "user", "hello")
+            with pytest.raises(StoreError):
+                await store.path(session, odd)
+            with pytest.raises(StoreError):
+                await store.fork(session, 10**30, odd)
+        with pytest.raises(StoreError):
+            await store.around(10**30, 3)
+        assert len(await store.path(session)) == 1
 
 
 async def test_a_store_that_was_moved_away_is_reported(path: Path) -> None:

@@ -1,0 +1,348 @@
+"""`hermes sessions`: list, show, search, rename, export, delete and recover stored sessions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, ExitCode, StoreError
+from agent.home import Home
+from app.cli.output import say
+from tools.text import clean, truncate
+
+if TYPE_CHECKING:
+    from agent.store.nodes import Node, Session
+    from agent.store.store import Store
+
+_ROLES = ("user", "assistant", "tool", "notice")
+_SHOWN_RESULT = 2_000
+"""Characters of a tool result that `show` prints."""
+
+_SEARCH_SECONDS = 10.0
+"""How long a search may go on into old messages for parts of words."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "sessions",
+        help="list, show, search, rename, export and delete sessions",
+        description="List, show, search, rename, export and delete sessions. SESSION is an id, "
+        "the beginning of an id, or a title.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    _add_reading(actions)
+    _add_changing(actions)
+    return parser
+
+
+def _add_reading(actions: Any) -> None:
+    listing = _action(actions, "list", "sessions, the one used last first")
+    listing.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
+    listing.add_argument("--offset", type=_count, default=0, metavar="N", help="leave out the first N")
+    listing.add_argument("--workspace", metavar="DIR", help="only those of a folder")
+    listing.add_argument("--all", action="store_true", help="those of subagents and archived ones too")
+    show = _action(actions, "show", "one session as text")
+    show.add_argument("session", metavar="SESSION")
+    show.add_argument("--branch", metavar="NAME", default="main", help="which branch (default: main)")
+    search = _action(actions, "search", "search everything that was said")
+    search.add_argument("query", nargs="+", metavar="WORD", help="all words must occur; quote a phrase")
+    search.add_argument("--role", action="append", choices=_ROLES, help="only messages of this role")
+    search.add_argument("--session", metavar="SESSION", help="only this session")
+    search.add_argument("--tool", metavar="NAME", help="only results of this tool")
+    search.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
+    search.add_argument("--until", metavar="TIME", help="not after; a date includes its whole day")
+    search.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
+    search.add_argument("--offset", type=_count, default=0, metavar="N", help="leave out the first N")
+    search.add_argument("--newest", action="store_true", help="newest first instead of best first")
+
+
+def _add_changing(actions: Any) -> None:
+    rename = _action(actions, "rename", "give a session another title")
+    rename.add_argument("session", metavar="SESSION")
+    rename.add_argument("title", nargs="+", metavar="TITLE")
+    export = actions.add_parser("export", help="write a session as JSON lines or as a ShareGPT trajectory")
+    export.add_argument("session", metavar="SESSION")
+    export.add_argument("--format", choices=("jsonl", "sharegpt"), default="jsonl", dest="layout")
+    export.add_argument("--branch", metavar="NAME", default="main", help="branch of a trajectory")
+    export.add_argument("--output", metavar="FILE", help="a new file, readable only by you (default: stdout)")
+    export.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    delete = _action(actions, "delete", "delete a session and those of its subagents")
+    delete.add_argument("session", metavar="SESSION")
+    delete.add_argument("--yes", action="store_true", help="do not ask")
+    recover = _action(actions, "recover", "save what can be read of a damaged store into a new file")
+    recover.add_argument("file", nargs="?", metavar="FILE", help="the damaged store (default: state.db)")
+
+
+def _action(actions: Any, name: str, summary: str) -> argparse.ArgumentParser:
+    action: argparse.ArgumentParser = actions.add_parser(name, help=summary)
+    action.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    return action
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
+    return int(text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry out the action. Raises `HermesError`."""
+    home = Home.locate()
+    if args.action == "recover":
+        code = _recover(home, args)
+    elif args.action in ("list", "search") and not home.database.exists():
+        # Looking must not make a store.
+        _print_json([]) if args.as_json else say("No sessions yet.")
+        code = ExitCode.DONE
+    elif not home.database.exists():
+        raise StoreError(f"There is no session {clean(args.session)}; none was saved yet.")
+    else:
+        code = asyncio.run(_with_store(home, args))
+    sys.stdout.flush()
+    return int(code)
+
+
+async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
+    from agent.store.store import Store
+
+    async with await Store.open(home.database) as store:
+        match args.action:
+            case "list":
+                await _list(store, args)
+            case "show":
+                await _show(store, args)
+            case "search":
+                await _search(store, args)
+            case "rename":
+                await _rename(store, args)
+            case "export":
+                await _export(store, args)
+            case _:
+                return await _delete(store, home, args)
+    return ExitCode.DONE
+
+
+async def _list(store: Store, args: argparse.Namespace) -> None:
+    workspace = _resolved(args.workspace)
+    sessions = await store.list_sessions(
+        args.limit, args.offset, workspace, children=args.all, archived=args.all
+    )
+    if args.as_json:
+        _print_json([_session_record(session) for session in sessions])
+    elif not sessions:
+        say("No sessions yet." if args.workspace is None else "No sessions in that folder.")
+    for session in sessions if not args.as_json else ():
+        title, workspace = _line(session.title) or "(untitled)", _line(session.workspace)
+        say(f"{session.id}  {_time(session.updated)}  {session.length:>5}  {title}  {workspace}")
+
+
+def _resolved(folder: str | None) -> str | None:
+    """A folder as sessions remember it; one that is gone can still be asked for."""
+    try:
+        return None if folder is None else str(Path(folder).expanduser().resolve())
+    except (OSError, RuntimeError, ValueError):
+        raise ConfigError(f"{folder} is no path of a folder; check --workspace.") from None
+
+
+async def _show(store: Store, args: argparse.Namespace) -> None:
+    session = await store.find_session(args.session)
+    nodes = await store.path(session.id, args.branch)
+    branches = [head.name for head in await store.heads(session.id)]
+    if args.as_json:
+        record = {
+            "branch": args.branch,
+            "branches": branches,
+            "nodes": [_node_record(node) for node in nodes],
+        }
+        _print_json(_session_record(session) | record)
+        return
+    say(f"{_line(session.title) or '(untitled)'}\n{session.id}  {_time(session.created)}")
+    say(f"{_line(session.workspace)}  {_line(session.model)}")
+    if len(branches) > 1:
+        say(f"Branch {_line(args.branch)} of {', '.join(map(_line, branches))}")
+    for node in nodes:
+        say(f"\n── {_speaker(node)} · {_time(node.created)} · {node.id}\n{_text(node)}")
+
+
+async def _search(store: Store, args: argparse.Namespace) -> None:
+    from agent.store.search import Filters
+
+    query = " ".join(args.query)
+    if not query.strip():
+        raise ConfigError("The query is empty; give a word or two that were said.")
+    session = None if args.session is None else (await store.find_session(args.session)).id
+    hits = await store.search(
+        query,
+        filters=Filters(
+            roles=tuple(args.role or ()),
+            session=session,
+            since=_moment(args.since, end=False),
+            until=_moment(args.until, end=True),
+            tool=args.tool,
+        ),
+        limit=args.limit,
+        offset=args.offset,
+        order="newest" if args.newest else "rank",
+        patience=_SEARCH_SECONDS,
+    )
+    if args.as_json:
+        _print_json([dataclasses.asdict(hit) for hit in hits.hits])
+        return
+    for hit in hits.hits:
+        say(f"{hit.session}  {_time(hit.created)}  {hit.kind:<9}  {_line(hit.snippet)}")
+    if not hits.hits:
+        say("Nothing found.")
+    elif args.offset + len(hits.hits) < hits.total:
+        say(f"{len(hits.hits)} of {hits.total} matches; --offset {args.offset + len(hits.hits)} shows more.")
+
+
+async def _rename(store: Store, args: argparse.Namespace) -> None:
+    session = await store.find_session(args.session)
+    renamed = await store.rename(session.id, " ".join(args.title))
+    if args.as_json:
+        _print_json(_session_record(renamed))
+    else:
+        say(f"{renamed.id} is now called {_line(renamed.title)}.")
+
+
+async def _export(store: Store, args: argparse.Namespace) -> None:
+    from agent.store.export import line, node_record, trajectory
+
+    session = await store.find_session(args.session)
+    to_file = args.output is not None
+    if args.layout == "sharegpt":
+        records = [trajectory(session, await store.path(session.id, args.branch))]
+    else:
+        heads = await store.heads(session.id)
+        records = [node_record(node, heads) async for node in store.all_nodes(session.id)]
+    lines = (line(record, ascii_only=not to_file) for record in records)
+    if to_file:
+        await asyncio.to_thread(_write_private, Path(args.output), lines, force=args.force)
+        print(f"hermes: wrote {clean(args.output)}", file=sys.stderr)
+        return
+    for each in lines:
+        print(each)
+
+
+def _write_private(path: Path, lines: Iterable[str], *, force: bool) -> None:
+    """Write a new file that only its owner can read; it appears when it is complete."""
+    if path.exists() and not force:
+        raise ConfigError(f"{path} exists; choose another name or give --force.")
+    try:
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8", newline="\n") as stream:
+                stream.writelines(f"{line}\n" for line in lines)
+                stream.flush()
+                os.fsync(file)
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"Cannot write {path}: {reason}; give another file with --output.") from error
+
+
+async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
+    from agent.store.locks import SessionLock
+
+    session = await store.find_session(args.session)
+    question = f"Delete {_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
+    if not args.yes:
+        if not sys.stdin.isatty():
+            raise ConfigError("Deleting asks first, and there is no terminal to answer on; give --yes.")
+        if not await asyncio.to_thread(_confirmed, question):
+            say("Nothing was deleted.")
+            return ExitCode.DENIED
+    with SessionLock(home.run, session.id):
+        deleted = await store.delete(session.id)
+    if args.as_json:
+        _print_json({"deleted": deleted})
+    else:
+        rest = f" and {len(deleted) - 1} of its subagents" if len(deleted) > 1 else ""
+        say(f"Deleted {session.id}{rest}.")
+    return ExitCode.DONE
+
+
+def _confirmed(question: str) -> bool:
+    say(f"{question} [y/N]", sys.stderr)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
+    from agent.store.salvage import recover_copy
+
+    damaged = Path(args.file) if args.file else home.database
+    copy = recover_copy(damaged)
+    sessions, nodes = asyncio.run(_totals(copy))
+    if args.as_json:
+        _print_json({"file": str(copy), "sessions": sessions, "nodes": nodes})
+    else:
+        say(f"Saved {sessions} sessions with {nodes} entries in {_line(str(copy))}.")
+        say(f"To use it, close Hermes and move it to {_line(str(damaged))}; keep the damaged file.")
+    return ExitCode.DONE
+
+
+async def _totals(path: Path) -> tuple[int, int]:
+    from agent.store.store import Store
+
+    async with await Store.open(path) as store:
+        return await store.totals()
+
+
+def _moment(text: str | None, *, end: bool) -> float | None:
+    from tools.results import ToolError
+    from tools.session_search import parse_time
+
+    try:
+        return None if text is None else parse_time(text, end=end, now=time.time())
+    except ToolError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _session_record(session: Session) -> dict[str, Any]:
+    return dataclasses.asdict(session)
+
+
+def _node_record(node: Node) -> dict[str, Any]:
+    from agent.store.export import node_record
+
+    return node_record(node)
+
+
+def _print_json(value: Any) -> None:
+    import json
+
+    # Escaped throughout: some characters beyond ASCII steer terminals.
+    print(json.dumps(value, indent=2))
+
+
+def _speaker(node: Node) -> str:
+    tool = node.data.get("tool")
+    return f"{node.kind} {_line(str(tool))}" if node.kind == "tool" and tool else node.kind
+
+
+def _text(node: Node) -> str:
+    from agent.store.text import readable
+
+    text = clean(readable(node.kind, node.content, node.data)).strip("\n")
+    return truncate(text, _SHOWN_RESULT) if node.kind == "tool" else text
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _line(text: str) -> str:
+    """Outside text on one line."""
+    return " ".join(clean(text).split())

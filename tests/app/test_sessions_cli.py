@@ -1,0 +1,238 @@
+"""`hermes sessions` as a person runs it: a child process with its own home."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.home import Home
+from agent.store.locks import SessionLock
+from agent.store.nodes import Session
+from agent.store.store import Store
+from app.main import main
+
+ROOT = Path(__file__).resolve().parents[2]
+EVIL = "\x1b]0;owned\x07 \x9b31m \u202e"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    return Home(tmp_path / "home")
+
+
+async def _fill(home: Home, workspace: str) -> Session:
+    async with await Store.open(home.database) as store:
+        other = await store.create_session(workspace="/elsewhere", model="m", title="Old one")
+        await store.append(other.id, "user", "nothing of interest")
+        session = await store.create_session(workspace=workspace, model="some/model")
+        first = await store.append(session.id, "user", f"Where is the needle? {EVIL}")
+        calls = [{"id": "1", "name": "terminal", "arguments": '{"command": "find ."}'}]
+        await store.append(session.id, "assistant", "Let me look.", {"calls": calls})
+        await store.finish_call(session.id, "1", '{"output": "needle.txt\\nhaystack"}', {"outcome": "done"})
+        await store.append(session.id, "assistant", "In needle.txt.", {"state": "complete"})
+        await store.fork(session.id, first.id, "side")
+        await store.append(session.id, "assistant", "Somewhere else.", head="side")
+        return await store.session(session.id)
+
+
+@pytest.fixture
+def session(home: Home, tmp_path: Path) -> Session:
+    return asyncio.run(_fill(home, str(tmp_path)))
+
+
+def sessions(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Exit code, output and errors of `hermes sessions …`."""
+    try:
+        code = main(["sessions", *arguments])
+    except SystemExit as end:
+        code = int(end.code or 0)
+    captured = capsys.readouterr()
+    for text in (captured.out, captured.err):
+        assert not any(mark in text for mark in "\x1b\x07\x9b\u202e")
+        assert "Traceback" not in text
+    return code, captured.out, captured.err
+
+
+def test_list_shows_the_newest_first(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = sessions(capsys, "list")
+    assert code == 0
+    first, second = out.splitlines()
+    assert first.startswith(session.id)
+    assert "Where is the needle?" in first
+    assert "Old one" in second
+    assert "Old one" not in sessions(capsys, "list", "--workspace", str(tmp_path))[1]
+    assert sessions(capsys, "list", "--workspace", "/nowhere")[1] == "No sessions in that folder.\n"
+    records = json.loads(sessions(capsys, "list", "--json", "--limit", "1")[1])
+    assert [record["id"] for record in records] == [session.id]
+    assert records[0]["length"] == 4
+
+
+def test_without_a_store_nothing_is_made(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sessions(capsys, "list") == (0, "No sessions yet.\n", "")
+    assert sessions(capsys, "search", "x", "--json") == (0, "[]\n", "")
+    code, _, errors = sessions(capsys, "show", "x")
+    assert code == 1
+    assert "none was saved yet" in errors
+    assert not home.root.exists()
+
+
+def test_show_prints_a_branch(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = sessions(capsys, "show", session.id)
+    assert code == 0
+    assert "needle.txt\nhaystack" in out
+    assert "terminal find ." in out
+    assert "Branch main of side, main" in out
+    assert "Somewhere else." in sessions(capsys, "show", session.id, "--branch", "side")[1]
+    record = json.loads(sessions(capsys, "show", session.id[:-2], "--json")[1])
+    assert [node["kind"] for node in record["nodes"]] == ["user", "assistant", "tool", "assistant"]
+    assert record["nodes"][0]["content"].endswith(EVIL)
+    code, _, errors = sessions(capsys, "show", session.id, "--branch", "none")
+    assert (code, "has no branch none" in errors) == (1, True)
+
+
+def test_search_finds_and_filters(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = sessions(capsys, "search", "needle")
+    assert code == 0
+    assert len(out.splitlines()) == 3
+    assert all(line.startswith(session.id) for line in out.splitlines())
+    (hit,) = json.loads(sessions(capsys, "search", "needle", "--role", "user", "--json")[1])
+    assert hit["kind"] == "user"
+    assert len(json.loads(sessions(capsys, "search", "needle", "--tool", "terminal", "--json")[1])) == 1
+    assert "1 of 3 matches; --offset 1" in sessions(capsys, "search", "needle", "--limit", "1")[1]
+    assert sessions(capsys, "search", "needle", "--session", "Old one")[1] == "Nothing found.\n"
+    assert sessions(capsys, "search", "needle", "--until", "2020-01-01")[1] == "Nothing found.\n"
+    assert len(sessions(capsys, "search", "needle", "--since", "1d", "--newest")[1].splitlines()) == 3
+    assert sessions(capsys, "search", "needle", "--since", "soon")[0] == 2
+    assert sessions(capsys, "search", " ")[0] == 2
+    assert sessions(capsys, "search", "--", "-> \x1b[31m")[0] == 0
+
+
+def test_rename_and_delete(session: Session, home: Home, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sessions(capsys, "rename", session.id, "A", "better", "name")[0] == 0
+    assert sessions(capsys, "rename", "A better name", "")[0] == 1
+    code, _, errors = sessions(capsys, "rename", "A beter name", "x")
+    assert (code, session.id in errors) == (1, True)
+    with SessionLock(home.run, session.id):
+        code, _, errors = sessions(capsys, "delete", "A better name", "--yes")
+        assert (code, "in use by process" in errors) == (1, True)
+    code, out, _ = sessions(capsys, "delete", "A better name", "--yes", "--json")
+    assert (code, json.loads(out)) == (0, {"deleted": [session.id]})
+    assert "better name" not in sessions(capsys, "list")[1]
+
+
+def test_without_a_terminal_delete_needs_yes(
+    session: Session, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        code, _, errors = sessions(capsys, "delete", session.id)
+    assert (code, "give --yes" in errors) == (2, True)
+    assert session.id in sessions(capsys, "list")[1]
+
+
+@pytest.mark.parametrize(("answer", "code"), [(b"n\n", 4), (b"\n", 4), (b"y\n", 0)])
+def test_on_a_terminal_delete_asks(
+    session: Session, capsys: pytest.CaptureFixture[str], answer: bytes, code: int
+) -> None:
+    ours, theirs = pty.openpty()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "app.main", "sessions", "delete", session.id],
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+    )
+    os.close(theirs)
+    os.write(ours, answer)
+    _, errors = child.communicate(timeout=60)
+    os.close(ours)
+    assert child.returncode == code
+    assert b"[y/N]" in errors
+    assert (session.id in sessions(capsys, "list")[1]) is (code != 0)
+
+
+def test_export_writes_a_private_file_once(
+    session: Session, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out.jsonl"
+    assert sessions(capsys, "export", session.id, "--output", str(target))[0] == 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    records = [json.loads(line) for line in target.read_text().splitlines()]
+    assert [record["kind"] for record in records].count("assistant") == 3
+    assert sorted(name for record in records for name in record.get("heads", [])) == ["main", "side"]
+    before = target.read_bytes()
+    code, _, errors = sessions(capsys, "export", session.id, "--output", str(target), "--format", "sharegpt")
+    assert (code, "--force" in errors) == (2, True)
+    assert target.read_bytes() == before
+    options = ("--output", str(target), "--format", "sharegpt", "--force")
+    assert sessions(capsys, "export", session.id, *options)[0] == 0
+    record: dict[str, Any] = json.loads(target.read_text())
+    assert [turn["from"] for turn in record["conversations"]] == ["human", "gpt", "tool", "gpt"]
+    assert record["completed"] is True
+    assert len(list(tmp_path.glob(".out*"))) == 0
+
+
+def test_export_to_the_terminal_is_plain_ascii(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = sessions(capsys, "export", session.id)
+    assert code == 0
+    assert out.isascii()
+    assert len([json.loads(line) for line in out.splitlines()]) == 5
+
+
+@pytest.mark.parametrize("target", ["", "missing/folder/x", ".", "a\0b"])
+def test_a_file_that_cannot_be_written_is_named(
+    session: Session,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    target: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code, _, errors = sessions(capsys, "export", session.id, "--force", "--output", target)
+    assert (code, "Cannot write" in errors) == (2, True)
+
+
+def test_a_damaged_store_is_recovered_beside_it(
+    session: Session, home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.truncate(home.database, home.database.stat().st_size - 4096)
+    before = home.database.read_bytes()
+    code, _, errors = sessions(capsys, "list")
+    assert (code, "hermes sessions recover" in errors) == (1, True)
+    code, out, _ = sessions(capsys, "recover", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert report["sessions"] == 2
+    assert Path(report["file"]).parent == home.root
+    assert home.database.read_bytes() == before
+    assert "Saved 2 sessions" in sessions(capsys, "recover", str(home.database))[1]
+    assert sessions(capsys, "recover", "/nowhere/state.db")[0] == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(session: Session) -> None:
+    command = f"{sys.executable} -m app.main sessions export {session.id} --format sharegpt | true"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=ROOT, check=False)
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("frobnicate",), ("list", "--limit", "-1"), ("list", "--limit", "x"), ("show",)]
+)
+def test_a_wrong_command_line_is_one_sentence(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    code, _, errors = sessions(capsys, *arguments)
+    assert code == 2
+    assert len(errors.splitlines()) == 1
