@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         case "path":
             from agent.model.local.weights import model_file
 
-            print(model_file(home, _configured(home)))
+            _print_path(model_file(home, _configured(home)))
             return ExitCode.DONE
         case _:
             return _remove(home, args.name)
@@ -69,7 +69,7 @@ def _pull(home: Home, *, small: bool, source: SourceName) -> int:
     except KeyboardInterrupt:
         _say("Stopped; run the same command again to go on.")
         return ExitCode.INTERRUPTED
-    print(path)
+    _print_path(path)
     _say(f"{_SMALL_MODEL} {_HINT}")
     return ExitCode.DONE
 
@@ -78,7 +78,12 @@ def _list(home: Home) -> int:
     from agent.model.local.weights import CATALOGUE, installed, model_file
 
     present = installed(home)
-    used = model_file(home, _configured(home)) if present or _configured(home) else None
+    used = None
+    try:
+        used = model_file(home, _configured(home))
+    except ConfigError as error:
+        if _configured(home):
+            _say(str(error))
     if used is not None and used not in present:
         present.append(used)
     for path in present:
@@ -116,6 +121,11 @@ def _configured(home: Home) -> str:
 
 def _say(sentence: str) -> None:
     print(clean(sentence), file=sys.stderr)
+
+
+def _print_path(path: Path) -> None:
+    """The path as it is for a program that reads it, without control characters for a terminal."""
+    print(clean(str(path)) if sys.stdout.isatty() else path)
 
 
 def _size(size: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -19,6 +19,9 @@ class Hub:
     """How many bytes each of the next answers delivers before the connection breaks."""
     asked: list[str] = field(default_factory=list)
     """The Range headers of the requests so far, and their paths."""
+    stall_after: int = 0
+    """Bytes after which an answer waits until `released`, if set."""
+    released: threading.Event = field(default_factory=threading.Event)
     base: str = ""
 
 
@@ -47,7 +50,12 @@ def serving(hub: Hub) -> Iterator[Hub]:
                 self.connection.close()
                 self.close_connection = True
                 return
-            self.wfile.write(body)
+            if hub.stall_after:
+                self.wfile.write(body[: hub.stall_after])
+                hub.released.wait(60)
+                body = body[hub.stall_after :]
+            with suppress(OSError):  # the other side may have left
+                self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
             return
@@ -59,6 +67,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
     try:
         yield hub
     finally:
+        hub.released.set()
         server.shutdown()
         thread.join()
         server.server_close()

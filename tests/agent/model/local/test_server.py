@@ -133,7 +133,7 @@ async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path, librar
     server = LocalServer(model(tmp_path, "slow"), library=library)
     starting = asyncio.create_task(server.start())
     async with asyncio.timeout(30):
-        while server.pid is None:  # noqa: ASYNC110 - a process id is no event
+        while server.pid is None:
             await asyncio.sleep(0.01)
     pid = server.pid
     starting.cancel()
