@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.actions import Action
+
+if TYPE_CHECKING:
+    from tools.terminal.terminals import Terminals
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
 
@@ -153,6 +156,11 @@ class ToolContext(Protocol):
 
     @property
     def sessions(self) -> SessionSearch: ...
+
+    @property
+    def terminals(self) -> Terminals:
+        """Shells and background processes of all tasks."""
+        ...
 
     @property
     def options(self) -> Mapping[str, Any]:

@@ -1,0 +1,208 @@
+"""Background processes of one task: started, read, typed into, waited for and killed by id."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets as chance
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.redact import Redactor, redact
+from tools.results import ToolError
+from tools.terminal import screen
+from tools.terminal.backend import Child
+from tools.terminal.rolling import RollingText
+from tools.terminal.threads import on_thread
+from tools.terminal.watch import Watch
+from tools.text import Cleaner
+
+MAX_PROCESSES = 64
+MAX_LINES = 200
+"""Lines `log` shows unless told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of output. `dropped` characters before it are lost for good."""
+
+    text: str
+    dropped: int = 0
+
+
+class BackgroundProcess:
+    """One process: its output so far and what is known about it.
+
+    `notify` is called on the event loop, with one line.
+    """
+
+    def __init__(
+        self,
+        child: Child,
+        command: str,
+        *,
+        pty: bool,
+        secrets: Mapping[str, str],
+        watch: Watch,
+        notify: Callable[[str], None],
+        notify_on_complete: bool,
+        on_end: Callable[[], None],
+    ) -> None:
+        self.id = f"proc_{chance.token_hex(4)}"
+        self.command = command
+        self.pid = child.pid
+        self.pty = pty
+        self.exit_code: int | None = None
+        self.was_killed = False
+        self._child = child
+        self._started = time.monotonic()
+        self._ended: float | None = None
+        self._lock = threading.Lock()
+        self._text = RollingText()
+        self._cleaner = Cleaner()
+        self._redactor = Redactor(secrets)
+        self._secrets = secrets
+        self._recording = screen.Recording() if pty else None
+        self._watch = watch
+        self._notify = notify
+        self._notify_on_complete = notify_on_complete
+        self._on_end = on_end
+        self._read_to = 0
+        self._loop = asyncio.get_running_loop()
+        self.done = asyncio.Event()
+        child.watch(self._sink)
+        self._waiter = asyncio.create_task(self._wait())
+
+    @property
+    def is_running(self) -> bool:
+        return self.exit_code is None
+
+    @property
+    def uptime(self) -> float:
+        """Seconds it has run, or ran."""
+        return (self._ended if self._ended is not None else time.monotonic()) - self._started
+
+    def news(self) -> Piece:
+        """Output since the last call. An unfinished line is shown each time until it is complete."""
+        with self._lock:
+            text, dropped = self._text.since(self._read_to)
+            self._read_to = self._text.total
+            return Piece(text + redact(self._cleaner.pending(), self._secrets), dropped)
+
+    def log(self, offset: int | None, limit: int) -> tuple[str, int, int]:
+        """Lines from `offset` (0-based), or the last ones; with the first line's number and the total."""
+        with self._lock:
+            total = self._text.total_lines
+            first = max(total - limit, 0) if offset is None else offset
+            text, first = self._text.lines(first, limit)
+            return text, first, total
+
+    async def picture(self) -> str | None:
+        """The screen of a process with a terminal."""
+        if self._recording is None:
+            return None
+        shown = await on_thread(screen.render, self._recording.data(), history=False)
+        return redact(shown, self._secrets)
+
+    async def write(self, text: str) -> None:
+        """Type `text`. Raises `ToolError` when nobody reads."""
+        self._must_run()
+        await self._child.write(text.encode("utf-8", "surrogateescape"))
+
+    def close_input(self) -> None:
+        self._must_run()
+        self._child.close_input()
+
+    async def kill(self) -> None:
+        """End it with everything it started."""
+        self.was_killed = self.is_running
+        await self._child.kill()
+        try:
+            await asyncio.wait_for(self.done.wait(), 5)
+        except TimeoutError:
+            raise ToolError(
+                f"{self.id} does not end: a process hangs in the kernel or belongs to another user."
+            ) from None
+
+    def _must_run(self) -> None:
+        if not self.is_running:
+            raise ToolError(f"{self.id} has already ended with exit code {self.exit_code}.")
+
+    def _sink(self, data: bytes) -> None:
+        with self._lock:
+            if self._recording is not None:
+                self._recording.feed(data)
+            text = self._redactor.feed(self._cleaner.feed(data))
+            self._text.append(text)
+        self._match(text)
+
+    def _match(self, text: str) -> None:
+        notice = self._watch.feed(text)
+        if not notice:
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._notify, f"{self.id}: {notice}")
+        except RuntimeError:
+            # The loop is closed: nobody listens any more.
+            pass
+
+    async def _wait(self) -> None:
+        ending = await self._child.ended()
+        rest = await on_thread(self._finish)
+        self._match(rest)
+        self._on_end()
+        self._ended = time.monotonic()
+        self.exit_code = ending.code
+        self.done.set()
+        if (self._notify_on_complete or self._watch.gave_up) and not self.was_killed:
+            self._notify(f"{self.id} has ended with exit code {ending.code}: {_first_line(self.command)}")
+
+    def _finish(self) -> str:
+        with self._lock:
+            rest = self._redactor.feed(self._cleaner.finish())
+            self._text.append(rest)
+            return rest
+
+    async def aclose(self) -> None:
+        """Stop waiting; the process itself is killed by its backend."""
+        self._waiter.cancel()
+        await asyncio.gather(self._waiter, return_exceptions=True)
+
+
+class ProcessTable:
+    """The background processes of one task, at most `MAX_PROCESSES`; the oldest finished ones make room."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, BackgroundProcess] = {}
+
+    def make_room(self) -> None:
+        """Raises `ToolError` when all places are taken by running processes."""
+        while len(self._processes) >= MAX_PROCESSES:
+            ended = next((one.id for one in self._processes.values() if not one.is_running), None)
+            if ended is None:
+                raise ToolError(
+                    f"{MAX_PROCESSES} processes are running already; kill one with the process tool first."
+                )
+            del self._processes[ended]
+
+    def add(self, process: BackgroundProcess) -> None:
+        self._processes[process.id] = process
+
+    def all(self) -> Sequence[BackgroundProcess]:
+        return tuple(self._processes.values())
+
+    def get(self, id: str) -> BackgroundProcess:
+        """The process of that id. Raises `ToolError` that lists the known ids."""
+        if id in self._processes:
+            return self._processes[id]
+        known = ", ".join(self._processes) or "none"
+        raise ToolError(f"There is no process {id!r}. Known: {known}.", status="not_found")
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(process.aclose() for process in self.all()))
+        self._processes.clear()
+
+
+def _first_line(command: str) -> str:
+    return command.strip().split("\n", 1)[0][:200]

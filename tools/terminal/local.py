@@ -1,0 +1,229 @@
+"""The local backend: shells as child processes of Hermes, each leading a session of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import subprocess
+import termios
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGTERM
+from typing import Literal
+
+from tools.results import ToolError
+from tools.terminal.backend import COLUMNS, ROWS, Launch
+from tools.terminal.guard import Guard
+from tools.terminal.kinship import MARK, kill, kill_group, relatives
+from tools.terminal.pump import Ending, Pump, Sink
+from tools.terminal.threads import on_thread, to_the_end
+from tools.text import clean
+
+_FOLDER = Path(__file__).parent
+# The command stands on the first line, so that line numbers in errors are those of the command.
+_START = {
+    "bash": '. "$1"; builtin eval "$__hermes_options$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
+    "sh": '. "$1"; eval "$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
+}
+_WRITE_PATIENCE = 5.0
+"""Seconds after which input that nobody reads is given up."""
+
+
+class LocalBackend:
+    """Starts shells on this machine. `shell` overrides the path of the shell that is looked up otherwise."""
+
+    def __init__(self, shell: str | None = None) -> None:
+        self._path = shell or shutil.which("bash") or "/bin/sh"
+        self._owner = secrets.token_hex(6)
+        self._guard = Guard(self._owner)
+        self._children: set[LocalChild] = set()
+
+    @property
+    def shell(self) -> Literal["bash", "sh"]:
+        return "bash" if Path(self._path).name.startswith("bash") else "sh"
+
+    def start(self, launch: Launch) -> LocalChild:
+        mark = f"{self._owner}.{launch.mark}"
+        private_write(launch.command_file, launch.command)
+        pipes = _Pipes.open(launch)
+        try:
+            process = subprocess.Popen(
+                self._arguments(launch, pipes.terminal),
+                stdin=pipes.child_input,
+                stdout=pipes.child_output,
+                stderr=pipes.child_output,
+                cwd=launch.cwd,
+                env={**launch.env, MARK: mark},
+                start_new_session=True,
+            )
+        except OSError as error:
+            pipes.close_ours()
+            reason = error.strerror or str(error)
+            raise ToolError(f"The command could not be started in {launch.cwd}: {reason}.") from error
+        finally:
+            pipes.close_theirs()
+        child = LocalChild(process, pipes, mark, self._forget)
+        self._children.add(child)
+        self._guard.add(process.pid)
+        return child
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(child.kill() for child in list(self._children)))
+        self._children.clear()
+        await on_thread(self._guard.close)
+
+    def _arguments(self, launch: Launch, terminal: str) -> list[str]:
+        return [
+            self._path,
+            "-c",
+            _START[self.shell],
+            self.shell,
+            str(_FOLDER / f"prologue.{self.shell}"),
+            str(launch.command_file),
+            str(launch.state),
+            str(launch.new_state or ""),
+            terminal,
+            "xterm-256color" if launch.pty else "dumb",
+        ]
+
+    def _forget(self, child: LocalChild) -> None:
+        self._children.discard(child)
+        self._guard.remove(child.pid)
+
+
+class LocalChild:
+    """A shell on this machine. It leads a session and a process group of its own."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        pipes: _Pipes,
+        mark: str,
+        on_gone: Callable[[LocalChild], None],
+    ) -> None:
+        self._process = process
+        self._pipes = pipes
+        self._mark = mark
+        self._on_gone = on_gone
+        self._pump = Pump(process, pipes.output)
+        self._pump.ending.add_done_callback(lambda _: self._settle())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def watch(self, sink: Sink) -> None:
+        self._pump.start(sink)
+
+    async def ended(self) -> Ending:
+        return await asyncio.shield(self._pump.ending)
+
+    def has_ended(self) -> bool:
+        return self._pump.ending.done()
+
+    async def write(self, data: bytes) -> None:
+        target = self._pipes.input
+        if target is None:
+            raise ToolError("The input of this process is closed.")
+        until = time.monotonic() + _WRITE_PATIENCE
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(target, rest) :]
+                until = time.monotonic() + _WRITE_PATIENCE
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    raise ToolError(
+                        f"The process does not read its input; {len(rest)} of {len(data)} bytes are left."
+                    ) from None
+                await asyncio.sleep(0.01)
+            except OSError as error:
+                raise ToolError("The process has closed its input.") from error
+
+    def close_input(self) -> None:
+        if self._pipes.input is None:
+            return
+        if self._pipes.terminal:
+            # A terminal has no end; its end-of-file character at the start of a line means the same.
+            os.write(self._pipes.input, b"\x04")
+        else:
+            self._pipes.close_input()
+
+    async def left_behind(self, *, thorough: bool) -> list[str]:
+        if not thorough and not self._group_lives():
+            return []
+        found = await on_thread(relatives, self.pid, self._mark)
+        return [f"{clean(relative.name)} ({relative.pid})" for relative in found]
+
+    async def kill(self) -> None:
+        if not self.has_ended():
+            # Before anything can be scheduled in between; the rest takes a thread and a moment.
+            kill_group(self.pid, SIGTERM)
+        await to_the_end(asyncio.ensure_future(on_thread(kill, self.pid, self._mark)))
+
+    def _settle(self) -> None:
+        self._pipes.close_input()
+        if not self._group_lives():
+            self._on_gone(self)
+
+    def _group_lives(self) -> bool:
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+@dataclass(slots=True)
+class _Pipes:
+    """Both ends of a child's input and output. `terminal` is the path of its terminal, or empty."""
+
+    output: int
+    child_output: int
+    child_input: int
+    input: int | None
+    terminal: str = ""
+
+    @classmethod
+    def open(cls, launch: Launch) -> _Pipes:
+        if launch.pty:
+            ours, theirs = os.openpty()
+            termios.tcsetwinsize(theirs, (ROWS, COLUMNS))
+            keeps = os.dup(ours) if launch.keeps_input else None
+            pipes = cls(ours, theirs, theirs, keeps, os.ttyname(theirs))
+        else:
+            ours, theirs = os.pipe()
+            pipes = cls(ours, theirs, subprocess.DEVNULL, None)
+            if launch.keeps_input:
+                pipes.child_input, pipes.input = os.pipe()
+        if pipes.input is not None:
+            os.set_blocking(pipes.input, False)
+        return pipes
+
+    def close_theirs(self) -> None:
+        """Close the ends that only the child needs."""
+        for descriptor in {self.child_output, self.child_input}:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def close_ours(self) -> None:
+        os.close(self.output)
+        self.close_input()
+
+    def close_input(self) -> None:
+        if self.input is not None:
+            os.close(self.input)
+            self.input = None
+
+
+def private_write(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,174 @@
+"""The `process` tool: look after background processes of the task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tools.actions import SendInput
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.terminal.background import MAX_LINES, BackgroundProcess
+from tools.terminal.output import LIMIT
+from tools.terminal.tool import timeout_limits
+from tools.text import clean, truncate
+
+_COMMAND = 200
+_SHOWN_LINES = 2_000
+
+Action = Callable[[BackgroundProcess, Arguments, ToolContext], Awaitable[dict[str, Any]]]
+
+
+async def process(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """One action on one process, or the list of all."""
+    table = context.terminals.processes(context.task)
+    action = arguments["action"]
+    if action == "list":
+        return {"processes": [_state(one) for one in table.all()]}
+    if not arguments.get("session_id"):
+        known = ", ".join(one.id for one in table.all()) or "none"
+        raise ToolError(f"action {action} needs session_id. Known: {known}.")
+    return await _ACTIONS[action](table.get(arguments["session_id"]), arguments, context)
+
+
+async def _poll(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    state = _state(process)
+    news = process.news()
+    result = state | {"output": truncate(news.text, LIMIT)}
+    if news.dropped:
+        result["note"] = f"{news.dropped:,} characters before this output are lost; poll more often."
+    if process.is_running and (picture := await process.picture()) is not None:
+        result["screen"] = picture
+    return result
+
+
+async def _log(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    limit = min(arguments.get("limit") or MAX_LINES, _SHOWN_LINES)
+    offset = arguments.get("offset")
+    text, first, total = process.log(None if offset is None else max(offset - 1, 0), limit)
+    shown = text.count("\n") + bool(text and not text.endswith("\n"))
+    showing = f"{first + 1}-{first + shown}" if shown else "none"
+    return _state(process) | {"output": truncate(text, LIMIT), "total_lines": total, "showing": showing}
+
+
+async def _wait(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    _, most = timeout_limits(context)
+    asked = arguments.get("timeout") or most
+    try:
+        await asyncio.wait_for(process.done.wait(), min(asked, most))
+    except TimeoutError:
+        result = await _poll(process, arguments, context) | {"status": "timeout"}
+        result["note"] = f"Still running after {min(asked, most)} s. " + result.get("note", "")
+    else:
+        result = await _poll(process, arguments, context)
+    if asked > most:
+        result["timeout_note"] = f"The wait was limited to {most} seconds."
+    return result
+
+
+async def _kill(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    if not process.is_running:
+        return _state(process) | {"status": "already_exited"}
+    await process.kill()
+    return _state(process) | {"status": "killed", "output": truncate(process.news().text, LIMIT)}
+
+
+async def _write(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    if arguments.get("data") is None:
+        raise ToolError("action write needs data.")
+    return await _type(process, arguments["data"], context)
+
+
+async def _submit(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    # On a terminal the Enter key is a carriage return; programs that read keys see the difference.
+    return await _type(process, (arguments.get("data") or "") + ("\r" if process.pty else "\n"), context)
+
+
+async def _type(process: BackgroundProcess, data: str, context: ToolContext) -> dict[str, Any]:
+    await context.permit(SendInput(tool="process", process=process.id, data=data))
+    await process.write(data)
+    return _state(process) | {"sent": len(data)}
+
+
+async def _close(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    process.close_input()
+    return _state(process) | {"closed": "stdin"}
+
+
+_ACTIONS: Mapping[str, Action] = {
+    "poll": _poll,
+    "log": _log,
+    "wait": _wait,
+    "kill": _kill,
+    "write": _write,
+    "submit": _submit,
+    "close": _close,
+}
+
+
+def _state(process: BackgroundProcess) -> dict[str, Any]:
+    state: dict[str, Any] = {
+        "session_id": process.id,
+        "command": truncate(process.command, _COMMAND),
+        "status": "running" if process.is_running else "exited",
+        "pid": process.pid,
+        "uptime_seconds": round(process.uptime, 1),
+    }
+    if process.exit_code is not None:
+        state["exit_code"] = process.exit_code
+    return state
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    verb = str(arguments.get("action", "process"))
+    subject = clean(str(arguments.get("session_id") or "processes"))
+    if result is None:
+        return Display(verb, subject)
+    if result.get("error"):
+        return Display(verb, subject, clean(str(result["error"])))
+    if "processes" in result:
+        running = sum(one["status"] == "running" for one in result["processes"])
+        return Display("list", "processes", f"{running} of {len(result['processes'])} running")
+    summary = str(result.get("status", ""))
+    if "exit_code" in result:
+        summary += f" · exit {result['exit_code']}"
+    output = result.get("screen") or result.get("output")
+    return Display(verb, subject, summary, TextDetail(str(output)) if output else None)
+
+
+registry.register(
+    name="process",
+    toolset="terminal",
+    emoji="⚙️",
+    schema={
+        "description": (
+            "Look after background processes. list: all. poll: status and output since the last poll. "
+            "log: output by lines. wait: until it ends or timeout. kill: it and all it started. "
+            "write: type data as it is. submit: data and Enter. close: end its input."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": ["list", *_ACTIONS]},
+                "session_id": {"type": "string", "description": "Needed for all but list."},
+                "data": {"type": "string", "description": "For write and submit."},
+                "timeout": {"type": "integer", "minimum": 1, "description": "Seconds to wait, 600 at most."},
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "log: first line, from 1; default: the end.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "log: number of lines, 200 unless given.",
+                },
+            },
+            "required": ["action"],
+        },
+    },
+    handler=process,
+    describe=_describe,
+)

@@ -1,0 +1,145 @@
+"""The shell of one task: a new process per call, with the state of the last one."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import itertools
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.results import ToolError
+from tools.terminal.backend import Backend, Child, Launch
+
+_COMPLETE = b"\n# complete\n"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_calls = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a command is about to run. `note` says so when it is not where the last one ended."""
+
+    cwd: Path
+    """Resolved: what is checked is where the command runs."""
+    shown: Path
+    """The same folder as the shell calls it, by way of links perhaps."""
+    is_own: bool
+    """Whether it is the folder of the shell rather than one named for this call."""
+    note: str = ""
+
+
+class Shell:
+    """Folder, environment, variables, functions, aliases and options of one task.
+
+    Calls of one task run one after another: hold `lock` from `place` to `settle`.
+    """
+
+    def __init__(
+        self, task: str, workspace: Path, folder: Path, backend: Backend, env: Mapping[str, str]
+    ) -> None:
+        self.lock = asyncio.Lock()
+        self._workspace = workspace
+        self._folder = folder / hashlib.sha256(task.encode("utf-8", "replace")).hexdigest()[:16]
+        self._backend = backend
+        self._env = dict(env)
+        self._cwd = workspace
+        self._previous = ""
+
+    @property
+    def cwd(self) -> Path:
+        """The folder the next command runs in, if it still exists."""
+        return self._cwd
+
+    def place(self, workdir: str | None) -> Place:
+        """The folder for the next command. Raises `ToolError` when `workdir` is no usable folder."""
+        note = ""
+        if not self._cwd.is_dir():
+            if not self._workspace.is_dir():
+                raise ToolError(
+                    f"The workspace {self._workspace} does not exist; create it or start elsewhere."
+                )
+            note = f"The folder {self._cwd} is gone; the shell is back in {self._workspace}."
+            self._cwd = self._workspace
+        if not workdir:
+            return Place(self._cwd.resolve(), self._cwd, True, note)
+        try:
+            path = (self._cwd / Path(workdir).expanduser()).resolve()
+            is_folder = path.is_dir()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise ToolError(f"workdir {workdir!r} cannot be used: {error}.") from error
+        if not is_folder:
+            raise ToolError(f"workdir {workdir!r} is no folder; make it first or name another.")
+        return Place(path, path, False, note)
+
+    def start(
+        self,
+        command: str,
+        place: Place,
+        *,
+        pty: bool = False,
+        keeps_input: bool = False,
+        keeps_state: bool = True,
+    ) -> tuple[Child, Launch]:
+        """Start a shell for `command`. Raises `ToolError` when that is impossible."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        call = str(next(_calls))
+        launch = Launch(
+            command=command,
+            cwd=place.cwd,
+            env=self._environment(place.shown),
+            state=self._folder / "state",
+            new_state=self._folder / f"{call}.state" if keeps_state else None,
+            command_file=self._folder / f"{call}.command",
+            mark=call,
+            pty=pty,
+            keeps_input=keeps_input,
+        )
+        return self._backend.start(launch), launch
+
+    def settle(self, launch: Launch, place: Place) -> None:
+        """Take over the state the shell left, if it left a whole one, and clear up."""
+        launch.command_file.unlink(missing_ok=True)
+        new = launch.new_state
+        if new is None:
+            return
+        folders = new.with_name(new.name + ".cwd")
+        try:
+            if _is_complete(new):
+                new.replace(launch.state)
+                self._move(folders.read_bytes(), place)
+        except OSError:
+            # A shell that was killed or replaced itself leaves no state; the last one stays good.
+            pass
+        finally:
+            new.unlink(missing_ok=True)
+            folders.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Remove the stored state."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _move(self, folders: bytes, place: Place) -> None:
+        cwd, _, previous = os.fsdecode(folders).partition("\0")
+        self._previous = previous
+        # A folder named for one call only is left again, unless the command went on from there.
+        if cwd and (place.is_own or Path(cwd).resolve() != place.cwd):
+            self._cwd = Path(cwd)
+
+    def _environment(self, cwd: Path) -> dict[str, str]:
+        """Once there is a state, it holds the environment, apart from names no shell can read."""
+        own = {"PWD": str(cwd)} | ({"OLDPWD": self._previous} if self._previous else {})
+        if not (self._folder / "state").exists():
+            return self._env | own
+        return {name: value for name, value in self._env.items() if not _NAME.fullmatch(name)} | own
+
+
+def _is_complete(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        file.seek(max(file.tell() - len(_COMPLETE), 0))
+        return file.read() == _COMPLETE

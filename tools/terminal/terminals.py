@@ -1,0 +1,74 @@
+"""All shells and processes of one engine: made when first asked for, killed together at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from tools.redact import secret_values
+from tools.terminal.backend import Backend
+from tools.terminal.background import ProcessTable
+from tools.terminal.environment import child_environment
+from tools.terminal.shell import Shell
+
+if TYPE_CHECKING:
+    from tools.context import ToolContext
+
+
+class Terminals:
+    """One per engine. Tasks share nothing but the backend.
+
+    `environ` is what commands inherit, after secrets are taken out; their values
+    are masked in all output. Cheap to make: nothing is started before the first
+    command.
+    """
+
+    def __init__(self, environ: Mapping[str, str] = os.environ, backend: Backend | None = None) -> None:
+        self._environ = dict(environ)
+        self._backend = backend
+        self._shells: dict[str, Shell] = {}
+        self._tables: dict[str, ProcessTable] = {}
+        self.secrets: Mapping[str, str] = secret_values(self._environ)
+        """Values to mask in output, by name of their variable."""
+
+    @property
+    def backend(self) -> Backend:
+        """Where commands run."""
+        if self._backend is None:
+            from tools.terminal.local import LocalBackend
+
+            self._backend = LocalBackend()
+        return self._backend
+
+    def shell(self, context: ToolContext) -> Shell:
+        """The shell of the context's task."""
+        if context.task not in self._shells:
+            passthrough = context.options.get("terminal.env_passthrough", ())
+            self._shells[context.task] = Shell(
+                context.task,
+                context.workspace,
+                context.scratch / "shell",
+                self.backend,
+                child_environment(self._environ, passthrough),
+            )
+        return self._shells[context.task]
+
+    def processes(self, task: str) -> ProcessTable:
+        """The background processes of a task."""
+        return self._tables.setdefault(task, ProcessTable())
+
+    def running(self) -> int:
+        """How many background processes run now, over all tasks."""
+        return sum(process.is_running for table in self._tables.values() for process in table.all())
+
+    async def aclose(self) -> None:
+        """Kill everything that was ever started here and still runs."""
+        await asyncio.gather(*(table.aclose() for table in self._tables.values()))
+        if self._backend is not None:
+            await self._backend.aclose()
+        for shell in self._shells.values():
+            shell.forget()
+        self._shells.clear()
+        self._tables.clear()

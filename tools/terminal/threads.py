@@ -1,0 +1,57 @@
+"""Blocking work on threads of its own: the shared pool must not be what a killed command waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+async def on_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run `work` on a new daemon thread and wait for its result. Cancelling stops the wait, not the work."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[R] = loop.create_future()
+
+    def settle(outcome: R | None, failure: BaseException | None) -> None:
+        if done.done():
+            return
+        if failure is not None:
+            done.set_exception(failure)
+        else:
+            done.set_result(cast(R, outcome))
+
+    def run() -> None:
+        outcome, failure = None, None
+        try:
+            outcome = work(*args, **kwargs)
+        except BaseException as error:
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, outcome, failure)
+        except RuntimeError:
+            # The loop is closed: nobody waits any more.
+            pass
+
+    threading.Thread(target=run, name=getattr(work, "__name__", "work"), daemon=True).start()
+    return await done
+
+
+async def to_the_end(work: asyncio.Future[R] | asyncio.Task[R]) -> R:
+    """Wait for `work` even while being cancelled; the cancellation passes on afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.shield(work)
+        except asyncio.CancelledError as error:
+            if work.cancelled():
+                raise
+            cancelled = error
+        except Exception:
+            break
+    if cancelled is not None:
+        raise cancelled
+    return work.result()

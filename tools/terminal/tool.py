@@ -1,0 +1,211 @@
+"""The `terminal` tool: run a command in the shell of the task."""
+
+from __future__ import annotations
+
+import secrets as chance
+from collections.abc import Mapping
+from typing import Any
+
+from tools.actions import RunCommand
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.terminal import foreground
+from tools.terminal.background import BackgroundProcess
+from tools.terminal.exit_codes import TIMED_OUT, meaning
+from tools.terminal.shell import Place, Shell
+from tools.terminal.watch import Watch
+from tools.text import clean
+
+DEFAULT_TIMEOUT = 180
+MAX_TIMEOUT = 600
+"""Seconds; both can be changed by `terminal.timeout` and `terminal.max_timeout`."""
+
+_SUBJECT = 100
+
+
+async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Run a command to its end, or start it in the background."""
+    command: str = arguments["command"]
+    if not command.strip():
+        raise ToolError("The command is empty.")
+    if "\0" in command:
+        raise ToolError(
+            "The command holds a NUL character, which no shell can take; write it as $'\\0' or printf."
+        )
+    background = bool(arguments.get("background"))
+    limit = _limit(arguments.get("timeout"), context, background)
+    pty = bool(arguments.get("pty"))
+    shell = context.terminals.shell(context)
+    async with shell.lock:
+        place = shell.place(arguments.get("workdir"))
+        await context.permit(
+            RunCommand(tool="terminal", command=command, cwd=place.cwd, background=background, pty=pty)
+        )
+        if background:
+            return _start(arguments, context, shell, place, pty)
+        return await _run(command, context, shell, place, limit, pty)
+
+
+async def _run(
+    command: str, context: ToolContext, shell: Shell, place: Place, limit: int, pty: bool
+) -> dict[str, Any]:
+    before = shell.cwd
+    outcome = await foreground.run(
+        shell,
+        place,
+        command,
+        limit=limit,
+        pty=pty,
+        spool=context.scratch / f"terminal-{chance.token_hex(4)}.txt",
+        secrets=context.terminals.secrets,
+        progress=context.progress,
+    )
+    result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
+    if outcome.code != TIMED_OUT and (clause := meaning(command, outcome.code)):
+        result["exit_code_meaning"] = clause
+    if outcome.output.spool is not None:
+        result["full_output"] = str(outcome.output.spool)
+    if shell.cwd != before:
+        result["cwd"] = clean(str(shell.cwd))
+    if notes := [place.note, *outcome.notes] if place.note else outcome.notes:
+        result["note"] = " ".join(notes)
+    return result
+
+
+def _start(
+    arguments: Arguments, context: ToolContext, shell: Shell, place: Place, pty: bool
+) -> dict[str, Any]:
+    command: str = arguments["command"]
+    table = context.terminals.processes(context.task)
+    watch = Watch(arguments.get("watch_patterns") or ())
+    table.make_room()
+    child, launch = shell.start(command, place, pty=pty, keeps_input=True, keeps_state=False)
+    process = BackgroundProcess(
+        child,
+        command,
+        pty=pty,
+        secrets=context.terminals.secrets,
+        watch=watch,
+        notify=context.notify,
+        notify_on_complete=bool(arguments.get("notify_on_complete")),
+        on_end=lambda: shell.settle(launch, place),
+    )
+    table.add(process)
+    result = {
+        "output": "Started in the background.",
+        "exit_code": 0,
+        "session_id": process.id,
+        "pid": process.pid,
+    }
+    return result | {"note": place.note} if place.note else result
+
+
+def timeout_limits(context: ToolContext) -> tuple[int, int]:
+    """Seconds a command may run when nothing is asked for, and at most."""
+    most = int(context.options.get("terminal.max_timeout", MAX_TIMEOUT))
+    return min(int(context.options.get("terminal.timeout", DEFAULT_TIMEOUT)), most), most
+
+
+def _limit(asked: int | None, context: ToolContext, background: bool) -> int:
+    usual, most = timeout_limits(context)
+    if asked is None or background:
+        return usual
+    if asked > most:
+        raise ToolError(
+            f"A timeout of {asked} seconds is above the limit of {most}; "
+            "use background=true for what takes longer, then wait for it with the process tool."
+        )
+    return asked
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    subject = _subject(str(arguments.get("command", "")))
+    if result is None:
+        return Display("run", subject)
+    if result.get("error"):
+        return Display("run", subject, clean(str(result["error"])))
+    output = str(result.get("output", ""))
+    if "session_id" in result:
+        return Display("run", subject, f"in the background as {result['session_id']}")
+    code = result.get("exit_code")
+    lines = output.count("\n") + (not output.endswith("\n")) if output else 0
+    ending = "timed out" if code == TIMED_OUT else f"exit {code}"
+    return Display("run", subject, f"{ending} · {lines} line{'s' * (lines != 1)}", TextDetail(output))
+
+
+def _subject(command: str) -> str:
+    lines = [line for line in clean(command).strip().split("\n") if line.strip()]
+    first = " ".join(lines[0].split()) if lines else ""
+    return first[:_SUBJECT] + "…" if len(first) > _SUBJECT or len(lines) > 1 else first
+
+
+def _patch(schema: dict[str, Any], offered: frozenset[str]) -> dict[str, Any]:
+    """Without the process tool nothing could look after background processes."""
+    if "process" in offered:
+        return schema
+    properties = schema["parameters"]["properties"]
+    kept = {
+        name: spec
+        for name, spec in properties.items()
+        if name not in ("background", "notify_on_complete", "watch_patterns")
+    }
+    return {
+        **schema,
+        "description": schema["description"].replace(_BACKGROUND_HINT, ""),
+        "parameters": {**schema["parameters"], "properties": kept},
+    }
+
+
+_BACKGROUND_HINT = (
+    "\nServers, watchers and anything over 10 minutes: background=true, never `&` or nohup. It returns a "
+    "session_id; use process to read, wait, type or kill."
+)
+
+registry.register(
+    name="terminal",
+    toolset="terminal",
+    emoji="💻",
+    schema={
+        "description": (
+            "Run a bash command. Folder, variables, functions, aliases and shell options persist between "
+            "calls. Output is stdout and stderr in order; above 50,000 characters the middle is cut and all "
+            "of it kept in the file named by full_output. Standard input is empty: pass -y, -m and so on.\n"
+            "Prefer the file tools for reading, searching and editing files." + _BACKGROUND_HINT
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "command": {
+                    "type": "string",
+                    "description": "Any bash text; several lines and heredocs are fine.",
+                },
+                "timeout": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Seconds, default 180, at most 600; then all is killed: exit code 124.",
+                },
+                "workdir": {"type": "string", "description": "Folder for this call only."},
+                "pty": {
+                    "type": "boolean",
+                    "description": "Give it a terminal of 120x40, for programs that insist on one.",
+                },
+                "background": {"type": "boolean", "description": "Return at once and let it run."},
+                "notify_on_complete": {
+                    "type": "boolean",
+                    "description": "With background: tell you when it ends, instead of you polling.",
+                },
+                "watch_patterns": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": 10,
+                    "description": "With background: tell you when a line matches (text or regex).",
+                },
+            },
+            "required": ["command"],
+        },
+    },
+    handler=terminal,
+    describe=_describe,
+    patch=_patch,
+)
