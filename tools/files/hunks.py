@@ -1,0 +1,240 @@
+"""Applying the hunks of a patch to the text of one file.
+
+All hunks are placed in the file as it is before the first of them acts; only
+when that fails they are tried one after the other, each on the result of the
+one before.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tools.files.advice import closest_sections, places
+from tools.files.diffs import changed_blocks
+from tools.files.matching import FoundLines, Strategy, find_lines
+from tools.files.operations import Hunk, PatchError
+from tools.files.rewriting import Exchange, changes_what_it_quotes, rewrite
+from tools.files.text_files import Span, TextFile, line_span, line_starts
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """The file after all hunks, and how each was found."""
+
+    file: TextFile
+    strategies: tuple[Strategy, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Lines `first` to `stop` give way to `new`."""
+
+    first: int
+    stop: int
+    new: tuple[str, ...]
+    hunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    first: int
+    strategy: Strategy
+    hunk: Hunk
+
+
+def apply_hunks(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
+    """`file` after `hunks`. Raises `PatchError` when one fits nowhere, at several places or on another."""
+    try:
+        return _apply_together(file, hunks, name)
+    except PatchError as error:
+        if len(hunks) == 1:
+            raise
+        try:
+            return _apply_in_turn(file, hunks, name)
+        except PatchError:
+            raise error from None
+
+
+def _apply_together(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
+    lines = file.lines
+    changes: list[_Change] = []
+    strategies: list[Strategy] = []
+    cursor = drift = 0
+    for hunk in hunks:
+        placed = _place(lines, hunk, cursor, drift, name)
+        changes.extend(_changes(lines, placed))
+        strategies.append(placed.strategy)
+        cursor = placed.first + len(placed.hunk.old)
+        if hunk.old_start is not None and placed.hunk.old:
+            drift = placed.first - (hunk.old_start - 1)
+    return Patched(_finished(file.revise(_spans(file, lines, changes, name)), hunks[-1]), tuple(strategies))
+
+
+def _apply_in_turn(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
+    strategies: list[Strategy] = []
+    for hunk in hunks:
+        patched = _apply_together(file, (hunk,), name)
+        file = patched.file
+        strategies.extend(patched.strategies)
+    return Patched(file, tuple(strategies))
+
+
+def _place(lines: Sequence[str], hunk: Hunk, cursor: int, drift: int, name: str) -> _Placed:
+    if not any(line.kind == "-" for line in hunk.lines) and not any(line.strip() for line in hunk.old):
+        return _place_insertion(lines, hunk, drift, name)
+    found = _find(lines, hunk)
+    if found is None:
+        trimmed = _without_outer_blanks(hunk)
+        found = _find(lines, trimmed) if trimmed.old else None
+        hunk = trimmed
+    if found is None:
+        raise PatchError(
+            f"Hunk {hunk.number} does not fit {name}: its {_count(hunk.old)} not in the file; "
+            "read the file again and copy the lines from there.",
+            closest=closest_sections(lines, hunk.old),
+        )
+    return _Placed(_choose(lines, hunk, found.firsts, cursor, drift, name), found.strategy, hunk)
+
+
+def _find(lines: Sequence[str], hunk: Hunk) -> FoundLines | None:
+    found = find_lines(lines, hunk.old)
+    if found is None or found.strategy != "context_aware":
+        return found
+    exchange = Exchange(hunk.old, hunk.new)
+    size = len(hunk.old)
+    firsts = [
+        first for first in found.firsts if changes_what_it_quotes(lines[first : first + size], exchange)
+    ]
+    return FoundLines(found.strategy, tuple(firsts)) if firsts else None
+
+
+def _choose(
+    lines: Sequence[str], hunk: Hunk, firsts: Sequence[int], cursor: int, drift: int, name: str
+) -> int:
+    """Which of several matches is meant: by end of file, hints, line number, then order of the hunks."""
+    if len(firsts) == 1:
+        return firsts[0]
+    size = len(hunk.old)
+    expected = None if hunk.old_start is None else hunk.old_start - 1 + drift
+    if expected is not None and expected in firsts:
+        return expected
+    if hunk.at_end and firsts[-1] + size == len(lines):
+        return firsts[-1]
+    if hunk.hints:
+        # The hint may be one of the hunk's own lines, so a match that reaches beyond it counts.
+        nexts = {bisect_right(firsts, line - size) for line in _hinted(lines, hunk.hints)} - {len(firsts)}
+        if len(nexts) == 1:
+            return firsts[nexts.pop()]
+    if expected is not None:
+        near = sorted(firsts, key=lambda first: abs(first - expected))
+        if abs(near[0] - expected) < abs(near[1] - expected):
+            return near[0]
+    later = [first for first in firsts if first >= cursor]
+    if cursor and len(later) == 1:
+        return later[0]
+    raise PatchError(
+        f"Hunk {hunk.number} fits {name} at {len(firsts)} places ({places(firsts)}); "
+        "add lines around it or a line such as `@@ def name` before it."
+    )
+
+
+def _place_insertion(lines: Sequence[str], hunk: Hunk, drift: int, name: str) -> _Placed:
+    """Where lines go that come without any line of the file beside them."""
+    bare = replace(hunk, lines=tuple(line for line in hunk.lines if line.kind == "+"))
+    if hunk.hints:
+        hinted = _hinted(lines, hunk.hints)
+        if len(hinted) == 1:
+            return _Placed(hinted[0] + 1, "exact", bare)
+        if hunk.old_start is None:
+            where = f"at {places(hinted)}" if hinted else "nowhere"
+            raise PatchError(
+                f"Hunk {hunk.number} of {name} only adds lines, and its hint {hunk.hints[-1]!r} stands "
+                f"{where}; add a kept line of the file beside the new ones."
+            )
+    if hunk.old_start is None or hunk.at_end:
+        return _Placed(len(lines), "exact", bare)
+    if not hunk.old:
+        # Without old lines a diff names the line after which the new ones go.
+        return _Placed(min(max(hunk.old_start + drift, 0), len(lines)), "exact", bare)
+    start = max(hunk.old_start - 1 + drift, 0)
+    if lines[start : start + len(hunk.old)] == hunk.old:
+        return _Placed(start, "exact", hunk)
+    return _Placed(min(start, len(lines)), "exact", bare)
+
+
+def _hinted(lines: Sequence[str], hints: Sequence[str]) -> list[int]:
+    """The lines the last hint names, each the first one below a line that the hint before it names."""
+    named = _lines_with(lines, hints[0])
+    for hint in hints[1:]:
+        below = _lines_with(lines, hint)
+        nexts = {bisect_right(below, line) for line in named} - {len(below)}
+        named = sorted(below[index] for index in nexts)
+    return named
+
+
+def _lines_with(lines: Sequence[str], hint: str) -> list[int]:
+    """Lines that equal the hint, else start with it, else contain it."""
+    stripped = [line.strip() for line in lines]
+    for fits in (hint.__eq__, lambda line: line.startswith(hint), lambda line: hint in line):
+        found = [index for index, line in enumerate(stripped) if fits(line)]
+        if found:
+            return found
+    return []
+
+
+def _changes(lines: Sequence[str], placed: _Placed) -> list[_Change]:
+    """The least changes to whole lines that carry out a placed hunk."""
+    old, new = placed.hunk.old, placed.hunk.new
+    there = lines[placed.first : placed.first + len(old)]
+    rewritten = new if placed.strategy == "exact" else rewrite(there, Exchange(old, new))
+    return [
+        _Change(
+            placed.first + block.a_start,
+            placed.first + block.a_stop,
+            tuple(rewritten[block.b_start : block.b_stop]),
+            placed.hunk.number,
+        )
+        for block in changed_blocks(there, rewritten)
+    ]
+
+
+def _spans(file: TextFile, lines: Sequence[str], changes: Sequence[_Change], name: str) -> list[Span]:
+    starts = line_starts(lines)
+    spans: list[Span] = []
+    before: _Change | None = None
+    for change in sorted(changes, key=lambda change: (change.first, change.stop)):
+        if before is not None and change.first < before.stop:
+            raise PatchError(
+                f"Hunks {before.hunk} and {change.hunk} change the same line {change.first + 1} of {name}; "
+                "make them one hunk."
+            )
+        spans.append(line_span(file.text, starts, change.first, change.stop, change.new))
+        before = change
+    return spans
+
+
+def _finished(file: TextFile, last: Hunk) -> TextFile:
+    """Give the file the final newline the patch speaks of, or take it away."""
+    size = len(file.text)
+    ends = file.text.endswith("\n")
+    if last.final_newline is True and size and not ends:
+        return file.revise([Span(size, size, "\n")])
+    if last.final_newline is False and ends:
+        return file.revise([Span(size - 1, size, "")])
+    return file
+
+
+def _without_outer_blanks(hunk: Hunk) -> Hunk:
+    """The hunk without blank kept lines at its ends: models add them to part hunks."""
+    first, stop = 0, len(hunk.lines)
+    while first < stop and hunk.lines[first].kind == " " and not hunk.lines[first].text.strip():
+        first += 1
+    while stop > first and hunk.lines[stop - 1].kind == " " and not hunk.lines[stop - 1].text.strip():
+        stop -= 1
+    return replace(hunk, lines=hunk.lines[first:stop])
+
+
+def _count(lines: Sequence[str]) -> str:
+    return "old line is" if len(lines) == 1 else f"{len(lines)} old lines are"

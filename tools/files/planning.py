@@ -1,0 +1,275 @@
+"""What a patch would do, worked out before anything is written.
+
+Operations act on a simulation of the files they touch, so several of them may
+follow each other on one file. The outcome is a `Plan`: the least set of effects
+on the disk, each with what has to be there for it to hold.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from tools.files.binary import SAMPLE_BYTES, binary_kind
+from tools.files.descriptors import MAX_WHOLE_BYTES, entry_status, read_bytes
+from tools.files.diffs import Diff, diff_texts
+from tools.files.failures import explain
+from tools.files.hunks import apply_hunks
+from tools.files.matching import Strategy
+from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, UpdateFile
+from tools.files.text_files import EMPTY, TextFile, decode
+from tools.results import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A file as it was when the plan was made."""
+
+    status: os.stat_result
+    data: bytes | None = None
+    """Its content, if the plan depends on it."""
+
+    @property
+    def mark(self) -> tuple[int, int, int, int]:
+        """What tells this file from a changed or different one."""
+        return self.status.st_dev, self.status.st_ino, self.status.st_size, self.status.st_mtime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Make `data` the content of `path`. `before` is None for a new file, which may look `like` another."""
+
+    path: Path
+    data: bytes
+    before: OnDisk | None = None
+    like: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rename:
+    source: Path
+    target: Path
+    before: OnDisk
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    path: Path
+    before: OnDisk
+
+
+Effect = Write | Rename | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Effects in the order in which they are carried out, and what to report about them."""
+
+    effects: tuple[Effect, ...]
+    diffs: tuple[Diff, ...] = ()
+    moved: tuple[tuple[Path, Path], ...] = ()
+    strategies: tuple[Strategy, ...] = ()
+    replacements: int = 0
+
+
+def load_text(path: Path, name: str) -> tuple[OnDisk, TextFile]:
+    """A text file that is to be changed. Raises `ToolError` for anything else."""
+    try:
+        data, status = read_bytes(path)
+    except FileNotFoundError:
+        raise ToolError(f"{name} does not exist; check the path or add the file.") from None
+    except OSError as error:
+        if error.errno == errno.EFBIG:
+            raise ToolError(
+                f"{name} is larger than {MAX_WHOLE_BYTES // 1_000_000} MB; change it with a command."
+            ) from None
+        raise explain(error, f"change {name}") from error
+    kind = binary_kind(path.name, data[:SAMPLE_BYTES])
+    if kind is not None:
+        raise ToolError(f"{name} is a {kind}; only text files can be patched.")
+    return OnDisk(status, data), decode(data)
+
+
+class Paths(Protocol):
+    """How the paths of a patch lead to places; both raise `ToolError`."""
+
+    def target(self, text: str) -> Path:
+        """The file itself, links followed."""
+        ...
+
+    def entry(self, text: str) -> Path:
+        """The name in its folder, be it a link or not."""
+        ...
+
+    def name(self, path: Path) -> str:
+        """The path as the model reads it."""
+        ...
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of the simulation. `origin` is the file on disk it comes from, if any."""
+
+    origin: Path | None
+    text: TextFile | None = None
+    """None as long as the bytes are those of `origin`."""
+    before: TextFile = EMPTY
+    """What it is compared with in the report."""
+
+    @property
+    def changed(self) -> bool:
+        return self.text is not None and (self.origin is None or self.text != self.before)
+
+
+class Simulation:
+    """The touched part of the disk as operations would leave it."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        self._state: dict[Path, _File | None] = {}
+        self._disk: dict[Path, OnDisk] = {}
+        self._strategies: list[Strategy] = []
+
+    def run(self, operations: Sequence[Operation]) -> Plan:
+        """The plan of all operations. Raises `ToolError` for the first that cannot be carried out."""
+        for operation in operations:
+            match operation:
+                case AddFile():
+                    self._add(operation)
+                case DeleteFile():
+                    path = self._paths.entry(operation.path)
+                    self._existing(path)
+                    self._state[path] = None
+                case UpdateFile(move_to=None):
+                    self._change(self._paths.target(operation.path), operation)
+                case UpdateFile():
+                    self._move(operation)
+        plan = self._plan()
+        if not plan.effects:
+            raise PatchError("The patch changes nothing: every file already is as it asks.")
+        return plan
+
+    def _look(self, path: Path) -> _File | None:
+        if path not in self._state:
+            try:
+                status = entry_status(path)
+            except OSError as error:
+                raise explain(error, f"look at {self._paths.name(path)}") from error
+            self._state[path] = None if status is None else _File(path)
+            if status is not None:
+                self._disk[path] = OnDisk(status)
+        return self._state[path]
+
+    def _existing(self, path: Path) -> _File:
+        file = self._look(path)
+        if file is None:
+            raise PatchError(f"{self._paths.name(path)} does not exist; check the path or use *** Add File.")
+        if file.origin is not None and not _is_file_or_link(self._disk[file.origin].status):
+            raise PatchError(f"{self._paths.name(path)} is not a file; a patch only changes files.")
+        return file
+
+    def _free(self, path: Path) -> None:
+        if self._look(path) is not None:
+            raise PatchError(f"{self._paths.name(path)} exists already; use *** Update File or another name.")
+
+    def _add(self, operation: AddFile) -> None:
+        path = self._paths.target(operation.path)
+        self._free(path)
+        self._state[path] = _File(None, new_text(operation.content))
+
+    def _change(self, path: Path, operation: UpdateFile) -> None:
+        name = self._paths.name(path)
+        file = self._existing(path)
+        if file.text is None and file.origin is not None:
+            self._disk[file.origin], file.before = load_text(file.origin, name)
+            file.text = file.before
+        assert file.text is not None, "a file without origin has text"
+        patched = apply_hunks(file.text, operation.hunks, name)
+        file.text = patched.file
+        self._strategies.extend(patched.strategies)
+
+    def _move(self, operation: UpdateFile) -> None:
+        assert operation.move_to is not None
+        source, target = self._paths.entry(operation.path), self._paths.entry(operation.move_to)
+        file = self._existing(source)
+        if file.origin is not None and stat.S_ISLNK(self._disk[file.origin].status.st_mode):
+            raise PatchError(f"{self._paths.name(source)} is a link; name the file it leads to.")
+        if operation.hunks:
+            self._change(source, operation)
+        if target != source:
+            self._free(target)
+            self._state[target], self._state[source] = file, None
+
+    def _plan(self) -> Plan:
+        writes: list[Write] = []
+        renames: list[Rename] = []
+        diffs: list[Diff] = []
+        for path, file in self._state.items():
+            if file is None or (file.origin == path and not file.changed):
+                continue
+            if file.origin not in (None, path) and self._can_rename(path, file):
+                assert file.origin is not None
+                renames.append(Rename(file.origin, path, self._disk[file.origin]))
+                continue
+            writes.append(self._write(path, file))
+            if file.text is not None:
+                diffs.append(self._diff(path, file))
+        gone = [path for path, file in self._state.items() if file is None and path in self._disk]
+        renamed = {rename.source for rename in renames}
+        deletes = [Delete(path, self._disk[path]) for path in gone if path not in renamed]
+        return Plan(
+            effects=(*writes, *renames, *deletes),
+            diffs=tuple(diffs),
+            moved=tuple(
+                (file.origin, path)
+                for path, file in self._state.items()
+                if file is not None and file.origin not in (None, path) and file.origin is not None
+            ),
+            strategies=tuple(dict.fromkeys(self._strategies)),
+        )
+
+    def _can_rename(self, path: Path, file: _File) -> bool:
+        """Whether only the name changes, and both names are free to change."""
+        return (
+            not file.changed
+            and file.origin is not None
+            and self._state.get(file.origin) is None
+            and path not in self._disk
+        )
+
+    def _write(self, path: Path, file: _File) -> Write:
+        like = file.origin if file.origin != path else None
+        if file.text is not None:
+            data = file.text.encode()
+        else:
+            assert file.origin is not None, "a file without text comes from the disk"
+            try:
+                data = read_bytes(file.origin)[0]
+            except OSError as error:
+                raise explain(error, f"move {self._paths.name(file.origin)}") from error
+        return Write(path, data, before=self._disk.get(path), like=like)
+
+    def _diff(self, path: Path, file: _File) -> Diff:
+        assert file.text is not None
+        old = "/dev/null" if file.origin is None else f"a/{self._paths.name(file.origin)}"
+        return diff_texts(file.before.text, file.text.text, old, f"b/{self._paths.name(path)}")
+
+
+def new_text(content: str) -> TextFile:
+    """The text of a new file, as UTF-8. Raises `ToolError` for characters UTF-8 cannot hold."""
+    try:
+        return decode(content.encode("utf-8"))
+    except UnicodeEncodeError as error:
+        code = ord(content[error.start])
+        raise ToolError(
+            f"The content holds U+{code:04X}, half of a character pair; send the whole character."
+        ) from None
+
+
+def _is_file_or_link(status: os.stat_result) -> bool:
+    return stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)
