@@ -16,7 +16,7 @@ from typing import Any
 from agent.config import files, keys
 from agent.config.document import Document
 from agent.config.files import UnreadableError
-from agent.config.layers import leaves
+from agent.config.layers import leaves, lookup
 from agent.config.problem import Path as KeyPath
 from agent.config.problem import Problem, dotted, shown
 from agent.errors import ConfigError
@@ -156,7 +156,7 @@ def restrict(document: Document, origin: str) -> Document:
     data: dict[str, Any] = {}
     problems = list(document.problems)
     for path in leaves(document.data):
-        if _is_allowed(path):
+        if _is_allowed(path) and not _names_weights(path, document.data):
             _put(data, path, document.data)
         else:
             message = f"`{shown(dotted(path))}` cannot be set by a project; it is left out."
@@ -168,6 +168,13 @@ def restrict(document: Document, origin: str) -> Document:
 
 def _is_allowed(path: KeyPath) -> bool:
     return any(path[: len(allowed)] == allowed for allowed in ALLOWED)
+
+
+def _names_weights(path: KeyPath, data: dict[str, Any]) -> bool:
+    """Whether a model is named by a file of weights, whose parser should not meet a stranger's file."""
+    value = lookup(data, path)
+    names = value if isinstance(value, list) else [value]
+    return path[:1] == ("model",) and any(str(name).strip().startswith("local:") for name in names)
 
 
 def _put(data: dict[str, Any], path: KeyPath, source: dict[str, Any]) -> None:

@@ -1,0 +1,91 @@
+"""`hermes doctor`: is everything in order that Hermes needs?"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ExitCode
+from agent.home import Home
+from app.cli.output import say, supports_glyphs
+
+if TYPE_CHECKING:
+    from app.cli.health.check import Check, Finding
+
+SECONDS = 5.0
+"""All checks together take no longer."""
+
+_GLYPHS = {"ok": "✓", "warn": "▲", "fail": "✗"}
+_WORDS = {"ok": "ok  ", "warn": "warn", "fail": "FAIL"}
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "doctor",
+        help="check that everything Hermes needs is in order",
+        description="Check that everything Hermes needs is in order. Nothing is changed.",
+    )
+    parser.add_argument("--json", dest="as_json", action="store_true", help="print JSON")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Examine, print, and return 1 if something fails."""
+    from app.cli.health.check import Subject, examine
+
+    workspace = Path(getattr(args, "cwd", None) or ".").expanduser()
+    subject = Subject(Home.locate(), dict(os.environ), workspace)
+    findings = examine(checks(), subject, SECONDS)
+    if args.as_json:
+        print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
+    else:
+        for line in lines(findings, supports_glyphs()):
+            say(line)
+    failed = any(finding.state == "fail" for finding in findings)
+    return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def checks() -> dict[str, Check]:
+    """Every check by name, in the order they are shown."""
+    from app.cli.health import isolation, model, state, system
+
+    return {
+        "python": system.python,
+        "sqlite": system.sqlite,
+        "ripgrep": system.ripgrep,
+        "git": system.git,
+        "sandbox": isolation.sandbox,
+        "terminal": system.terminal,
+        "home": state.home,
+        "config": state.config,
+        "store": state.store,
+        "disk": system.disk,
+        "model": model.model,
+    }
+
+
+def lines(findings: list[Finding], glyphs: bool = True) -> list[str]:
+    """The report as text: a line for each finding, the mend below it, and a summary."""
+    marks = _GLYPHS if glyphs else _WORDS
+    arrow = "→" if glyphs else "->"
+    width = max(len(finding.name) for finding in findings)
+    text: list[str] = []
+    for finding in findings:
+        mark = marks[finding.state]
+        text.append(f"{mark} {finding.name:{width}}  {finding.detail}")
+        if finding.mend:
+            text.append(f"{' ' * (len(mark) + width + 3)}{arrow} {finding.mend}")
+    failed = sum(finding.state == "fail" for finding in findings)
+    warned = sum(finding.state == "warn" for finding in findings)
+    if failed or warned:
+        return [
+            *text,
+            "",
+            f"{failed} failed, {warned} to look at, {len(findings) - failed - warned} in order",
+        ]
+    return [*text, "", "Everything is in order."]

@@ -1,0 +1,1 @@
+"""The checks of `hermes doctor`, one function each."""

@@ -1,0 +1,64 @@
+"""What the operating system offers to fence commands in. Each is tried, not looked up."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import sys
+from pathlib import Path
+
+from app.cli.health.check import Finding, Subject, output_of
+
+_LANDLOCK_CREATE_RULESET = 444
+"""The number of the system call, the same on every architecture."""
+_LANDLOCK_VERSION = 1
+"""Flag that asks for the version of the interface instead of making a ruleset."""
+
+_UNSHARE_USER = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
+
+
+def sandbox(subject: Subject) -> Finding:
+    """bubblewrap runs, or at least Landlock is there."""
+    if not sys.platform.startswith("linux"):
+        return Finding("sandbox", "warn", f"none is known for {sys.platform}", "Approve commands with care.")
+    wrapped, why = _bubblewrap(subject)
+    abi = landlock_abi()
+    spaces = "allowed" if _user_namespaces(subject) else "not allowed"
+    landlock = f"Landlock version {abi}" if abi else "no Landlock"
+    detail = f"{why}; user namespaces {spaces}; {landlock}"
+    if wrapped:
+        return Finding("sandbox", "ok", detail)
+    return Finding("sandbox", "warn", detail, "Install bubblewrap, or allow it user namespaces.")
+
+
+def _bubblewrap(subject: Subject) -> tuple[bool, str]:
+    program = shutil.which("bwrap")
+    if program is None:
+        return False, "bubblewrap is not installed"
+    argv = [program, "--ro-bind", "/", "/", "--unshare-all", "--die-with-parent", "--new-session", "true"]
+    try:
+        code, said = output_of(argv, subject.program_time)
+    except OSError as error:
+        return False, f"bubblewrap does not start ({error.strerror})"
+    if code:
+        return (
+            False,
+            f"bubblewrap does not work here ({said.splitlines()[-1] if said else f'exit code {code}'})",
+        )
+    return True, "bubblewrap works"
+
+
+def landlock_abi() -> int:
+    """Version of the kernel's Landlock interface, 0 when there is none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    version = libc.syscall(
+        ctypes.c_long(_LANDLOCK_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(_LANDLOCK_VERSION)
+    )
+    return max(version, 0)
+
+
+def _user_namespaces(subject: Subject) -> bool:
+    if not Path("/proc/self/ns/user").exists():
+        return False
+    code, _ = output_of([sys.executable, "-I", "-S", "-c", _UNSHARE_USER], subject.program_time)
+    return code == 0

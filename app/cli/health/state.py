@@ -1,0 +1,105 @@
+"""What Hermes keeps: settings, home folder, session store. Everything is only read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from pathlib import Path
+
+from app.cli.health.check import Finding, Subject
+
+STORE_SECONDS = 3.0
+"""Time given to the check of the store; a very large one is checked in part."""
+
+
+def config(subject: Subject) -> Finding:
+    """Settings are right."""
+    from agent.config.loader import load
+
+    loaded = load(subject.home, subject.environ, subject.workspace, thorough=True)
+    if loaded.problems:
+        count = len(loaded.problems)
+        detail = f"{count} {'problem' if count == 1 else 'problems'}; first: {loaded.problems[0]}"
+        return Finding("config", "warn", detail, "See `hermes config check`.")
+    if loaded.project == "untrusted":
+        mend = "See what they do, and allow it, with `hermes config trust`."
+        return Finding("config", "ok", "in order; the settings of this project are not trusted", mend)
+    return Finding("config", "ok", f"in order: {subject.home.config}")
+
+
+def home(subject: Subject) -> Finding:
+    """The home folder and the files in it are this user's alone."""
+    root = subject.home.root
+    try:
+        status = root.stat()
+    except FileNotFoundError:
+        return Finding("home", "ok", f"{root} will be made when it is needed")
+    except OSError as error:
+        return Finding("home", "fail", f"{root}: {error.strerror}", "Set HERMES_HOME to a folder of yours.")
+    if not stat.S_ISDIR(status.st_mode):
+        return Finding("home", "fail", f"{root} is no folder", "Remove it, or set HERMES_HOME.")
+    if not os.access(root, os.W_OK | os.X_OK):
+        return Finding("home", "fail", f"{root} is not writable for you", f"Run: chmod 700 {root}")
+    if status.st_uid != os.getuid():
+        return Finding("home", "warn", f"{root} belongs to someone else", f"Run: chown {os.getuid()} {root}")
+    paths = (subject.home.config, subject.home.env, subject.home.database, subject.home.trust)
+    open_ones = [path.name for path in paths if _others_may_use(path)]
+    if status.st_mode & 0o077 or open_ones:
+        what = ", ".join(["the folder"] * bool(status.st_mode & 0o077) + open_ones)
+        return Finding("home", "warn", f"others may use {what} in {root}", f"Run: chmod -R go= {root}")
+    return Finding("home", "ok", f"{root}, yours alone")
+
+
+def _others_may_use(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except OSError:
+        return False
+
+
+def store(subject: Subject) -> Finding:
+    """The session store is ours and sound."""
+    from agent.errors import StoreError
+    from agent.store.connection import address
+    from agent.store.faults import explain
+    from agent.store.schema import APPLICATION_ID
+
+    path = subject.home.database
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return Finding("store", "ok", "no sessions yet")
+    except OSError as error:
+        return Finding("store", "fail", f"{path}: {error.strerror}", "Make the file yours.")
+    if not stat.S_ISREG(status.st_mode):
+        return Finding("store", "fail", f"{path} is no file", "Move it away, or set HERMES_HOME.")
+    size = f"{status.st_size / (1 << 20):,.1f} MB"
+    try:
+        connection = sqlite3.connect(address(path, "mode=ro"), uri=True, timeout=1)
+        try:
+            return _examined(connection, path, APPLICATION_ID, size)
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        fault: StoreError = explain(error, path)
+        return Finding("store", "fail", str(fault), "Copy the file before anything else is tried.")
+
+
+def _examined(connection: sqlite3.Connection, path: Path, application: int, size: str) -> Finding:
+    (found,) = connection.execute("PRAGMA application_id").fetchone()
+    if found != application:
+        return Finding("store", "fail", f"{path} is no store of Hermes", "Move it away, or set HERMES_HOME.")
+    deadline = time.monotonic() + STORE_SECONDS
+    connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.OperationalError as error:
+        if "interrupted" not in str(error):
+            raise
+        return Finding("store", "ok", f"{size}, no fault found in {STORE_SECONDS:g} seconds of looking")
+    if verdict != "ok":
+        detail = f"{path} is damaged: {str(verdict).splitlines()[0]}"
+        return Finding("store", "fail", detail, "Copy the file before anything else is tried.")
+    return Finding("store", "ok", f"{size}, sound")
