@@ -77,6 +77,11 @@ class LocalServer:
         """The process id of the running child."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether the child is there; it may have died of its own accord."""
+        return self._process is not None and self._process.returncode is None
+
     async def start(self) -> Endpoint:
         """Load the model and wait until it answers. Raises `HermesError` naming the cause."""
         folder = await asyncio.to_thread(self._check)

@@ -123,10 +123,22 @@ async def test_stop_leaves_no_process_and_may_be_called_twice(tmp_path: Path, li
     await server.start()
     pid = server.pid
     assert pid is not None and alive(pid)
+    assert server.running
     await server.stop()
     await server.stop()
     assert not alive(pid)
     assert server.pid is None
+
+
+async def test_a_child_that_died_is_noticed(tmp_path: Path, library: str) -> None:
+    server = LocalServer(model(tmp_path), library=library)
+    await server.start()
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    async with asyncio.timeout(30):
+        while server.running:
+            await asyncio.sleep(0.01)
+    await server.stop()
 
 
 async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path, library: str) -> None:
