@@ -78,8 +78,9 @@ def lines(findings: list[Finding], glyphs: bool = True) -> list[str]:
     for finding in findings:
         mark = marks[finding.state]
         text.append(f"{mark} {finding.name:{width}}  {finding.detail}")
-        if finding.mend:
-            text.append(f"{' ' * (len(mark) + width + 3)}{arrow} {finding.mend}")
+        indent = " " * (len(mark) + width + 3)
+        for number, line in enumerate(finding.mend.splitlines()):
+            text.append(f"{indent}{' ' * len(arrow) if number else arrow} {line}")
     failed = sum(finding.state == "fail" for finding in findings)
     warned = sum(finding.state == "warn" for finding in findings)
     if failed or warned:

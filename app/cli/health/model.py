@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import re
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
@@ -38,8 +39,7 @@ def model(subject: Subject) -> Finding:
 async def _unset(error: NoModelError) -> Finding:
     from agent.model.detect import detect
 
-    ways = " ".join(str(error.with_servers(await detect())).split())
-    return Finding("model", "warn", "none is configured", ways)
+    return Finding("model", "warn", "none is configured", str(error.with_servers(await detect())))
 
 
 def _local(subject: Subject, setting: str) -> Finding:
@@ -72,7 +72,8 @@ async def _reached(target: Target) -> Finding:
     except httpx2.TimeoutException:
         return Finding("model", "fail", f"{name} does not answer", "Check the address and the network.")
     except httpx2.ConnectError as error:
-        return Finding("model", "fail", f"{name}: {error}", "Start the server, or mend its base_url.")
+        reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
+        return Finding("model", "fail", f"{name}: {reason}", "Start the server, or mend its base_url.")
     except (httpx2.HTTPError, ValueError) as error:
         # The text of these errors may quote a header, and so the key.
         detail = f"{name} cannot be asked ({type(error).__name__})"
