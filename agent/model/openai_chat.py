@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -111,6 +112,9 @@ class OpenAIChat:
         self._url = _endpoint(base_url)
         self._key = (api_key or "").strip()
         self._headers = dict(headers or {})
+        named = {name.lower() for name in self._headers}
+        own = {"Authorization": f"Bearer {self._key}"} if self._key and "authorization" not in named else {}
+        self._own_headers = own | self._headers
         self._stall_timeout = stall_timeout
         self._failures = Failures(
             provider=provider,
@@ -191,12 +195,11 @@ class OpenAIChat:
     def _check(self) -> None:
         """Raises `ModelError` for settings no request can be made with."""
         provider = self._failures.provider
-        parts = urlsplit(self._url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not _is_usable(self._url):
             raise ModelError(
                 "unreachable",
-                f"The address {self._failures.address!r} of {provider} does not begin with http:// or "
-                f"https://; correct providers.{provider}.base_url.",
+                f"The address {self._failures.address!r} of {provider} is no http:// or https:// address "
+                f"with a host and a valid port; correct providers.{provider}.base_url.",
             )
         if not _is_header_value(self._key):
             where = self._failures.key_hint or f"providers.{provider}.api_key_env"
@@ -214,10 +217,14 @@ class OpenAIChat:
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         timeout = httpx2.Timeout(self._stall_timeout, connect=CONNECT_TIMEOUT)
+        local = is_loopback(self._url)
+        # Plain HTTP on this machine needs no certificates, which take 50 ms to load: trust none.
+        is_plain = local and self._url.startswith("http:")
         transport = DefaultAsyncHttpxClient(
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
             timeout=timeout,
             follow_redirects=False,
-            trust_env=not is_loopback(self._url),
+            trust_env=not local,
             event_hooks={"response": [_refuse]},
         )
         return AsyncOpenAI(
@@ -225,7 +232,7 @@ class OpenAIChat:
             base_url=self._url,
             max_retries=0,
             timeout=timeout,
-            default_headers=self._headers,
+            default_headers=self._own_headers,
             http_client=transport,
         )
 
@@ -233,11 +240,9 @@ class OpenAIChat:
         """Headers that keep what belongs to OpenAI from everyone else."""
         from openai import Omit
 
-        named = {name.lower() for name in self._headers}
-        dropped = [] if _is_openai(self._url) else [*_FROM_ENVIRONMENT, *_environment_headers()]
-        if not self._key:
-            dropped.append("Authorization")
-        return {name: Omit() for name in dropped if name.lower() not in named}
+        own = {name.lower() for name in self._own_headers}
+        foreign = [] if _is_openai(self._url) else [*_FROM_ENVIRONMENT, *_environment_headers()]
+        return {name: Omit() for name in [*foreign, "Authorization"] if name.lower() not in own}
 
 
 def request_body(request: Request, dialect: _Dialect = _Dialect()) -> bytes:  # noqa: B008, RUF100 - frozen
@@ -296,6 +301,14 @@ def _endpoint(base_url: str) -> str:
         return ""
     path = parts.path.rstrip("/").removesuffix(_ENDPOINT) + _ENDPOINT
     return urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+
+
+def _is_usable(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def is_loopback(url: str) -> bool:

@@ -34,6 +34,16 @@ def edited(edit: Edit) -> Change:
     return lambda reply: replace(reply, edits=(*reply.edits, edit))
 
 
+def choices_of(payload: Payload) -> list[dict[str, Any]]:
+    """The choices of a chunk that have a delta, also when other faults were there before."""
+    if isinstance(payload, str):
+        return []
+    choices = payload.get("choices") or []
+    return [
+        choice for choice in choices if isinstance(choice, dict) and isinstance(choice.get("delta"), dict)
+    ]
+
+
 def each_chunk(change: Callable[[dict[str, Any]], Iterable[Payload] | None]) -> Change:
     """Every chunk is changed in place, or replaced by what `change` returns."""
 
@@ -51,8 +61,8 @@ def each_fragment(change: Callable[[dict[str, Any]], None]) -> Change:
     """Every piece of a tool call is changed in place."""
 
     def per_chunk(chunk: dict[str, Any]) -> None:
-        for choice in chunk["choices"]:
-            for fragment in choice["delta"].get("tool_calls", ()):
+        for choice in choices_of(chunk):
+            for fragment in choice["delta"].get("tool_calls") or ():
                 change(fragment)
 
     return each_chunk(per_chunk)

@@ -22,17 +22,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import os
 import runpy
 import signal
 import socket
-import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from email.utils import formatdate
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from tests.support.delivery import Delivery, Recorded
 from tests.support.replies import (
     DONE,
     Call,
@@ -68,26 +67,10 @@ __all__ = [
     "say",
 ]
 
+log = logging.getLogger(__name__)
+
 Script = Sequence[ScriptItem] | Callable[[Any], Reply]
 MAX_HEAD = 256 * 1024
-
-
-@dataclass(slots=True)
-class Recorded:
-    """One request as it came in. `body` is None when it was no JSON."""
-
-    method: str
-    path: str
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    raw: bytes
-    body: Any = None
-    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when the client closed the connection before the answer was complete."""
-
-    @property
-    def messages(self) -> list[dict[str, Any]]:
-        return self.body["messages"]
 
 
 class ModelServer:
@@ -156,7 +139,7 @@ class ModelServer:
         request: Recorded | None = None
         try:
             while (request := await _read_request(reader)) is not None:
-                if not await _Answer(reader, writer, request).send(*self._answer(request)):
+                if not await Delivery(reader, writer, request).send(*self._answer(request)):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):
             if request is not None:
@@ -198,11 +181,19 @@ class ModelServer:
             reply = Reply(
                 status=400, content_type="application/json", body=json.dumps(refused.body()).encode()
             )
+            body = reply.body or b""
         else:
-            reply = self._scripted(request)
+            try:
+                reply = self._scripted(request)
+                body = _body(reply, request)
+            except Exception as error:
+                log.exception("the script failed")
+                self.refusals.append(f"The script failed: {error!r}")
+                reply = refuse(400, self.refusals[-1], kind="script", code="script_failed")
+                body = reply.body or b""
         if self._on_request is not None:
             self._on_request(request)
-        return reply, _body(reply, request)
+        return reply, body
 
     def _scripted(self, request: Recorded) -> Reply:
         model = request.body["model"]
@@ -218,9 +209,12 @@ class ModelServer:
 
 
 async def _read_request(reader: asyncio.StreamReader) -> Recorded | None:
-    """The next request on a connection, or None when the client is done with it."""
+    """The next request on a connection, or None when the client is done with it or speaks no HTTP."""
     try:
-        head = await reader.readuntil(b"\r\n\r\n")
+        start = await reader.readexactly(1)
+        if not start.isalpha():
+            return None
+        head = start + await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
         return None
     first_line, *lines = head.decode("latin-1").split("\r\n")
@@ -251,101 +245,6 @@ def _body(reply: Reply, request: Recorded) -> bytes:
     if reply.wire.open_end:
         encoded = encoded.rstrip(b"\r\n")
     return b"\xef\xbb\xbf" + encoded if reply.wire.bom else encoded
-
-
-class _Answer:
-    """Sends one reply, with all its misfortunes."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: Recorded) -> None:
-        self._reader = reader
-        self._writer = writer
-        self._request = request
-
-    async def send(self, reply: Reply, body: bytes) -> bool:
-        """Whether the connection can take another request."""
-        if reply.delay:
-            await self._pause(reply.delay)
-        cut = None if reply.cut_at is None else _position(reply.cut_at, body)
-        stall = None if reply.stall_at is None else _position(reply.stall_at, body)
-        if cut == 0 and reply.cut != "clean":
-            self._break(reply.cut)
-            return False
-        head = self._head(reply)
-        sent = 0
-        for end in _boundaries(reply, body, cut, stall):
-            piece = body[sent:end]
-            if piece:
-                self._writer.write(head + b"%x\r\n%b\r\n" % (len(piece), piece))
-                head = b""
-                await self._writer.drain()
-            sent = end
-            if sent == stall:
-                self._writer.write(head)
-                head = b""
-                await self._pause(reply.stall)
-            if sent == cut:
-                break
-            if reply.pace and sent < len(body):
-                await self._pause(reply.pace)
-            elif reply.split:
-                await asyncio.sleep(0)
-        if cut is not None and reply.cut != "clean":
-            self._break(reply.cut)
-            return False
-        self._writer.write(head + b"0\r\n\r\n")
-        await self._writer.drain()
-        return True
-
-    def _head(self, reply: Reply) -> bytes:
-        asked_stream = bool(isinstance(self._request.body, dict) and self._request.body.get("stream"))
-        is_stream = asked_stream and reply.stream and reply.body is None
-        headers = {
-            "content-type": reply.content_type or ("text/event-stream" if is_stream else "application/json"),
-            "transfer-encoding": "chunked",
-            "date": formatdate(usegmt=True),
-            **reply.headers,
-        }
-        lines = [
-            f"HTTP/1.1 {reply.status} Scripted",
-            *(f"{name}: {value}" for name, value in headers.items()),
-        ]
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, and notice when the client hangs up meanwhile."""
-        try:
-            early = await asyncio.wait_for(self._reader.read(1), seconds)
-        except TimeoutError:
-            return
-        if not early:
-            raise ConnectionResetError("the client closed the connection")
-
-    def _break(self, how: str) -> None:
-        if how == "rst":
-            linger = struct.pack("ii", 1, 0)
-            self._writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-            self._writer.transport.abort()
-        else:
-            self._writer.close()
-
-
-def _position(offset: int, body: bytes) -> int:
-    return max(0, len(body) + offset) if offset < 0 else min(offset, len(body))
-
-
-def _boundaries(reply: Reply, body: bytes, cut: int | None, stall: int | None) -> list[int]:
-    """Where the body is divided into HTTP chunks: offsets in ascending order, the last one its length."""
-    ends = {len(body)}
-    if reply.split:
-        ends.update(range(reply.split, len(body), reply.split))
-    if reply.pace:
-        blank = (reply.wire.newline * 2).encode()
-        position = 0
-        while (position := body.find(blank, position)) >= 0:
-            position += len(blank)
-            ends.add(position)
-    ends.update(offset for offset in (cut, stall) if offset is not None)
-    return sorted(ends)
 
 
 def _load_script(path: Path) -> dict[str, Any]:

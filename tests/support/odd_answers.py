@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from tests.support.fault_kit import Change, Fault, each_chunk, each_fragment, edited, sent, wire
+from tests.support.fault_kit import Change, Fault, choices_of, each_chunk, each_fragment, edited, sent, wire
 from tests.support.replies import DONE, Payload, Reply, Wire
 
 ODD: dict[str, Fault] = {}
@@ -56,8 +56,9 @@ def _usage_with_finish(payloads: list[Payload]) -> list[Payload]:
     usage = next((p["usage"] for p in payloads if isinstance(p, dict) and "usage" in p), None)
     kept = [p for p in payloads if not (isinstance(p, dict) and "usage" in p)]
     for payload in kept:
-        if isinstance(payload, dict) and payload["choices"][0]["finish_reason"]:
-            payload["usage"] = usage
+        for choice in choices_of(payload):
+            if choice.get("finish_reason") and isinstance(payload, dict):
+                payload["usage"] = usage
     return kept
 
 
@@ -76,14 +77,14 @@ def _bare(chunk: dict[str, Any]) -> None:
     """Only what is needed: no id, no model, no index, no null fields."""
     for name in ("id", "object", "created", "model"):
         chunk.pop(name, None)
-    for choice in chunk["choices"]:
-        for name in ("index", "logprobs", *(() if choice["finish_reason"] else ("finish_reason",))):
+    for choice in choices_of(chunk):
+        for name in ("index", "logprobs", *(() if choice.get("finish_reason") else ("finish_reason",))):
             choice.pop(name, None)
 
 
 def _more_fields(chunk: dict[str, Any]) -> None:
     chunk.update(system_fingerprint=None, provider="x", service_tier=None, obfuscation="aaaa", error=None)
-    for choice in chunk["choices"]:
+    for choice in choices_of(chunk):
         choice["native_finish_reason"] = "STOP"
         delta = choice["delta"]
         for name in ("content", "tool_calls", "refusal", "function_call", "reasoning_details", "audio"):
@@ -104,14 +105,14 @@ def _null_deltas(payloads: list[Payload]) -> list[Payload]:
 
 
 def _content_parts(chunk: dict[str, Any]) -> None:
-    for choice in chunk["choices"]:
+    for choice in choices_of(chunk):
         if choice["delta"].get("content"):
             choice["delta"]["content"] = [{"type": "text", "text": choice["delta"]["content"]}]
 
 
 def _second_choice(chunk: dict[str, Any]) -> Iterable[Payload]:
     other = {"index": 1, "delta": {"content": "another answer"}, "finish_reason": None}
-    return [chunk, {**chunk, "choices": [other]}] if chunk["choices"] else [chunk]
+    return [chunk, {**chunk, "choices": [other]}] if choices_of(chunk) else [chunk]
 
 
 def _whole_calls(payloads: list[Payload], as_object: bool) -> list[Payload]:
@@ -137,13 +138,13 @@ def _whole_calls(payloads: list[Payload], as_object: bool) -> list[Payload]:
 
 
 def _fragments(payload: Payload) -> list[dict[str, Any]]:
-    if isinstance(payload, str) or not payload["choices"]:
-        return []
-    return payload["choices"][0]["delta"].get("tool_calls", [])
+    return [
+        fragment for choice in choices_of(payload) for fragment in choice["delta"].get("tool_calls") or ()
+    ]
 
 
 def _no_index(fragment: dict[str, Any]) -> None:
-    fragment.pop("index")
+    fragment.pop("index", None)
 
 
 def _index_zero(fragment: dict[str, Any]) -> None:
@@ -178,35 +179,35 @@ def _repeat_head(payloads: list[Payload]) -> list[Payload]:
 
 
 def _flat_calls(fragment: dict[str, Any]) -> None:
-    fragment.update(fragment.pop("function"))
+    fragment.update(fragment.pop("function", {}))
 
 
 def _legacy_call(chunk: dict[str, Any]) -> None:
     """The `function_call` field of old servers. Knows one call only."""
-    for choice in chunk["choices"]:
-        for fragment in choice["delta"].pop("tool_calls", ()):
+    for choice in choices_of(chunk):
+        for fragment in choice["delta"].pop("tool_calls", None) or ():
             choice["delta"]["function_call"] = fragment["function"]
-        if choice["finish_reason"] == "tool_calls":
+        if choice.get("finish_reason") == "tool_calls":
             choice["finish_reason"] = "function_call"
 
 
 def finish(value: str | None) -> Change:
     def change(chunk: dict[str, Any]) -> None:
-        for choice in chunk["choices"]:
-            if choice["finish_reason"]:
+        for choice in choices_of(chunk):
+            if choice.get("finish_reason"):
                 choice["finish_reason"] = value
 
     return each_chunk(change)
 
 
 def _empty_finish(chunk: dict[str, Any]) -> None:
-    for choice in chunk["choices"]:
-        choice["finish_reason"] = choice["finish_reason"] or ""
+    for choice in choices_of(chunk):
+        choice["finish_reason"] = choice.get("finish_reason") or ""
 
 
 def _split_surrogates(chunk: dict[str, Any]) -> Iterable[Payload] | None:
     """A character outside the basic plane comes in two chunks, one UTF-16 half in each."""
-    text = chunk["choices"][0]["delta"].get("content") if chunk["choices"] else None
+    text = next((choice["delta"].get("content") for choice in choices_of(chunk)), None)
     wide = next((place for place, char in enumerate(text or "") if char > "\uffff"), None)
     if not text or wide is None:
         return None
