@@ -39,6 +39,9 @@ _FIRST_WINDOW = 20_000
 _FIRST_SCAN = 4_000
 """The same where no index helps."""
 
+_LARGEST_WINDOW = 250_000
+"""A window that was quick may be followed by a slow one, so none grows beyond this."""
+
 _QUICK, _SLOW = 0.001, 0.004
 """Seconds of a step below which the next window is larger, and above which it is smaller."""
 
@@ -152,7 +155,7 @@ async def _windows(
         seconds, rows = await database.read(partial(_timed, statement, [*values, *bounds]))
         ids += [node for (node,) in rows]
         if seconds < _QUICK:
-            window *= 4
+            window = min(window * 4, _LARGEST_WINDOW)
         elif seconds > _SLOW:
             window = max(window // 2, 1_000)
         high, first = bottom, False
