@@ -1,0 +1,61 @@
+"""Providers that need no configuration, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """An address that speaks chat completions, and the variable that holds its key (empty: none needed)."""
+
+    base_url: str
+    key_env: str = ""
+    resells: bool = False
+    """Whether it offers models of many makers, named `maker/model`."""
+    families: tuple[str, ...] = ()
+    """Beginnings of the names of models it makes."""
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": Provider(
+        base_url="https://api.openai.com/v1",
+        key_env="OPENAI_API_KEY",
+        families=("gpt-", "chatgpt-", "o1", "o3", "o4", "codex-"),
+    ),
+    "openrouter": Provider(
+        base_url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", resells=True
+    ),
+    "anthropic": Provider(
+        base_url="https://api.anthropic.com/v1", key_env="ANTHROPIC_API_KEY", families=("claude-",)
+    ),
+    "gemini": Provider(
+        base_url="https://generativelanguage.googleapis.com/v1beta/openai",
+        key_env="GEMINI_API_KEY",
+        families=("gemini-",),
+    ),
+    "deepseek": Provider(
+        base_url="https://api.deepseek.com/v1", key_env="DEEPSEEK_API_KEY", families=("deepseek-",)
+    ),
+    "mistral": Provider(
+        base_url="https://api.mistral.ai/v1",
+        key_env="MISTRAL_API_KEY",
+        families=("mistral-", "codestral-", "devstral-", "magistral-", "ministral-"),
+    ),
+    "xai": Provider(base_url="https://api.x.ai/v1", key_env="XAI_API_KEY", families=("grok-",)),
+    "groq": Provider(base_url="https://api.groq.com/openai/v1", key_env="GROQ_API_KEY", resells=True),
+    "together": Provider(base_url="https://api.together.xyz/v1", key_env="TOGETHER_API_KEY", resells=True),
+    "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
+    "lmstudio": Provider(base_url="http://127.0.0.1:1234/v1"),
+    "llamacpp": Provider(base_url="http://127.0.0.1:8080/v1"),
+    "vllm": Provider(base_url="http://127.0.0.1:8000/v1"),
+}
+
+TITLES: Mapping[str, str] = {
+    "ollama": "Ollama",
+    "lmstudio": "LM Studio",
+    "llamacpp": "llama.cpp",
+    "vllm": "vLLM",
+}
+"""How the local servers call themselves."""

@@ -1,0 +1,105 @@
+"""Finding model servers on this machine, on the ports they use by default."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TIME_LIMIT = 0.3
+"""Seconds a server has to answer."""
+
+LARGEST_ANSWER = 1 << 20
+_LONGEST_NAME = 200
+_MOST_MODELS = 500
+
+PORTS: Mapping[str, int] = {"ollama": 11434, "lmstudio": 1234, "llamacpp": 8080, "vllm": 8000}
+"""Default port of each server, by the name of its built-in provider."""
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedServer:
+    """A server that answered with a list of models (which may be empty). `name` is that of its provider."""
+
+    name: str
+    base_url: str
+    models: tuple[str, ...]
+
+
+async def detect(
+    ports: Mapping[str, int] | Sequence[tuple[str, int]] = PORTS,
+    *,
+    host: str = "127.0.0.1",
+    time_limit: float = TIME_LIMIT,
+) -> tuple[DetectedServer, ...]:
+    """The servers that answer within `time_limit` seconds, asked all at once. Never raises."""
+    asked = list(ports.items() if isinstance(ports, Mapping) else ports)
+    found = await asyncio.gather(*(_ask(name, host, port, time_limit) for name, port in asked))
+    return tuple(server for server in found if server is not None)
+
+
+async def _ask(name: str, host: str, port: int, time_limit: float) -> DetectedServer | None:
+    try:
+        async with asyncio.timeout(time_limit):
+            body = await _get(host, port)
+        models = _models(json.loads(body))
+    except (OSError, ValueError, EOFError, OverflowError, RecursionError, asyncio.LimitOverrunError):
+        return None
+    return None if models is None else DetectedServer(name, f"http://{host}:{port}/v1", models)
+
+
+async def _get(host: str, port: int) -> bytes:
+    """The body of `/v1/models`. Raises `ValueError` for anything but a whole answer of status 200."""
+    reader, writer = await asyncio.open_connection(host, port, limit=64 * 1024)
+    try:
+        request = f"GET /v1/models HTTP/1.1\r\nHost: {host}:{port}\r\nAccept: application/json\r\n"
+        writer.write(f"{request}Connection: close\r\n\r\n".encode())
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        status = head[0].split(maxsplit=2)
+        if len(status) < 2 or not status[0].startswith("HTTP/") or status[1] != "200":
+            raise ValueError("no list of models")
+        lines = (line.partition(":") for line in head[1:])
+        headers = {name.strip().lower(): value.strip() for name, _, value in lines}
+        return await _body(reader, headers)
+    finally:
+        writer.transport.abort()
+
+
+async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> bytes:
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        pieces: list[bytes] = []
+        while length := int((await reader.readuntil(b"\r\n")).split(b";")[0], 16):
+            if length < 0 or length + sum(map(len, pieces)) > LARGEST_ANSWER:
+                raise ValueError("too large")
+            pieces.append(await reader.readexactly(length))
+            await reader.readexactly(2)
+        return b"".join(pieces)
+    if "content-length" in headers:
+        length = int(headers["content-length"])
+        if not 0 <= length <= LARGEST_ANSWER:
+            raise ValueError("too large")
+        return await reader.readexactly(length)
+    body = b""
+    while piece := await reader.read(64 * 1024):
+        body += piece
+        if len(body) > LARGEST_ANSWER:
+            raise ValueError("too large")
+    return body
+
+
+def _models(answer: Any) -> tuple[str, ...] | None:
+    """The names in a list of models, or None if it is something else."""
+    listed = answer.get("data") if isinstance(answer, dict) else None
+    if listed is None and isinstance(answer, dict) and answer.get("object") == "list":
+        listed = []
+    if not isinstance(listed, list):
+        return None
+    names = [item.get("id") for item in listed if isinstance(item, dict)]
+    plain = [name for name in names if isinstance(name, str) and _is_plain(name)]
+    return tuple(dict.fromkeys(plain))[:_MOST_MODELS]
+
+
+def _is_plain(name: str) -> bool:
+    return 0 < len(name) <= _LONGEST_NAME and name.isprintable()

@@ -1,0 +1,290 @@
+"""From settings and environment to what is talked to: address, key, model, tool mode.
+
+A model is named `name`, `provider/name`, `local`, `local:/path.gguf` or `demo`.
+Names are taken from the command line, else `HERMES_MODEL`, else `model.name` of
+config.yaml. Nothing is guessed: neither a model, nor a provider whose key is missing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from agent.errors import ConfigError
+from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
+from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
+from agent.model.protocol import ToolMode
+
+if TYPE_CHECKING:
+    from agent.config.schema import ProviderSettings, Settings
+    from agent.model.detect import DetectedServer
+
+BASE_URL = "OPENAI_BASE_URL"
+KEY = "OPENAI_API_KEY"
+MODEL = "HERMES_MODEL"
+CUSTOM = "custom"
+"""Name of the provider at `OPENAI_BASE_URL`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """One model that can be asked, and all that is needed to ask it."""
+
+    kind: Literal["chat", "local", "demo"]
+    provider: str
+    model: str
+    """The name the provider knows the model by."""
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    tool_mode: ToolMode = "native"
+    info: ModelInfo = UNKNOWN
+    key_hint: str = ""
+    """The environment variable that holds the key; empty if none is needed."""
+    path: str = ""
+    """Weights of a local model, if they were named."""
+
+    @property
+    def label(self) -> str:
+        """What a person calls this model; unique among the targets of a session."""
+        return self.provider if self.kind != "chat" else f"{self.provider}/{self.model}"
+
+
+class NoModelError(ConfigError):
+    """No model is chosen. The message names the ways on, one a line."""
+
+    def __init__(self, keys: Sequence[str] = (), servers: Sequence[DetectedServer] = ()) -> None:
+        super().__init__(_ways_on(keys, servers))
+        self.keys = tuple(keys)
+        """Variables of providers whose key is set."""
+        self.servers = tuple(servers)
+
+    def with_servers(self, servers: Sequence[DetectedServer]) -> NoModelError:
+        """The same, naming the servers found on this machine."""
+        return NoModelError(self.keys, servers)
+
+
+def resolve(
+    settings: Settings, environ: Mapping[str, str], model_override: str | None = None
+) -> list[Target]:
+    """The model to ask, followed by the fallbacks in their order.
+
+    Raises `NoModelError` if no model is chosen, `ConfigError` if one cannot be reached as configured.
+    """
+    resolver = _Resolver(settings, environ)
+    chosen = (model_override or "").strip() or _variable(environ, MODEL) or settings.model.name.strip()
+    if not chosen:
+        raise NoModelError(resolver.keys_set())
+    targets = [resolver.target(chosen)]
+    if targets[0].kind != "demo":
+        for name in filter(None, map(str.strip, settings.model.fallbacks)):
+            target = resolver.target(name)
+            if target.kind == "demo":
+                raise ConfigError("The demo model answers nothing; take it out of model.fallbacks.")
+            if target.label not in {known.label for known in targets}:
+                targets.append(target)
+    return targets
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address lies on this machine, where no key is ever asked for."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+class _Resolver:
+    """Reads one set of settings and one environment."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._environ = environ
+        self._custom_url = _variable(environ, BASE_URL)
+
+    def target(self, wanted: str) -> Target:
+        """The target that a model's name means. Raises `ConfigError`."""
+        if not wanted.isprintable():
+            raise ConfigError("The name of the model holds characters that cannot be printed; write it anew.")
+        if wanted == "demo":
+            return Target(kind="demo", provider="demo", model="demo", info=FREE)
+        if wanted == "local" or wanted.startswith("local:"):
+            return self._local(wanted.removeprefix("local").removeprefix(":"))
+        provider, _, name = wanted.partition("/")
+        if name and self._means_provider(provider):
+            return self._chat(provider, name)
+        return self._chat(self._home_of(wanted), wanted)
+
+    def keys_set(self) -> list[str]:
+        """Variables that hold the key of a provider."""
+        configured = [provider.api_key_env for provider in self._settings.providers.values()]
+        names = [*configured, *(provider.key_env for provider in PROVIDERS.values())]
+        return [name for name in dict.fromkeys(names) if name and _variable(self._environ, name)]
+
+    def _local(self, path: str) -> Target:
+        return Target(
+            kind="local",
+            provider="local",
+            model="local",
+            tool_mode="schema",
+            info=replace(FREE, context_window=self._settings.local.context),
+            path=path,
+        )
+
+    def _means_provider(self, name: str) -> bool:
+        """Whether the first part of `name/…` is a provider rather than a part of the model's own name."""
+        if name in self._settings.providers:
+            return True
+        if name not in PROVIDERS:
+            return False
+        # Endpoints of one's own often name models after their makers: `openai/gpt-oss-20b`.
+        return not self._custom_url or (name != "openai" and self._usable(name))
+
+    def _usable(self, name: str) -> bool:
+        key = PROVIDERS[name].key_env
+        return not key or bool(_variable(self._environ, key))
+
+    def _home_of(self, model: str) -> str:
+        """The provider of a model that was named without one. Raises `ConfigError` if that is open."""
+        listed = [name for name, provider in self._settings.providers.items() if model in provider.models]
+        if len(listed) == 1:
+            return listed[0]
+        if self._custom_url:
+            return CUSTOM
+        if len(self._settings.providers) == 1:
+            return next(iter(self._settings.providers))
+        maker = next((name for name, each in PROVIDERS.items() if _makes(each, model)), "")
+        if maker and self._usable(maker):
+            return maker
+        usable = [name for name, each in PROVIDERS.items() if each.key_env and self._usable(name)]
+        if len(usable) == 1 and (not maker or PROVIDERS[usable[0]].resells):
+            return usable[0]
+        if maker:
+            return maker
+        raise ConfigError(_no_home(model, usable or list(self._settings.providers)))
+
+    def _chat(self, name: str, model: str) -> Target:
+        own = self._settings.providers.get(name)
+        provider = self._provider(name, own)
+        key = _variable(self._environ, provider.key_env)
+        _check_key(key, provider.key_env)
+        if not key and provider.key_env and not is_loopback(provider.base_url):
+            raise ConfigError(self._missing_key(name, model, provider))
+        # What a server on this machine really offers depends on how it was started.
+        known = None if is_loopback(provider.base_url) else lookup(model, _seller(provider.base_url))
+        info = (known or UNKNOWN).overridden(own.models.get(model) if own else None)
+        return Target(
+            kind="chat",
+            provider=name,
+            model=model,
+            base_url=provider.base_url,
+            api_key=key,
+            headers=dict(own.headers) if own else {},
+            tool_mode=info.tool_mode or (own.tool_mode if own else "native"),
+            info=info,
+            key_hint=provider.key_env,
+        )
+
+    def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
+        """Address and key variable of a provider. Raises `ConfigError` for an address that is none."""
+        if own is not None:
+            url = _checked_url(own.base_url, f"providers.{name}.base_url")
+            # A key goes only where its provider lives, unless the settings say otherwise.
+            usual = PROVIDERS[name].key_env if name in PROVIDERS and _seller(url) == name else ""
+            return Provider(base_url=url, key_env=own.api_key_env or usual)
+        if name == CUSTOM:
+            return Provider(base_url=_checked_url(self._custom_url, BASE_URL), key_env=KEY)
+        return PROVIDERS[name]
+
+    def _missing_key(self, name: str, model: str, provider: Provider) -> str:
+        where = f"{provider.base_url} ({BASE_URL})" if name == CUSTOM else name
+        sentence = f"The model {model} at {where} needs a key; put it into {provider.key_env}"
+        reseller = PROVIDERS["openrouter"].key_env
+        if name != "openrouter" and name != CUSTOM and _variable(self._environ, reseller):
+            sentence += f", or write openrouter/{name}/{model} to use {reseller}"
+        return f"{sentence}."
+
+
+def _makes(provider: Provider, model: str) -> bool:
+    return any(model.startswith(family) for family in provider.families)
+
+
+def _seller(url: str) -> str:
+    """The built-in provider at an address, whatever it is called in the settings."""
+    host = urlsplit(url).netloc
+    return next((name for name, each in PROVIDERS.items() if urlsplit(each.base_url).netloc == host), "")
+
+
+def _variable(environ: Mapping[str, str], name: str) -> str:
+    return environ.get(name, "").strip() if name else ""
+
+
+def _check_key(key: str, variable: str) -> None:
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(
+            f"The key in {variable} holds a blank, a line break or a special character, which no key has; "
+            "copy it anew."
+        )
+
+
+def _checked_url(url: str, place: str) -> str:
+    """`url` in its plain form. Raises `ConfigError` naming `place`."""
+    plain = url.strip().rstrip("/").removesuffix("/chat/completions").rstrip("/")
+    try:
+        parts = urlsplit(plain)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        secret = parts.username is not None or parts.password is not None
+    except ValueError:
+        sound, secret = False, False
+    if secret:
+        raise ConfigError(f"{place} holds a name or a password; put the key into an environment variable.")
+    if not sound or not plain.isprintable() or " " in plain:
+        raise ConfigError(f"{place} is no address of an API; it looks like https://host/v1 as a rule.")
+    return plain
+
+
+def _no_home(model: str, choices: Sequence[str]) -> str:
+    if choices:
+        example = f"{choices[0]}/{model}"
+        return f"It is open which provider serves {model}: {', '.join(choices)}; write for example {example}."
+    return (
+        f"No provider is configured for the model {model}; set {BASE_URL} and {KEY}, "
+        f"or write provider/{model} with one of {', '.join(PROVIDERS)}."
+    )
+
+
+def _ways_on(keys: Sequence[str], servers: Sequence[DetectedServer]) -> str:
+    key = f"set {KEY}, OPENROUTER_API_KEY, ANTHROPIC_API_KEY or another, and {MODEL}=provider/name"
+    if keys:
+        owners = {provider.key_env: name for name, provider in PROVIDERS.items() if provider.key_env}
+        known = [name for name in keys if name in owners]
+        example = owners[known[0]] if known else "provider"
+        key = f"{' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} set; add {MODEL}={example}/<model>"
+    server = "start Ollama, LM Studio, llama.cpp or vLLM, then name its model: hermes --model ollama/<model>"
+    if servers:
+        server = "; ".join(_offer(found) for found in servers)
+    return "\n".join(
+        (
+            "No model is chosen yet. There are three ways on:",
+            f"  a key:    {key}",
+            f"  a server: {server}",
+            "  offline:  hermes model pull, then hermes --model local",
+            "To look around first, without any model: hermes --demo",
+        )
+    )
+
+
+def _offer(server: DetectedServer) -> str:
+    title = TITLES.get(server.name, server.name)
+    if not server.models:
+        return f"{title} runs at {server.base_url} without a model; load one there"
+    first, *others = server.models
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{title} runs here: hermes --model {server.name}/{first}{more}"

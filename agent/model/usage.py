@@ -1,0 +1,95 @@
+"""Tokens and money of a session, and how many tokens a text is going to be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.protocol import Usage
+
+TYPICAL_RATIO = 4.0
+"""Characters per token before a provider has counted anything."""
+
+LEAST_RATIO, LARGEST_RATIO = 1.5, 8.0
+"""Bounds of what is believed: beyond them a count says more about the server than about the text."""
+
+_PER_MILLION = 1_000_000
+
+
+def request_cost(usage: Usage, info: ModelInfo) -> float | None:
+    """US dollars of one request, or None if a count or a price that matters is unknown."""
+    if usage.input is None or usage.output is None:
+        return None
+    cached = min(max(usage.cached or 0, 0), max(usage.input, 0))
+    parts = (
+        (max(usage.input, 0) - cached, info.input_price),
+        (cached, info.cached_price),
+        (max(usage.output, 0), info.output_price),
+    )
+    total = 0.0
+    for tokens, price in parts:
+        if tokens and price is None:
+            return None
+        total += tokens * (price or 0.0)
+    if info.input_price is None and info.output_price is None:
+        return None
+    return total / _PER_MILLION
+
+
+class Meter:
+    """Adds up the requests of one session.
+
+    `info` describes the first model; `routes` all models by the name of their
+    route, where fallbacks have prices of their own.
+    """
+
+    def __init__(self, info: ModelInfo = UNKNOWN, routes: Mapping[str, ModelInfo] | None = None) -> None:
+        self._info = info
+        self._routes = routes
+        self._input = 0
+        self._output = 0
+        self._cached = 0
+        self._requests = 0
+        self._cost: float | None = 0.0
+        self._ratio = TYPICAL_RATIO
+
+    @property
+    def window(self) -> int | None:
+        """Tokens of the first model's context window, if known."""
+        return self._info.context_window
+
+    @property
+    def ratio(self) -> float:
+        """Characters per token, as learned from the last count."""
+        return self._ratio
+
+    def add(self, usage: Usage, size: int, route: str = "") -> None:
+        """Take in the count of one request whose messages and tools were `size` characters or bytes long."""
+        self._requests += 1
+        self._input += max(usage.input or 0, 0)
+        self._output += max(usage.output or 0, 0)
+        self._cached += max(usage.cached or 0, 0)
+        info = self._info if self._routes is None else self._routes.get(route, UNKNOWN)
+        cost = request_cost(usage, info)
+        self._cost = None if cost is None or self._cost is None else self._cost + cost
+        if usage.input and usage.input > 0 and size > 0:
+            self._ratio = min(max(size / usage.input, LEAST_RATIO), LARGEST_RATIO)
+
+    def estimate(self, size: int) -> int:
+        """Tokens of a text of `size` characters or bytes, in the unit given to `add`."""
+        return math.ceil(max(size, 0) / self._ratio)
+
+    def characters(self, tokens: int) -> int:
+        """The size of a text of so many tokens: the inverse of `estimate`."""
+        return int(max(tokens, 0) * self._ratio)
+
+    def totals(self) -> dict[str, int | float | None]:
+        """`requests`, `input`, `output` and `cached` tokens, and `cost` in US dollars (None: unknown)."""
+        return {
+            "requests": self._requests,
+            "input": self._input,
+            "output": self._output,
+            "cached": self._cached,
+            "cost": self._cost,
+        }
