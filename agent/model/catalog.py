@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class ModelInfo:
         values = {field.name: getattr(settings, field.name, None) for field in fields(self)}
         return replace(self, **{name: value for name, value in values.items() if value is not None})
 
+
+_FILE = Path(__file__).with_name("catalog.json")
 
 UNKNOWN = ModelInfo()
 
@@ -81,5 +83,4 @@ def normalise(model: str) -> tuple[str, str]:
 
 @cache
 def _table() -> tuple[Mapping[str, Any], ...]:
-    text = resources.files("agent.model").joinpath("catalog.json").read_text(encoding="utf-8")
-    return tuple(json.loads(text)["models"])
+    return tuple(json.loads(_FILE.read_text(encoding="utf-8"))["models"])

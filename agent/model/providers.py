@@ -7,7 +7,6 @@ config.yaml. Nothing is guessed: neither a model, nor a provider whose key is mi
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
@@ -94,6 +93,8 @@ def is_loopback(url: str) -> bool:
     host = urlsplit(url).hostname or ""
     if host == "localhost" or host.endswith(".localhost"):
         return True
+    import ipaddress
+
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

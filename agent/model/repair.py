@@ -33,7 +33,6 @@ ALIASES: Mapping[str, str] = {
 _EDGE = " \t\r\n\ufeff\u200b\u00a0"
 _BLANK = frozenset({"", "null", "None", "undefined", "[]"})
 _FENCE = re.compile(r"`{3,}[\w-]*\s*")
-_HALF_PAIR = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _MOST_WRAPPINGS = 3
 _LONGEST_NAME = 100
 
@@ -103,7 +102,7 @@ def _strict(text: str) -> Any:
 
 def _has_half_pair(text: str, value: Any) -> bool:
     """Whether a text in `value` cannot be encoded."""
-    if _HALF_PAIR.search(text) is None:
+    if text.isascii() and "\\ud" not in text and "\\uD" not in text:
         return False
     plain = json.dumps(value, ensure_ascii=False)
     return plain != without_surrogates(plain)
