@@ -68,14 +68,20 @@ class AnswerReader:
 
     async def _read(self) -> bytes | None:
         """The next bytes; None at the end of the body."""
-        patience = GRACE if self._chunks.finish else None
+        if self._chunks.finish:
+            return await self._read_tail()
         try:
-            async with asyncio.timeout(patience):
-                return await anext(self._body, None)
+            return await anext(self._body, None)
         except Exception as error:
-            if self._chunks.finish:
-                return None
             raise self._failures.transport(error) from None
+
+    async def _read_tail(self) -> bytes | None:
+        """The next bytes of an answer that has all it needs: waited for briefly, and missed if lost."""
+        try:
+            async with asyncio.timeout(GRACE):
+                return await anext(self._body, None)
+        except Exception:
+            return None
 
     async def _take(self, data: bytes | None) -> None:
         if data is None:

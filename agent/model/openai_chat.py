@@ -51,8 +51,8 @@ _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 """Headers the package takes from the environment; they are nobody's business but OpenAI's."""
 
 _UNKNOWN_FIELD = re.compile(
-    r"unsupported|not support|unrecognized|unknown|unexpected|not permitted|extra|not allowed"
-    r"|invalid (?:field|parameter)|max_completion_tokens",
+    r"unsupported|not support|unrecognized|not recognized|unknown|unexpected|not permitted|extra|not allowed"
+    r"|deprecated|not a valid|invalid (?:field|parameter|argument)|max_completion_tokens",
     re.IGNORECASE,
 )
 
@@ -67,10 +67,10 @@ class _Dialect:
 
     def without(self, complaint: str) -> _Dialect | None:
         """The dialect to try after a refusal, or None if it does not name a field we can leave out."""
-        if not _UNKNOWN_FIELD.search(complaint) or "too large" in complaint:
-            return None
         if self.stream_options and re.search(r"stream_options|include_usage", complaint):
             return replace(self, stream_options=False)
+        if not _UNKNOWN_FIELD.search(complaint) or "too large" in complaint:
+            return None
         if self.limit_field == "max_tokens" and "max_tokens" in complaint:
             return replace(self, limit_field="max_completion_tokens")
         if self.limit_field == "max_completion_tokens" and "max_completion_tokens" in complaint:

@@ -213,10 +213,28 @@ async def test_a_limit_that_no_field_can_carry_is_left_out():
 
 async def test_a_refusal_for_another_reason_is_not_tried_in_another_way():
     message = "max_tokens is too large: 100000. This model supports at most 16384 completion tokens."
-    async with talking([refuse(400, message), refuse(400, "stream_options looks fine, messages do not")]) as (
-        server,
-        client,
-    ):
+    async with talking([refuse(400, message), refuse(400, "messages: unknown role")]) as (server, client):
         assert (await failure(client, replace(ASK, max_output=100_000))).kind == "bad_request"
         assert (await failure(client)).kind == "bad_request"
         assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "field"),
+    [
+        ("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", "max_tokens"),
+        ('[{"loc":["body","max_tokens"],"msg":"Extra inputs are not permitted"}]', "max_tokens"),
+        ("Invalid stream_options", "stream_options"),
+        ("property 'stream_options' is unsupported", "stream_options"),
+        (
+            "'temperature' does not support 0.2 with this model. Only the default (1) is supported.",
+            "temperature",
+        ),
+    ],
+)
+async def test_a_field_is_known_by_the_words_of_every_server(message, field):
+    request = replace(ASK, max_output=5, temperature=0.2)
+    async with talking([refuse(422, message), say("hi")]) as (server, client):
+        assert (await read(client, request)).text == "hi"
+    assert field in server.requests[0].body
+    assert field not in server.requests[1].body
