@@ -66,6 +66,7 @@ def finish(
 
     A call that was never started (refused at the gate) can be closed too.
     """
+    tree.check_tip(session, head, expected, tree.tip(connection, session, head))
     open_calls = {each.id: each for each in unanswered(connection, session, head)}
     waiting = open_calls.get(call)
     if waiting is None:

@@ -31,8 +31,7 @@ def append(
     `StoreError` if there is no such session or head.
     """
     parent, depth = _tip(connection, session, head)
-    if expected is not ANY and expected != parent:
-        raise HeadMoved(session, head, expected, parent)
+    check_tip(session, head, expected, parent)
     nodes: list[Node] = []
     for item in new:
         depth += 1
@@ -42,6 +41,12 @@ def append(
     if nodes:
         _touch(connection, session, head, nodes)
     return nodes
+
+
+def check_tip(session: str, head: str, expected: Expected, found: int | None) -> None:
+    """Raises `HeadMoved` if `expected` is given and the head points elsewhere."""
+    if expected is not ANY and expected != found:
+        raise HeadMoved(session, head, expected, found)
 
 
 def _tip(connection: sqlite3.Connection, session: str, head: str) -> tuple[int | None, int]:
