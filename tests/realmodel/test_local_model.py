@@ -92,6 +92,7 @@ async def test_nobody_without_the_key_is_answered(endpoint: Endpoint) -> None:
         with pytest.raises(urllib.error.HTTPError) as refused:
             await asyncio.to_thread(post, endpoint, body, token)
         assert refused.value.code == 401
+        refused.value.close()
 
 
 def test_a_killed_parent_takes_the_model_with_it(model: Path) -> None:
