@@ -42,9 +42,14 @@ def resolve_entry(text: str, workspace: Path) -> Path:
 def shown(path: Path, workspace: Path) -> str:
     """`path` as people and models read it: relative inside the workspace, else absolute."""
     try:
-        return str(path.relative_to(workspace))
+        return printable(str(path.relative_to(workspace)))
     except ValueError:
-        return str(path)
+        return printable(str(path))
+
+
+def printable(name: str) -> str:
+    """A name from the disk as valid text; bytes that are no UTF-8 become `\\xff`."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
 def _absolute(text: str, workspace: Path) -> Path:
