@@ -75,6 +75,8 @@ class NativeDecoder:
         self._calls = CallAssembler(self._tools, new_id)
         self._text: list[str] = []
         self._reasoning: list[str] = []
+        self._thought: tuple[str, int] = ("", 0)
+        """The tag of the newest thought in the text, and where it begins in the reasoning."""
 
     def feed(self, delta: Delta) -> list[Delta]:
         """The deltas to show now."""
@@ -91,6 +93,7 @@ class NativeDecoder:
     def finish(self) -> tuple[list[Delta], DecodedReply]:
         """What was held back and is to be shown after all, and the whole reply."""
         shown = [delta for part in self._think.finish() for delta in self._part(*part)]
+        shown += self._unfinished_thought()
         done = self._calls.finish()
         held = self._hold.held
         if held:
@@ -136,12 +139,24 @@ class NativeDecoder:
     def _part(self, kind: str, text: str) -> list[Delta]:
         if kind == "reasoning":
             return self._reason(text)
+        if kind == "open":
+            self._thought = (text, len(self._reasoning))
+            return []
         if kind == "stray":
             self._take_as_reasoning()
             return []
         shown = self._hold.feed(text)
         self._think.pass_through = self._hold.holding
         return self._say(shown)
+
+    def _unfinished_thought(self) -> list[Delta]:
+        """A tag in the middle of an answer that is never closed was only spoken of."""
+        tag, begin = self._thought
+        if not self._think.inside or not (self._text or self._hold.held.strip()):
+            return []
+        text = tag + "".join(self._reasoning[begin:])
+        del self._reasoning[begin:]
+        return self._say(self._hold.feed(text))
 
     def _take_as_reasoning(self) -> None:
         """All text so far turns out to be reasoning, unless the provider sent reasoning apart from it."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-Kind = Literal["text", "reasoning", "stray"]
-"""`stray`: a closing tag without an opening one; what came before it was reasoning."""
+Kind = Literal["text", "reasoning", "open", "stray"]
+"""`open`: an opening tag; `stray`: a closing one without it, so what came before was reasoning."""
 
 OPENING = ("<think>", "<thinking>")
 CLOSING = ("</think>", "</thinking>")
@@ -54,6 +54,11 @@ class ThinkFilter:
             yield from self._cross(tag.group())
             at = tag.end()
 
+    @property
+    def inside(self) -> bool:
+        """Whether a thought has begun and not ended."""
+        return self._inside
+
     def finish(self) -> Iterator[tuple[Kind, str]]:
         """What was held back because it might have become a tag."""
         held, self._held = self._held, ""
@@ -83,6 +88,7 @@ class ThinkFilter:
             yield from self._part(tag)
         elif tag in OPENING:
             self._inside, self._blank = True, None
+            yield "open", tag
         else:
             self._trim = True
             yield "stray", tag

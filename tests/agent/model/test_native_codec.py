@@ -356,6 +356,7 @@ def test_counts_and_ends_are_not_for_display() -> None:
         ("One <think>hm</think>two <think>m</think>three", "hmm", "One two three"),
         ("hm, so\n</think>\n\nYes.", "hm, so", "Yes."),
         ("<think>never ends", "never ends", ""),
+        ("A <think> tag opens a thought.", "", "A <think> tag opens a thought."),
         ("a < b and <thin air> </thin", "", "a < b and <thin air> </thin"),
         ("Write `<think>` and `</think>`.", "", "Write `<think>` and `</think>`."),
         ("```\n<think>x</think>\n```\nso", "", "```\n<think>x</think>\n```\nso"),
