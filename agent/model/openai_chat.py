@@ -255,17 +255,14 @@ def request_body(request: Request, dialect: _Dialect = _Dialect()) -> bytes:  # 
     if request.temperature is not None and dialect.temperature:
         settings["temperature"] = request.temperature
     settings |= {name: value for name, value in request.extra.items() if name not in ("model", "messages")}
-    parts = [
-        b'{"model":',
-        json.dumps(request.model).encode(),
-        b',"messages":[',
-        b",".join(request.messages),
-        b"]",
-    ]
-    if request.tools:
-        parts += [b',"tools":', request.tools]
-    parts += [b",", json.dumps(settings, separators=(",", ":")).encode()[1:]]
-    return b"".join(parts)
+    head = b'{"model":' + json.dumps(request.model).encode() + b',"messages":['
+    tail = b"]" + (b',"tools":' + request.tools if request.tools else b"")
+    tail += b"," + json.dumps(settings, separators=(",", ":")).encode()[1:]
+    if len(request.messages) < 2:
+        return head + b"".join(request.messages) + tail
+    # Joined in one go: a long conversation is copied once.
+    first, *middle, last = request.messages
+    return b",".join((head + first, *middle, last + tail))
 
 
 async def _refuse(response: httpx2.Response) -> None:

@@ -1,0 +1,68 @@
+"""Building the request of a conversation of 1,000 messages, against one json.dumps of it.
+
+Target: the ledger step and the body together under 0.1 of the baseline.
+
+    python benchmarks/request_build.py [--messages N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from agent.context.ledger import PrefixLedger
+from agent.messages import Message
+from agent.model.codec import codec_for
+from agent.model.openai_chat import request_body
+from agent.model.protocol import Request
+
+ROUNDS = 40
+
+
+def median_seconds(job: Callable[[], object]) -> float:
+    """Median CPU seconds of `job`."""
+    times = []
+    for _ in range(ROUNDS):
+        began = time.process_time_ns()
+        job()
+        times.append(time.process_time_ns() - began)
+    return statistics.median(times) / 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--messages", type=int, default=1_000)
+    count = parser.parse_args().messages
+    text = "The quick brown fox — jumps over “the” lazy dog.\n" * 20
+    messages = [Message("user" if number % 2 else "assistant", f"{number} {text}") for number in range(count)]
+    codec = codec_for("native")
+    ledger = PrefixLedger()
+    ledger.extend(codec.message(message) for message in messages)
+    ledger.send()
+
+    def build() -> bytes:
+        ledger.extend([codec.message(Message("user", "and now?"))])
+        frames, _ = ledger.send()
+        return request_body(Request(model="m", messages=frames))
+
+    plain = [{"role": message.role, "content": message.content} for message in messages]
+
+    def baseline() -> bytes:
+        return json.dumps({"model": "m", "messages": plain}, ensure_ascii=False).encode()
+
+    ours, theirs = median_seconds(build), median_seconds(baseline)
+    print(f"messages {count}, body {len(baseline()):,} bytes")
+    print(
+        f"json.dumps {theirs * 1e3:.2f} ms, ours {ours * 1e3:.3f} ms, ratio {ours / theirs:.3f} (target < 0.1)"
+    )
+
+
+if __name__ == "__main__":
+    main()
