@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +15,11 @@ from agent.messages import Message, ToolCall
 from agent.model.codec import codec_for
 from agent.model.demo import FILE, FOLDER, INTRODUCTION, TOUR, DemoClient
 from agent.model.protocol import CallFragment, Delta, End, Request, TextDelta, ToolSpec, UsageDelta
+from tests.support.tool_context import FakeContext
 from tests.support.wire_rules import check_request
 from tools import discovery
 from tools.arguments import check_arguments
-from tools.registry import registry
+from tools.registry import call_tool, registry
 
 CODEC = codec_for("native")
 discovery.discover()
@@ -59,15 +62,34 @@ class Conversation:
             self.messages.append(Message("assistant", reply.text, reply.calls))
             if not reply.calls:
                 return "\n".join(said)
-            self._carry_out(reply.calls)
+            for call in reply.calls:
+                arguments = json.loads(call.arguments)
+                schema = next(tool for tool in self.tools if tool.name == call.name).parameters
+                check_arguments(schema, arguments)
+                self.called.append((call.name, arguments))
+                result = await self.carry_out(call, arguments)
+                self.messages.append(Message("tool", json.dumps(result), call_id=call.id))
 
-    def _carry_out(self, calls: tuple[ToolCall, ...]) -> None:
-        for call in calls:
-            arguments = json.loads(call.arguments)
-            check_arguments(next(tool for tool in self.tools if tool.name == call.name).parameters, arguments)
-            self.called.append((call.name, arguments))
-            result = self.results.get(call.name, {"ok": True})
-            self.messages.append(Message("tool", json.dumps(result), call_id=call.id))
+    async def carry_out(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+        return self.results.get(call.name, {"ok": True})
+
+
+class RealWork(Conversation):
+    """A conversation whose calls are really carried out, in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.context = FakeContext(folder)
+        self.context.asker.will_answer("Approvals")
+
+    async def carry_out(self, call: ToolCall, arguments: dict[str, Any]) -> dict[str, Any]:
+        if call.name != "terminal":
+            return json.loads(await call_tool(call.name, arguments, self.context))
+        command = ["sh", "-c", arguments["command"]]
+        done = await asyncio.to_thread(
+            subprocess.run, command, cwd=self.context.workspace, capture_output=True, text=True, check=False
+        )
+        return {"output": done.stdout, "exit_code": done.returncode}
 
 
 async def test_the_tour_calls_the_real_tools_with_valid_arguments() -> None:
@@ -76,6 +98,18 @@ async def test_the_tour_calls_the_real_tools_with_valid_arguments() -> None:
     assert [name for name, _ in talk.called] == [step.tool for step in TOUR]
     assert "no language model" in said
     assert "hermes model pull" in said
+
+
+async def test_the_tour_works_with_the_real_tools(tmp_path: Path) -> None:
+    talk = RealWork(tmp_path)
+    said = await talk.say("hi")
+    assert [name for name, _ in talk.called] == [step.tool for step in TOUR]
+    assert "Not everything worked" not in said
+    assert "About approvals" in said
+    assert (tmp_path / FILE).read_text().count("See you soon.") == 1
+    results = [message.content for message in talk.messages if message.role == "tool"]
+    assert any("Hello from the demo." in result for result in results)
+    assert {todo.status for todo in talk.context.todos.items()} == {"completed"}
 
 
 async def test_the_script_edits_what_it_wrote() -> None:
