@@ -18,6 +18,7 @@ from typing import Any
 from tools.actions import Action
 from tools.context import Answer, FoundSession, SeenFile, Todo
 from tools.results import DeniedError
+from tools.terminal.terminals import Terminals
 
 Verdict = Callable[[Action], bool]
 
@@ -156,6 +157,7 @@ class FakeContext:
         self.asker.will_answer(*answers)
         self.files = FakeFiles()
         self.sessions = FakeSessions()
+        self.terminals = Terminals()
         self.actions: list[Action] = []
         self.progressed: list[str] = []
         self.notices: list[str] = []

@@ -17,7 +17,6 @@ COLUMNS, ROWS = 120, 40
 class Launch:
     """One shell to start. `mark` is put into the environment of all its descendants, to find them again."""
 
-    command: str
     cwd: Path
     env: Mapping[str, str]
     state: Path
@@ -25,7 +24,7 @@ class Launch:
     new_state: Path | None
     """Where the shell writes its state when it ends; None = nowhere."""
     command_file: Path
-    """Private file for the text of the command, which may be larger than an argument can be."""
+    """Private file with the text of the command, which may be larger than an argument can be."""
     mark: str
     pty: bool = False
     keeps_input: bool = False

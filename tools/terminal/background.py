@@ -105,10 +105,10 @@ class BackgroundProcess:
         shown = await on_thread(screen.render, self._recording.data(), history=False)
         return redact(shown, self._secrets)
 
-    async def write(self, text: str) -> None:
-        """Type `text`. Raises `ToolError` when nobody reads."""
+    async def write(self, data: bytes) -> None:
+        """Type `data`. Raises `ToolError` when nobody reads."""
         self._must_run()
-        await self._child.write(text.encode("utf-8", "surrogateescape"))
+        await self._child.write(data)
 
     def close_input(self) -> None:
         self._must_run()

@@ -44,6 +44,7 @@ class Guard:
         """Watch over a process group. Starts the guard when it is not running."""
         self._groups.add(group)
         if self._process is None or self._process.poll() is not None:
+            self._release()
             self._start()
         else:
             self._send(f"+ {group}\n")
@@ -63,6 +64,15 @@ class Guard:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+    def _release(self) -> None:
+        """Let go of a guard that was killed."""
+        if self._process is not None and self._process.stdin is not None:
+            try:
+                self._process.stdin.close()
+            except OSError:
+                # What was still to be written has no reader any more.
+                pass
 
     def _start(self) -> None:
         try:

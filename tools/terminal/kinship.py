@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -71,13 +70,18 @@ def kill(root: int, mark: str, grace: float = GRACE) -> None:
 
     Blocks for little more than `grace` at most; meant for a thread.
     """
+    if not _PROC.is_dir():
+        kill_group(root, signal.SIGTERM)
+        time.sleep(grace)
+        kill_group(root, signal.SIGKILL)
+        return
     until = time.monotonic() + grace
     found = _signal_all(root, mark, signal.SIGTERM)
     # A stopped process acts on SIGTERM only once it runs again.
     _signal(found, signal.SIGCONT)
     while found and time.monotonic() < until:
         time.sleep(0.01)
-        found = relatives(root, mark)
+        found = [relative.pid for relative in relatives(root, mark)]
     for _ in range(_ROUNDS):
         if not _signal_all(root, mark, signal.SIGKILL):
             break
@@ -93,11 +97,7 @@ def kill_group(group: int, number: signal.Signals) -> None:
 
 
 def _signal_all(root: int, mark: str, number: signal.Signals) -> list[int]:
-    found = relatives(root, mark)
-    if sys.platform != "linux":
-        kill_group(root, number)
-        return []
-    pids = [relative.pid for relative in found]
+    pids = [relative.pid for relative in relatives(root, mark)]
     _signal(pids, number)
     return pids
 

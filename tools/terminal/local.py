@@ -47,8 +47,9 @@ class LocalBackend:
         return "bash" if Path(self._path).name.startswith("bash") else "sh"
 
     def start(self, launch: Launch) -> LocalChild:
+        for child in [child for child in self._children if child.is_gone()]:
+            self._forget(child)
         mark = f"{self._owner}.{launch.mark}"
-        private_write(launch.command_file, launch.command)
         pipes = _Pipes.open(launch)
         try:
             process = subprocess.Popen(
@@ -125,6 +126,10 @@ class LocalChild:
     def has_ended(self) -> bool:
         return self._pump.ending.done()
 
+    def is_gone(self) -> bool:
+        """Whether the shell has ended and left nobody behind in its process group."""
+        return self.has_ended() and not self._group_lives()
+
     async def write(self, data: bytes) -> None:
         target = self._pipes.input
         if target is None:
@@ -149,7 +154,10 @@ class LocalChild:
             return
         if self._pipes.terminal:
             # A terminal has no end; its end-of-file character at the start of a line means the same.
-            os.write(self._pipes.input, b"\x04")
+            try:
+                os.write(self._pipes.input, b"\x04")
+            except OSError as error:
+                raise ToolError("The process does not take any more input.") from error
         else:
             self._pipes.close_input()
 
@@ -167,7 +175,7 @@ class LocalChild:
 
     def _settle(self) -> None:
         self._pipes.close_input()
-        if not self._group_lives():
+        if self.is_gone():
             self._on_gone(self)
 
     def _group_lives(self) -> bool:
@@ -220,10 +228,3 @@ class _Pipes:
         if self.input is not None:
             os.close(self.input)
             self.input = None
-
-
-def private_write(path: Path, text: str) -> None:
-    """Write a file that only its owner can read."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text.encode("utf-8", "surrogateescape"))

@@ -58,11 +58,14 @@ class Collector:
         self._problem = ""
         self._raw: bytearray | None = None
         self._raw_cut = False
+        self._is_finished = False
         self._lock = threading.Lock()
 
     def feed(self, data: bytes) -> None:
         """The next bytes the command printed."""
         with self._lock:
+            if self._is_finished:
+                return
             if self._raw is not None:
                 # The file is full: only the end still matters, and it is cleaned once, at the end.
                 self._total += len(data)
@@ -79,10 +82,11 @@ class Collector:
     def last_lines(self) -> str:
         """The newest lines, the unfinished one included."""
         with self._lock:
+            recent = "".join([*self._pieces[-50:], *list(self._tail)[-50:]])[-_LIVE_CHARACTERS:]
             if self._raw is not None:
-                recent = clean(self._raw[-_LIVE_CHARACTERS:].decode("utf-8", "replace"))
+                recent += clean(self._raw[-_LIVE_CHARACTERS:].decode("utf-8", "replace"))
             else:
-                recent = "".join([*self._pieces[-50:], *list(self._tail)[-50:]]) + self._cleaner.pending()
+                recent += self._cleaner.pending()
         lines = recent[-_LIVE_CHARACTERS:].splitlines(keepends=True)[-_LIVE_LINES:]
         return redact("".join(lines), self._secrets)
 
@@ -93,6 +97,7 @@ class Collector:
                 self._take(self._redactor.feed(self._cleaner.finish()))
             else:
                 self._take_raw(self._raw)
+            self._is_finished = True
             self._close_spool()
             if self._total <= self._limit:
                 return Output("".join(self._pieces), self._total)

@@ -12,7 +12,7 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.terminal.background import MAX_LINES, BackgroundProcess
 from tools.terminal.output import LIMIT
-from tools.terminal.tool import timeout_limits
+from tools.terminal.tool import encoded, timeout_limits
 from tools.text import clean, truncate
 
 _COMMAND = 200
@@ -87,8 +87,9 @@ async def _submit(process: BackgroundProcess, arguments: Arguments, context: Too
 
 
 async def _type(process: BackgroundProcess, data: str, context: ToolContext) -> dict[str, Any]:
+    raw = encoded(data)
     await context.permit(SendInput(tool="process", process=process.id, data=data))
-    await process.write(data)
+    await process.write(raw)
     return _state(process) | {"sent": len(data)}
 
 

@@ -16,6 +16,10 @@ from tools.results import ToolError
 from tools.terminal.backend import Backend, Child, Launch
 
 _COMPLETE = b"\n# complete\n"
+_NO_BASH = (
+    "There is no bash here, so sh runs the commands: the folder and variables persist between calls, "
+    "functions, aliases and shell options do not."
+)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _calls = itertools.count(1)
 
@@ -49,6 +53,7 @@ class Shell:
         self._env = dict(env)
         self._cwd = workspace
         self._previous = ""
+        self._first_note = "" if backend.shell == "bash" else _NO_BASH
 
     @property
     def cwd(self) -> Path:
@@ -57,13 +62,14 @@ class Shell:
 
     def place(self, workdir: str | None) -> Place:
         """The folder for the next command. Raises `ToolError` when `workdir` is no usable folder."""
-        note = ""
+        note = self._first_note
+        self._first_note = ""
         if not self._cwd.is_dir():
             if not self._workspace.is_dir():
                 raise ToolError(
                     f"The workspace {self._workspace} does not exist; create it or start elsewhere."
                 )
-            note = f"The folder {self._cwd} is gone; the shell is back in {self._workspace}."
+            note += f"The folder {self._cwd} is gone; the shell is back in {self._workspace}."
             self._cwd = self._workspace
         if not workdir:
             return Place(self._cwd.resolve(), self._cwd, True, note)
@@ -89,7 +95,6 @@ class Shell:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         call = str(next(_calls))
         launch = Launch(
-            command=command,
             cwd=place.cwd,
             env=self._environment(place.shown),
             state=self._folder / "state",
@@ -99,6 +104,11 @@ class Shell:
             pty=pty,
             keeps_input=keeps_input,
         )
+        if launch.new_state is not None:
+            # Made here, so that the umask of the shell has no say in who may read them.
+            private_write(launch.new_state, "")
+            private_write(_folders(launch.new_state), "")
+        private_write(launch.command_file, command)
         return self._backend.start(launch), launch
 
     def settle(self, launch: Launch, place: Place) -> None:
@@ -107,7 +117,7 @@ class Shell:
         new = launch.new_state
         if new is None:
             return
-        folders = new.with_name(new.name + ".cwd")
+        folders = _folders(new)
         try:
             if _is_complete(new):
                 new.replace(launch.state)
@@ -136,6 +146,18 @@ class Shell:
         if not (self._folder / "state").exists():
             return self._env | own
         return {name: value for name, value in self._env.items() if not _NAME.fullmatch(name)} | own
+
+
+def _folders(state: Path) -> Path:
+    """The file beside a state that holds the folder, and the one before it."""
+    return state.with_name(state.name + ".cwd")
+
+
+def private_write(path: Path, text: str) -> None:
+    """Write a file that only its owner can read."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode())
 
 
 def _is_complete(path: Path) -> bool:

@@ -33,6 +33,7 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
         raise ToolError(
             "The command holds a NUL character, which no shell can take; write it as $'\\0' or printf."
         )
+    encoded(command)
     background = bool(arguments.get("background"))
     limit = _limit(arguments.get("timeout"), context, background)
     pty = bool(arguments.get("pty"))
@@ -99,6 +100,16 @@ def _start(
         "pid": process.pid,
     }
     return result | {"note": place.note} if place.note else result
+
+
+def encoded(text: str) -> bytes:
+    """`text` in UTF-8. Raises `ToolError` for what is no text."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ToolError(
+            "The text holds a lone surrogate, half a character; send the whole character."
+        ) from None
 
 
 def timeout_limits(context: ToolContext) -> tuple[int, int]:

@@ -17,8 +17,11 @@ STRIKES = 3
 _LINE = 500
 _SHOWN = 300
 _REPEATS = 3
-_NESTED = re.compile(r"\([^()]*[+*}][^()]*\)\s*[+*{]")
-_UNBOUNDED = re.compile(r"(?<!\\)[+*]|\{\d+,\}")
+_PATTERN = 200
+_PLAIN = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]|(?<=\()\?(?:[:=!]|<[=!]|P<\w+>|[a-zA-Z-]+[:)])", re.DOTALL)
+_INNERMOST = re.compile(r"\(([^()]*)\)([*+?{]?)")
+_UNBOUNDED = re.compile(r"[*+]|\{\d*,\}")
+_REPEATED = "\uffff"
 
 
 class Watch:
@@ -71,8 +74,21 @@ def _compile(pattern: str) -> re.Pattern[str]:
         compiled = re.compile(pattern)
     except (re.error, RecursionError, OverflowError):
         return re.compile(re.escape(pattern))
-    if _NESTED.search(pattern) or len(_UNBOUNDED.findall(pattern)) > _REPEATS:
+    if _may_take_for_ever(pattern):
         raise ToolError(
             f"The watch pattern {pattern!r} repeats too much to be safe; use plain text or a simpler one."
         )
     return compiled
+
+
+def _may_take_for_ever(pattern: str) -> bool:
+    """Whether backtracking could explode: too many repeats, or a repeated group with a choice in it."""
+    text = _PLAIN.sub("x", pattern)
+    if len(pattern) > _PATTERN or len(_UNBOUNDED.findall(text)) > _REPEATS:
+        return True
+    while (group := _INNERMOST.search(text)) is not None:
+        has_choice = any(sign in group[1] for sign in f"*+?{{|{_REPEATED}")
+        if has_choice and group[2] in ("*", "+", "{"):
+            return True
+        text = text[: group.start()] + (_REPEATED if has_choice else "x") + group[2] + text[group.end() :]
+    return False
