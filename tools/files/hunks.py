@@ -58,6 +58,9 @@ def apply_hunks(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
 
 
 def _apply_together(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
+    if hunks[-1].final_newline is True:
+        # Before the lines change: an added blank line would pass for the newline.
+        file = _with_final_newline(file)
     lines = file.lines
     changes: list[_Change] = []
     strategies: list[Strategy] = []
@@ -69,7 +72,10 @@ def _apply_together(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched
         cursor = placed.first + len(placed.hunk.old)
         if hunk.old_start is not None and placed.hunk.old:
             drift = placed.first - (hunk.old_start - 1)
-    return Patched(_finished(file.revise(_spans(file, lines, changes, name)), hunks[-1]), tuple(strategies))
+    file = file.revise(_spans(file, lines, changes, name))
+    if hunks[-1].final_newline is False:
+        file = _without_final_newline(file)
+    return Patched(file, tuple(strategies))
 
 
 def _apply_in_turn(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
@@ -215,15 +221,14 @@ def _spans(file: TextFile, lines: Sequence[str], changes: Sequence[_Change], nam
     return spans
 
 
-def _finished(file: TextFile, last: Hunk) -> TextFile:
-    """Give the file the final newline the patch speaks of, or take it away."""
+def _with_final_newline(file: TextFile) -> TextFile:
     size = len(file.text)
-    ends = file.text.endswith("\n")
-    if last.final_newline is True and size and not ends:
-        return file.revise([Span(size, size, "\n")])
-    if last.final_newline is False and ends:
-        return file.revise([Span(size - 1, size, "")])
-    return file
+    return file.revise([Span(size, size, "\n")]) if size and not file.text.endswith("\n") else file
+
+
+def _without_final_newline(file: TextFile) -> TextFile:
+    size = len(file.text)
+    return file.revise([Span(size - 1, size, "")]) if file.text.endswith("\n") else file
 
 
 def _without_outer_blanks(hunk: Hunk) -> Hunk:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from tools.files.diffs import changed_blocks
-from tools.files.indentation import Indentation
+from tools.files.indentation import Indentation, indent_of
 from tools.files.matching import Found, Match, plain_typography, unescape
 from tools.files.similarity import is_similar
 from tools.files.text_files import Span, line_starts
@@ -66,7 +66,8 @@ def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bo
         ]
         replaced = pairs[block.a_start : block.a_stop]
         if len(fresh) == len(replaced):
-            fresh = [_keep_typography(*pair, line) for pair, line in zip(replaced, fresh, strict=True)]
+            typed = new[block.b_start : block.b_stop]
+            fresh = [_in_place_of(*item) for item in zip(replaced, typed, fresh, strict=True)]
         result.extend(fresh)
         here = block.a_stop
     result.extend(file_lines[here:])
@@ -124,6 +125,14 @@ def _trimmed_alike(query: str, new: str) -> str:
     lead = query[: len(query) - len(query.lstrip())]
     tail = query[len(query.rstrip()) :]
     return new.removeprefix(lead).removesuffix(tail) if new.strip() else ""
+
+
+def _in_place_of(pair: tuple[str, str], typed: str, carried: str) -> str:
+    """A line that takes the place of exactly one other: that one's indentation and typography count."""
+    old, there = pair
+    if typed.strip() and indent_of(typed) == indent_of(old) and there.strip():
+        carried = indent_of(there) + typed.lstrip(" \t")
+    return _keep_typography(old, there, carried)
 
 
 def _keep_typography(old: str, there: str, new: str) -> str:

@@ -229,7 +229,7 @@ def _unframed(lines: list[str]) -> list[str]:
         elif line.strip() and not _FENCE.match(line):
             break
         lines[index] = ""
-    while lines and (not lines[-1].strip() or _FENCE.match(lines[-1]) or lines[-1].strip() in words):
+    while lines and (not lines[-1] or _FENCE.match(lines[-1]) or lines[-1].strip() in words):
         lines.pop()
     return lines
 
