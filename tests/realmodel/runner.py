@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +78,8 @@ def _prepare(model: Path, home: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     furnish(folder)
     home.mkdir(parents=True, exist_ok=True)
-    (home / "config.yaml").write_text(f"local:\n  model: {json.dumps(str(model))}\n  threads: 2\n")
+    local = {"model": str(model), "threads": int(os.environ.get("HERMES_TEST_THREADS", "0"))}
+    (home / "config.yaml").write_text(json.dumps({"local": local}))
 
 
 def summary(records: Sequence[Record]) -> str:

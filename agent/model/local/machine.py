@@ -1,4 +1,4 @@
-"""What this machine can give a local model: physical cores and free memory."""
+"""What this machine can give a local model: physical cores, those that are free, and free memory."""
 
 from __future__ import annotations
 
@@ -25,6 +25,20 @@ def physical_cores(cpus: Path = _CPUS, quota: Path = _QUOTA) -> int:
     limit, _, period = _read(quota).partition(" ")
     share = int(limit) / int(period) if limit.isdigit() and period.isdigit() and int(period) else len(allowed)
     return max(1, min(len(siblings), round(share)))
+
+
+def free_cores(cores: int, load: float | None = None) -> int:
+    """Of `cores`, those that are not kept busy by other programs; at least 1.
+
+    Two threads on two shared cores wait for each other at every layer: measured four
+    times slower than one thread (docs/local-model.md). `load` is the load average.
+    """
+    if load is None:
+        try:
+            load = os.getloadavg()[0]
+        except OSError:
+            return cores
+    return max(1, cores - round(load))
 
 
 def free_memory(table: Path = _MEMORY) -> int | None:

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from agent.errors import ConfigError, HermesError
-from agent.model.local.machine import free_memory, physical_cores
+from agent.model.local.machine import free_cores, free_memory, physical_cores
 
 CHILD = Path(__file__).with_name("serve_child.py")
 MISSING = 'The local model needs the package xllamacpp; install it with: pip install "hermes-tui[local]"'
@@ -47,7 +47,7 @@ def _silent(_line: str) -> None:
 class LocalServer:
     """One model in one child process.
 
-    `threads` 0 means one per physical core; `context` is in tokens. `progress`
+    `threads` 0 means one per physical core that is free now; `context` is in tokens. `progress`
     receives sentences while the weights load. `child` is the script to run, `library`
     the module it serves the model with.
     """
@@ -63,7 +63,7 @@ class LocalServer:
         library: str = "xllamacpp",
     ) -> None:
         self._model = model_path
-        self._threads = threads or physical_cores()
+        self._threads = threads or free_cores(physical_cores())
         self._context = context
         self._progress = progress
         self._child = child
@@ -96,7 +96,7 @@ class LocalServer:
             "parent": os.getpid(),
         }
         began = monotonic()
-        self._progress(f"Loading {self._model.name} with {self._threads} threads.")
+        self._progress(f"Loading {self._model.name} with {self._threads} thread{'s' * (self._threads > 1)}.")
         try:
             report = await self._launch(order, began)
         except BaseException:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from agent.model.local.machine import free_memory, physical_cores
+from agent.model.local.machine import free_cores, free_memory, physical_cores
 
 
 def topology(folder: Path, siblings: dict[int, str]) -> Path:
@@ -40,6 +40,14 @@ def test_the_quota_of_a_container_counts(tmp_path: Path) -> None:
     assert physical_cores(cpus, quota) == len(allowed())
     quota.write_text("5000 100000\n")
     assert physical_cores(cpus, quota) == 1
+
+
+def test_cores_that_others_keep_busy_are_left_to_them() -> None:
+    assert free_cores(8, 0.2) == 8
+    assert free_cores(8, 2.9) == 5
+    assert free_cores(2, 1.0) == 1
+    assert free_cores(2, 7.5) == 1
+    assert 1 <= free_cores(4) <= 4
 
 
 def test_free_memory_is_what_the_system_says(tmp_path: Path) -> None:
