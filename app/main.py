@@ -11,7 +11,6 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from agent.errors import ConfigError, ExitCode, HermesError
 
@@ -47,6 +46,9 @@ def _run(arguments: list[str]) -> int:
     if args.version:
         print(f"hermes {_version()}")
         return int(ExitCode.DONE)
+    from app.logs import start_logging
+
+    start_logging()
     if args.command:
         module = importlib.import_module(f"app.cli.{args.command}")
         return int(module.run(args))
@@ -124,32 +126,9 @@ def _complain(sentence: str) -> None:
 
 def _unexpected(error: Exception) -> int:
     """A fault of ours: a sentence for the person, the details in the log."""
-    from agent.home import Home, private_folder
-
-    place = "nowhere: the log folder cannot be written"
-    try:
-        path = private_folder(Home.locate().logs) / "hermes.log"
-        handler = logging.FileHandler(path)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
-        logger = logging.getLogger("hermes.crash")
-        logger.addHandler(handler)
-        logger.error("unexpected error", exc_info=error)
-        place = str(path)
-    except (HermesError, OSError):
-        pass
-    _complain(f"Internal error ({type(error).__name__}: {error}); details are in {place}.")
+    logging.getLogger("hermes").error("unexpected error", exc_info=error)
+    _complain(f"Internal error ({type(error).__name__}: {error}); the log file has the details.")
     return int(ExitCode.FAILED)
-
-
-def folder(path: str | None) -> Path:
-    """The folder to work in, resolved. Raises `ConfigError` if it is none."""
-    try:
-        resolved = Path(path or ".").expanduser().resolve(strict=True)
-    except (OSError, RuntimeError, ValueError):
-        raise ConfigError(f"There is no folder {path or '.'}; name an existing one with --cwd.") from None
-    if not resolved.is_dir():
-        raise ConfigError(f"{path} is no folder; name one with --cwd.")
-    return resolved
 
 
 if __name__ == "__main__":

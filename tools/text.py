@@ -68,6 +68,14 @@ def clean(text: str) -> str:
     return cleaner.feed_text(text) + cleaner.finish()
 
 
+def printable(piece: str) -> str:
+    """A piece of a text that is still being written, without the characters that could steer a terminal.
+
+    What an escape sequence was made of stays visible; `clean` on the whole text takes it out.
+    """
+    return _SEPARATOR.sub("\n", _CONTROL.sub("", _SUSPECT.sub("", piece)))
+
+
 def reveal(text: str) -> str:
     r"""`text` with every character that cannot be seen spelled out, such as `\x1b` or `\u202e`.
 

@@ -97,10 +97,10 @@ def _exchange(node: Node, results: Mapping[str, Node], masked: frozenset[int]) -
     for call in calls:
         result = results.get(call.id)
         if result is None:
-            turned.append(Turned(0, Message("tool", LOST_RESULT, call_id=call.id)))
+            turned.append(Turned(0, Message("tool", LOST_RESULT, call_id=call.id, name=call.name)))
         else:
             content = masked_result(call.name, len(result.content)) if result.id in masked else result.content
-            turned.append(Turned(result.id, Message("tool", content, call_id=call.id)))
+            turned.append(Turned(result.id, Message("tool", content, call_id=call.id, name=call.name)))
     return turned
 
 

@@ -12,10 +12,8 @@ GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "
 def call_line(event: ToolFinished) -> str:
     """`✓ read  src/money.py 1–80 · 80 lines  0.1 s`."""
     display = event.display
-    words = f"{GLYPHS[event.outcome]} {display.verb:<7}{_line(display.subject)}"
-    if display.summary:
-        words += f" · {_line(display.summary)}"
-    return f"{words}  {event.seconds:.1f} s"
+    words = " · ".join(filter(None, (_line(display.subject), _line(display.summary))))
+    return f"{GLYPHS[event.outcome]} {display.verb:<7}{words}  {event.seconds:.1f} s"
 
 
 def _line(text: str) -> str:

@@ -42,7 +42,7 @@ def total(lines, currency):
     return round_amount(result, currency)
 '''
 
-TESTS = '''\
+TESTS = """\
 import unittest
 
 from shop.invoice import total
@@ -61,7 +61,7 @@ class Shop(unittest.TestCase):
 
     def test_total_counts_every_line(self):
         self.assertEqual(total([(2, 1.5), (1, 2.0)], "EUR"), 5.0)
-'''
+"""
 
 RUN_TESTS = f"{sys.executable} -B -m unittest discover -s tests -t . 2>&1 | tail -n 20"
 ANSWER = "The yen rounding and the invoice total are mended; all four tests pass."
@@ -140,7 +140,9 @@ def is_mended(folder: Path) -> bool:
 
 def next_step(messages: Sequence[dict[str, Any]]) -> Step | None:
     """What the engineer does next, given the messages of a request; None when all is done."""
-    results = {message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"}
+    results = {
+        message["tool_call_id"]: message["content"] for message in messages if message["role"] == "tool"
+    }
     lasting = set()
     for message in messages:
         for call in message.get("tool_calls") or ():

@@ -1,0 +1,330 @@
+"""Carrying out the tool calls of one assistant message.
+
+Calls that only read run together, everything else runs alone and in order.
+Results are committed the moment they exist and sent to the model in the order
+of the calls. A call that repeats itself without any change is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.events import Event, ToolFinished, ToolStarted
+from agent.messages import ToolCall
+from agent.session import LiveSession
+from agent.store.nodes import Node
+from agent.tasks import TaskState
+from tools.context import ToolContext
+from tools.redact import redact
+from tools.registry import Registry, ToolEntry, call_tool
+from tools.results import Display, Outcome
+from tools.text import clean
+from tools.todo import reminder
+
+PREVIEW = 1_500
+"""Characters of a spilled result that stay in the conversation."""
+
+SMALL_RESULT = 8_000
+"""Characters of a result that may be read on the event loop."""
+
+REPEATS_HINT = 3
+REPEATS_STOP = 5
+"""Identical calls with identical results in a row before a hint, and before refusal."""
+
+INTERRUPTED = '{"error": "Interrupted by the user before this call ended; its effects may be partial."}'
+NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
+
+ContextFor = Callable[[ToolCall], ToolContext]
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The end of one call."""
+
+    call: ToolCall
+    outcome: Outcome
+    result: str
+
+
+@dataclass(slots=True)
+class RepeatGuard:
+    """Counts identical calls with identical results in a row, over a whole turn."""
+
+    last: str = ""
+    count: int = 0
+
+    def reset(self) -> None:
+        self.last, self.count = "", 0
+
+    def refuses(self, call: ToolCall) -> bool:
+        return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
+
+    def note(self, call: ToolCall, result: str) -> int:
+        """Record a result; the number of times in a row that exactly this was called and answered."""
+        seen = _fingerprint(call) + hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
+        self.count = self.count + 1 if seen == self.last else 1
+        self.last = seen
+        return self.count
+
+
+class CallRunner:
+    """Runs calls for one agent."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        tools: Registry,
+        offered: frozenset[str],
+        context_for: ContextFor,
+        state: TaskState,
+        emit: Callable[[Event], None],
+        *,
+        parallel: int = 8,
+        result_limit: int = 100_000,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        self._session = session
+        self._tools = tools
+        self._offered = offered
+        self._context_for = context_for
+        self._state = state
+        self._emit = emit
+        self._parallel = asyncio.Semaphore(parallel)
+        self._result_limit = result_limit
+        self._secrets = secrets or {}
+        self._commits: set[asyncio.Task[None]] = set()
+        self._broken: Mapping[str, str] = {}
+        self.guard = RepeatGuard()
+
+    async def run(
+        self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
+    ) -> list[Finished]:
+        """Run all calls of an assistant message; those in `broken` are answered with their sentence instead.
+
+        When interrupted, every call still gets a result.
+        """
+        self._broken = broken or {}
+        finished: dict[str, Finished] = {}
+        started: set[str] = set()
+        try:
+            for group in self._groups(calls):
+                await _together([self._run_one(node, call, calls, started, finished) for call in group])
+        except asyncio.CancelledError:
+            await asyncio.shield(self._settle(calls, started, finished))
+            raise
+        return [finished[call.id] for call in calls]
+
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        """Contiguous runs of read-only calls together, every other call alone."""
+        group: list[ToolCall] = []
+        for call in calls:
+            entry = self._tools.get(call.name)
+            if entry is not None and entry.read_only:
+                group.append(call)
+                continue
+            if group:
+                yield group
+                group = []
+            yield [call]
+        if group:
+            yield group
+
+    async def _run_one(
+        self,
+        node: Node,
+        call: ToolCall,
+        calls: Sequence[ToolCall],
+        started: set[str],
+        finished: dict[str, Finished],
+    ) -> None:
+        async with self._parallel:
+            began = time.monotonic()
+            arguments = _arguments(call)
+            entry = self._tools.get(call.name)
+            show = _describe(entry, call, arguments, None)
+            self._emit(ToolStarted(call=call.id, tool=call.name, arguments=_shown(arguments), display=show))
+            await self._session.start_call(node, call)
+            started.add(call.id)
+            text = self._refusal(call, calls)
+            if text is None:
+                text = await call_tool(call.name, arguments, self._context_for(call), self._tools)
+            result = await self._read(text)
+            outcome, text = self._judge(call, result)
+            commit = self._commit(call, outcome, text, time.monotonic() - began, arguments, finished)
+            await self._shielded(commit)
+
+    def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
+        """Why a call is answered without being run, as its result."""
+        entry = self._tools.get(call.name)
+        if entry is None or entry.name not in self._offered:
+            offered = ", ".join(sorted(self._offered))
+            return _error(f"There is no tool named {call.name}. Tools on offer: {offered}.")
+        if call.id in self._broken:
+            return _error(self._broken[call.id])
+        first = next(
+            other for other in calls if other.name == call.name and other.arguments == call.arguments
+        )
+        if first is not call:
+            return _error(
+                "This repeats another call of the same message, which was run once; see its result."
+            )
+        if self.guard.refuses(call):
+            return _error(
+                f"Not run: this exact call gave the same result {self.guard.count} times in a row. "
+                "Try something else, or tell the user what stands in the way."
+            )
+        return None
+
+    async def _read(self, text: str) -> dict[str, Any]:
+        """A result as data, with secrets masked; a large one is read off the event loop."""
+        if len(text) > SMALL_RESULT:
+            return await asyncio.to_thread(_as_data, text, self._secrets)
+        return _as_data(text, self._secrets)
+
+    def _judge(self, call: ToolCall, result: dict[str, Any]) -> tuple[Outcome, str]:
+        """The outcome, and the result as text, with notes and the size limit applied."""
+        failed = "error" in result and result["error"] is not None
+        outcome: Outcome = "done"
+        if failed:
+            outcome = "denied" if result.get("status") == "blocked" else "failed"
+        notes = []
+        repeats = self.guard.note(call, json.dumps(result, sort_keys=True, default=str))
+        if repeats == REPEATS_HINT:
+            notes.append(f"[This exact call has given the same result {repeats} times -- change something.]")
+        todos = self._state.todos
+        note = reminder(todos.count_call(), failed, todos.items())
+        if note:
+            notes.append(note)
+        if notes:
+            result["note"] = " ".join(notes)
+        return outcome, self._fitted(call, json.dumps(result, ensure_ascii=False, default=str))
+
+    def _fitted(self, call: ToolCall, text: str) -> str:
+        """`text`, or a preview of it with the path of the whole."""
+        if len(text) <= self._result_limit:
+            return text
+        path = self._state.spill(f"{call.name}-{call.id}.json", text)
+        preview = {
+            "preview": text[: min(PREVIEW, self._result_limit)],
+            "characters": len(text),
+            "full_result": str(path),
+            "hint": "The whole result is in that file; read_file or search it.",
+        }
+        return json.dumps(preview, ensure_ascii=False)
+
+    async def _shielded(self, commit: Coroutine[Any, Any, None]) -> None:
+        """Let a commit that has begun end, even if the turn is interrupted meanwhile."""
+        task = asyncio.create_task(commit)
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        await asyncio.shield(task)
+
+    async def _commit(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        text: str,
+        seconds: float,
+        arguments: dict[str, Any],
+        finished: dict[str, Finished],
+    ) -> None:
+        node = await self._session.finish_call(call, text, {"outcome": outcome, "seconds": round(seconds, 3)})
+        entry = self._tools.get(call.name)
+        try:
+            result = json.loads(text)
+        except ValueError:
+            result = {}
+        self._emit(
+            ToolFinished(
+                node=node.id,
+                call=call.id,
+                tool=call.name,
+                outcome=outcome,
+                seconds=seconds,
+                result=text,
+                display=_describe(entry, call, arguments, result),
+            )
+        )
+        finished[call.id] = Finished(call, outcome, text)
+
+    async def _settle(
+        self, calls: Sequence[ToolCall], started: set[str], finished: dict[str, Finished]
+    ) -> None:
+        """Give every call without a result one, so that the history stays valid."""
+        await asyncio.gather(*self._commits, return_exceptions=True)
+        for call in calls:
+            if call.id not in finished:
+                text = INTERRUPTED if call.id in started else NOT_STARTED
+                await self._commit(call, "interrupted", text, 0.0, _arguments(call), finished)
+
+
+async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run jobs side by side; the first error stops the others and is raised as it is."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        parsed = json.loads(call.arguments) if call.arguments else {}
+    except ValueError:
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
+    """The display of a call; a tool without one, or whose own fails, gets a plain one."""
+    if entry is not None and entry.describe is not None:
+        try:
+            return entry.describe(arguments, result)
+        except Exception:
+            pass
+    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
+    error = str(result.get("error", "")) if isinstance(result, dict) else ""
+    return Display(clean(call.name), subject, clean(error)[:200])
+
+
+def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments for a surface: without control bytes."""
+    return {
+        clean(name): clean(value) if isinstance(value, str) else value for name, value in arguments.items()
+    }
+
+
+def _as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        result = json.loads(text)
+    except ValueError:
+        result = text
+    result = _redacted(result, secrets)
+    return result if isinstance(result, dict) else {"result": result}
+
+
+def _redacted(value: Any, secrets: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, dict):
+        return {name: _redacted(item, secrets) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, secrets) for item in value]
+    return value
+
+
+def _error(sentence: str) -> str:
+    return json.dumps({"error": sentence}, ensure_ascii=False)
+
+
+def _fingerprint(call: ToolCall) -> str:
+    return hashlib.sha256(f"{call.name}\0{call.arguments}".encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,96 @@
+"""Context files: who the agent is (SOUL.md) and what a project wants (HERMES.md, AGENTS.md, CLAUDE.md).
+
+Only plain files are read, never a device or a link that leads out of the
+project, and never more than a bounded part.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.text import clean
+
+PROJECT_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md")
+"""Project files, in order of preference; the first one found is the only one read."""
+
+MAX_BYTES = 4_000_000
+"""Bytes read of one file, whatever limit is set."""
+
+HEAD, TAIL = 0.7, 0.2
+"""Shares of the limit that the beginning and the end of a long file get."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextFile:
+    """A file as the model is shown it. `truncated` tells that its middle was left out."""
+
+    name: str
+    path: Path
+    text: str
+    truncated: bool
+
+
+def soul_file(path: Path, limit: int) -> ContextFile | None:
+    """The identity of the agent, if the person wrote one. `limit` is in characters."""
+    return _read(path, limit, path.parent)
+
+
+def project_file(workspace: Path, limit: int) -> ContextFile | None:
+    """The first project file from the workspace up to the root of its repository. `limit` is in characters.
+
+    Where there is no repository, only the workspace itself is looked at.
+    """
+    folders = _up_to_root(workspace)
+    for folder in folders:
+        for name in PROJECT_NAMES:
+            found = _read(folder / name, limit, folders[-1])
+            if found is not None:
+                return found
+    return None
+
+
+def _up_to_root(workspace: Path) -> list[Path]:
+    """The workspace and the folders above it up to the one that holds `.git`."""
+    folders = [workspace, *workspace.parents]
+    for index, folder in enumerate(folders):
+        if os.path.lexists(folder / ".git"):
+            return folders[: index + 1]
+    return [workspace]
+
+
+def _read(path: Path, limit: int, inside: Path) -> ContextFile | None:
+    """A plain file below `inside`, or None if there is none, it is empty, or it cannot be read."""
+    if limit <= 0:
+        return None
+    try:
+        real = path.resolve(strict=True)
+        if not real.is_relative_to(inside.resolve()):
+            return None
+        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (OSError, RuntimeError, ValueError):
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_BYTES)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    text = clean(content.decode("utf-8-sig", "replace")).strip()
+    if not text:
+        return None
+    return ContextFile(path.name, path, _shortened(text, limit, path), len(text) > limit)
+
+
+def _shortened(text: str, limit: int, path: Path) -> str:
+    if len(text) <= limit:
+        return text
+    head, tail = int(limit * HEAD), int(limit * TAIL)
+    left_out = len(text) - head - tail
+    mark = f"\n\n[… {left_out:,} characters left out; the whole file is {path} …]\n\n"
+    return text[:head] + mark + (text[-tail:] if tail else "")

@@ -1,0 +1,379 @@
+"""The composition root: builds the services of one session and wires them together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agent.calls import CallRunner
+from agent.context.profile import Profile
+from agent.dialogue import Dialogue
+from agent.engine import Engine
+from agent.errors import ConfigError
+from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
+from agent.home import Home, private_folder
+from agent.inbox import Inbox
+from agent.mailbox import Mailbox
+from agent.messages import ToolCall
+from agent.model.protocol import ToolSpec, Usage
+from agent.model.reply import Route
+from agent.model.retry import RetryPolicy
+from agent.model.usage import Meter
+from agent.routes import RoutePlan, open_routes, plan_routes
+from agent.safety.gate import Gate
+from agent.session import LiveSession
+from agent.store.locks import SessionLock
+from agent.store.nodes import MAIN, Node, Session
+from agent.store.store import Store
+from agent.stream import EventStream, Listener
+from agent.tasks import LiveTodos, TaskState
+from agent.tool_context import CallContext, PersonApprover, PersonAsker
+from agent.turn import TurnRunner
+from tools.discovery import discover
+from tools.registry import registry
+from tools.terminal.terminals import Terminals
+from tools.todo import render
+from tools.toolsets import resolve as resolve_toolsets
+
+if TYPE_CHECKING:
+    from agent.config.loader import Loaded
+    from agent.config.schema import Settings
+
+Closer = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a surface may choose when it opens a session."""
+
+    workspace: Path
+    """The folder to work in, resolved."""
+    model: str | None = None
+    resume: str | None = None
+    """Id, start of an id, or title of a session to go on with."""
+    resume_last: bool = False
+    approve: Literal["ask", "deny", "all"] | None = None
+    max_steps: int | None = None
+    attended: bool = False
+    """Whether a person is there to answer questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A session as it was found or made."""
+
+    record: Session
+    path: list[Node]
+    lock: SessionLock
+    head: str
+    """The branch that was used last."""
+    owned: bool
+    """Whether this process holds the lock; if not, another one works on the session right now."""
+    recovered: str = ""
+
+
+async def open_engine(
+    options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
+) -> Engine:
+    """Open a session, new or resumed, ready for its first message.
+
+    Raises a `HermesError` when there is no model, no usable store, or no such session.
+    """
+    home = Home.locate(dict(environ))
+    private_folder(home.root)
+    loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
+    plan = await plan_routes(loaded.settings, loaded.environ, options.model)
+    stream = EventStream()
+    for listener in listeners:
+        stream.subscribe(listener)
+    problems = [str(problem) for problem in loaded.problems]
+    if loaded.project == "untrusted":
+        problems.append(
+            "This project brings settings of its own, which were not read; see `hermes config trust`."
+        )
+    problems += [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
+    store = await Store.open(home.database)
+    closers: list[Closer] = [store.close]
+    try:
+        return await _assemble(
+            options, home, loaded.settings, plan, environ, store, stream, closers, problems
+        )
+    except BaseException:
+        for close in reversed(closers):
+            await close()
+        raise
+
+
+def _configured(home: Home, environ: dict[str, str], workspace: Path) -> Loaded:
+    """Settings, environment with `.env`, and what is wrong with them. Reads files."""
+    from agent.config.loader import load
+
+    return load(home, environ, workspace)
+
+
+async def _assemble(
+    options: Options,
+    home: Home,
+    settings: Settings,
+    plan: RoutePlan,
+    environ: Mapping[str, str],
+    store: Store,
+    stream: EventStream,
+    closers: list[Closer],
+    problems: Sequence[str],
+) -> Engine:
+    profile = plan.profile
+    tools = _offered(settings, profile)
+    opened = await _open_session(options, home, store, plan.targets[0].label)
+    closers.append(_releaser(opened.lock))
+    session = LiveSession(store, opened.record, opened.path, stream.emit, opened.head)
+    _count_past_usage(plan.meter, opened.path)
+    if not opened.owned:
+        await session.branch_off()
+    changed = await _ensure_system(session, options, home, settings, profile, tools)
+    routes = await open_routes(plan, settings, home, tools, stream.emit, closers)
+    inbox = Inbox(stream.emit, attended=options.attended)
+    mailbox = Mailbox(stream.emit)
+    scratch = home.scratch / session.id
+    gate = _gate(options, home, settings, inbox, scratch.resolve())
+    todos = LiveTodos(session.todos(), stream.emit)
+    state = TaskState(session.id, scratch, todos)
+    terminals = Terminals(environ)
+    closers.append(terminals.aclose)
+    calls = CallRunner(
+        session,
+        registry,
+        frozenset(tool.name for tool in tools),
+        _context_factory(options, settings, home, store, stream, inbox, mailbox, gate, state, terminals),
+        state,
+        stream.emit,
+        parallel=settings.agent.parallel_calls,
+        result_limit=profile.result_limit,
+        secrets=terminals.secrets,
+    )
+    dialogue = _dialogue(session, routes, plan, settings, stream, state)
+    turns = TurnRunner(
+        session,
+        dialogue,
+        calls,
+        mailbox,
+        profile,
+        stream.emit,
+        max_steps=options.max_steps or settings.agent.max_turns,
+    )
+    _announce(stream, session, opened, routes[0], changed, problems)
+    return Engine(session, stream, inbox, mailbox, turns, routes[0].name, list(reversed(closers)))
+
+
+def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
+    """The tools on offer, as the profile shows them."""
+    names = resolve_toolsets(settings.tools.enabled, settings.tools.disabled)
+    definitions = registry.definitions(names)
+    specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
+    return profile.offer(specs)
+
+
+async def _open_session(options: Options, home: Home, store: Store, model: str) -> _Opened:
+    record: Session | None = None
+    if options.resume is not None:
+        record = await store.find_session(options.resume)
+    elif options.resume_last:
+        record = await store.latest_session(str(options.workspace))
+        if record is None:
+            raise ConfigError(
+                f"There is no session in {options.workspace} yet; start one without --continue."
+            )
+    if record is None:
+        record = await store.create_session(workspace=str(options.workspace), model=model)
+        lock = SessionLock(home.run, record.id)
+        return _Opened(record, [], lock, MAIN, lock.acquire())
+    lock = SessionLock(home.run, record.id)
+    recovered = ""
+    owned = lock.acquire()
+    head = (await store.heads(record.id))[0].name
+    if owned:
+        recovery = await store.recover(record.id, head)
+        if recovery.changed:
+            count = len(recovery.results)
+            what = (
+                f"{count} interrupted call{'s' if count != 1 else ''}" if count else "an interrupted answer"
+            )
+            recovered = f"This session ended without notice; {what} marked as interrupted."
+    return _Opened(record, await store.path(record.id, head), lock, head, owned, recovered)
+
+
+async def _ensure_system(
+    session: LiveSession,
+    options: Options,
+    home: Home,
+    settings: Settings,
+    profile: Profile,
+    tools: Sequence[ToolSpec],
+) -> bool:
+    """Put the system prompt in force; True if a resumed session had to get a new one.
+
+    A stored prompt is kept byte for byte as long as profile and tools are the same.
+    """
+    offered = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+    ]
+    stored = session.system()
+    if (
+        stored is not None
+        and stored.data.get("profile") == profile.name
+        and stored.data.get("tools") == offered
+    ):
+        return False
+    prompt = await asyncio.to_thread(_prompt, options.workspace, home, settings, profile, tools)
+    await session.add("system", prompt, {"profile": profile.name, "tools": offered})
+    return stored is not None
+
+
+def _prompt(
+    workspace: Path, home: Home, settings: Settings, profile: Profile, tools: Sequence[ToolSpec]
+) -> str:
+    today = date.today().isoformat()
+    if profile.system_prompt is not None:
+        return profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
+    from agent.context.files import project_file, soul_file
+    from agent.context.prompt import system_prompt
+
+    limit = settings.context.file_chars
+    soul = soul_file(home.soul, limit) if profile.context_files else None
+    project = project_file(workspace, limit) if profile.context_files else None
+    return system_prompt(
+        soul=soul,
+        project_files=[project] if project is not None else [],
+        workspace=str(workspace),
+        date=today,
+        tools=[tool.name for tool in tools],
+        platform=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def _gate(options: Options, home: Home, settings: Settings, inbox: Inbox, scratch: Path) -> Gate:
+    return Gate.for_home(
+        home,
+        options.workspace,
+        options.approve or settings.approvals.mode,
+        PersonApprover(inbox, "main") if options.attended else None,
+        scratch=scratch,
+    )
+
+
+def _context_factory(
+    options: Options,
+    settings: Settings,
+    home: Home,
+    store: Store,
+    stream: EventStream,
+    inbox: Inbox,
+    mailbox: Mailbox,
+    gate: Gate,
+    state: TaskState,
+    terminals: Terminals,
+) -> Callable[[ToolCall], CallContext]:
+    tool_options: dict[str, Any] = {
+        "terminal.timeout": settings.terminal.timeout,
+        "terminal.max_timeout": settings.terminal.max_timeout,
+        "terminal.env_passthrough": tuple(settings.terminal.env_passthrough),
+        "files.protected": (str(home.env), str(home.database), str(home.trust)),
+    }
+    search = store.for_tools()
+
+    def context_for(call: ToolCall) -> CallContext:
+        return CallContext(
+            call=call.id,
+            state=state,
+            workspace=options.workspace,
+            asker=PersonAsker(inbox, "main"),
+            sessions=search,
+            terminals=terminals,
+            options=tool_options,
+            gate=gate,
+            emit=stream.emit,
+            notice=mailbox.notify,
+        )
+
+    return context_for
+
+
+def _dialogue(
+    session: LiveSession,
+    routes: Sequence[Route],
+    plan: RoutePlan,
+    settings: Settings,
+    stream: EventStream,
+    state: TaskState,
+) -> Dialogue:
+    async def after_compaction() -> None:
+        """What was masked can be read again; the task list is shown once more."""
+        state.files.clear()
+        items = state.todos.items()
+        if items:
+            await session.add("notice", render(items), {"kind": "todos", "to_model": True})
+
+    return Dialogue(
+        session,
+        routes,
+        plan.profile,
+        plan.meter,
+        stream.emit,
+        after_compaction=after_compaction,
+        policy=RetryPolicy(retries=settings.model.retries),
+        mask_at=settings.context.mask_at,
+        temperature=plan.profile.temperature
+        if settings.model.temperature is None
+        else settings.model.temperature,
+        max_output=settings.model.max_output or plan.profile.max_output,
+    )
+
+
+def _announce(
+    stream: EventStream,
+    session: LiveSession,
+    opened: _Opened,
+    route: Route,
+    changed: bool,
+    problems: Sequence[str],
+) -> None:
+    record = opened.record
+    stream.emit(
+        SessionOpened(
+            session=record.id,
+            title=record.title,
+            model=route.name,
+            workspace=record.workspace,
+            nodes=len(opened.path),
+        )
+    )
+    for problem in problems:
+        stream.emit(Noticed(kind="warning", text=problem))
+    if opened.recovered:
+        stream.emit(Noticed(kind="recovery", text=opened.recovered))
+    if changed:
+        stream.emit(PrefixBroken(reason="prompt or tools changed since this session was last open"))
+    if session.todos():
+        stream.emit(TodosChanged(items=session.todos()))
+
+
+def _count_past_usage(meter: Meter, path: Sequence[Node]) -> None:
+    """Take in what a resumed session has used before."""
+    for node in path:
+        used = node.data.get("usage")
+        if node.kind == "assistant" and isinstance(used, dict):
+            usage = Usage(used.get("input"), used.get("output"), used.get("cached"), used.get("reasoning"))
+            meter.add(usage, 0, str(node.data.get("model", "")))
+
+
+def _releaser(lock: SessionLock) -> Closer:
+    async def release() -> None:
+        lock.release()
+
+    return release

@@ -1,0 +1,199 @@
+"""A session that is open: its path in memory, its store behind it.
+
+Everything is committed first and shown afterwards, so what a person has seen
+is never lost. The messages for the model follow from the stored nodes alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any
+
+from agent.context.history import Turned, conversation
+from agent.context.masking import Plan
+from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
+from agent.messages import ToolCall
+from agent.store.faults import HeadMoved
+from agent.store.nodes import Kind, Node, Session
+from agent.store.store import Store
+from tools.context import Todo
+from tools.text import clean
+
+Emit = Callable[[Event], None]
+
+
+class LiveSession:
+    """The conversation from the root to one head. Only one turn works on it at a time."""
+
+    def __init__(
+        self, store: Store, record: Session, path: Sequence[Node], emit: Emit, head: str = "main"
+    ) -> None:
+        self.store = store
+        self.record = record
+        self.head = head
+        self._path = list(path)
+        self._emit = emit
+        self._messages = conversation(self._path)
+        self._fresh: list[Node] = []
+        self._writing = asyncio.Lock()
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def path(self) -> Sequence[Node]:
+        """All nodes from the root to the head."""
+        return self._path
+
+    def system(self) -> Node | None:
+        """The system prompt in force."""
+        return next((node for node in reversed(self._path) if node.kind == "system"), None)
+
+    def messages(self) -> Sequence[Turned]:
+        """The conversation for the model. Call it only when every call on the path has its result."""
+        if self._fresh:
+            self._messages.extend(conversation(self._fresh))
+            self._fresh = []
+        return self._messages
+
+    def rebuild(self) -> None:
+        """Derive the messages from the path again, after a compaction."""
+        self._fresh = []
+        self._messages = conversation(self._path)
+
+    async def add(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
+        """Commit a node at the head. When another process moved the head meanwhile, go on as a branch."""
+        return await self._write(lambda: self._append(kind, content, data))
+
+    async def add_user(self, text: str, origin: str = "prompt") -> Node:
+        """Commit a user message; one of origin `engine` is for the model only and not shown."""
+
+        async def write() -> Node:
+            node = await self._append("user", text, {"origin": origin})
+            if origin in ("prompt", "queue", "steer"):
+                self._emit(UserMessageAdded(node=node.id, text=clean(text), origin=origin))  # type: ignore[arg-type]
+            return node
+
+        return await self._write(write)
+
+    async def add_assistant(
+        self, text: str, reasoning: str, calls: Sequence[ToolCall], data: Mapping[str, Any] | None = None
+    ) -> Node:
+        """Commit a message of the model, calls and all, before any call is run."""
+        content = {
+            "calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in calls],
+            "reasoning": reasoning,
+            "state": "complete",
+            **(data or {}),
+        }
+
+        async def write() -> Node:
+            node = await self._append("assistant", text, content)
+            ids = tuple(call.id for call in calls)
+            shown = AssistantMessageAdded(
+                node=node.id, text=clean(text), reasoning=clean(reasoning), calls=ids
+            )
+            self._emit(shown)
+            return node
+
+        return await self._write(write)
+
+    async def add_notice(self, kind: str, text: str, *, to_model: bool = False) -> None:
+        """Keep and show a notice; with `to_model` the model reads it with its next request."""
+        await self.add("notice", text, {"kind": kind, "to_model": to_model})
+        self._emit(Noticed(kind=kind, text=clean(text)))  # type: ignore[arg-type]
+
+    async def add_compaction(self, plan: Plan) -> None:
+        await self.add("compaction", plan.sentence(), plan.data)
+        self.rebuild()
+        self._emit(Noticed(kind="compaction", text=plan.sentence()))
+
+    async def start_call(self, node: Node, call: ToolCall) -> None:
+        """Note that a call begins to act, so that a crash can be told from a call that never ran."""
+        await self.store.start_call(self.id, node.id, call.id, call.name)
+
+    async def finish_call(self, call: ToolCall, result: str, data: Mapping[str, Any]) -> Node:
+        """Commit the result of a call."""
+        content = {"call": call.id, "tool": call.name, **data}
+
+        async def write() -> Node:
+            tip = self._path[-1].id
+            try:
+                node = await self.store.finish_call(
+                    self.id, call.id, result, content, head=self.head, expected=tip
+                )
+            except HeadMoved:
+                await self.branch_off()
+                node = await self.store.finish_call(
+                    self.id, call.id, result, content, head=self.head, expected=tip
+                )
+            self._take(node)
+            return node
+
+        return await self._write(write)
+
+    async def save_draft(self, text: str, reasoning: str) -> None:
+        """Keep what the model has written so far of a message that is not complete."""
+        await self.store.save_draft(self.id, self.head, text, reasoning)
+
+    def todos(self) -> tuple[Todo, ...]:
+        """The task list as the path left it: the list in the newest result of a todo tool."""
+        for node in reversed(self._path):
+            if node.kind == "tool" and str(node.data.get("tool", "")).startswith("todo_"):
+                try:
+                    items = json.loads(node.content)["todos"]
+                    return tuple(Todo(item["id"], item["content"], item["status"]) for item in items)
+                except (ValueError, KeyError, TypeError):
+                    continue
+        return ()
+
+    def last_user_text(self) -> str:
+        """What the person asked last."""
+        asked = (
+            node
+            for node in reversed(self._path)
+            if node.kind == "user" and node.data.get("origin") != "engine"
+        )
+        return next((node.content for node in asked), "")
+
+    async def _write(self, write: Callable[[], Coroutine[Any, Any, Node]]) -> Node:
+        """One write after the other; one that has begun ends, even when the caller is cancelled."""
+
+        async def locked() -> Node:
+            async with self._writing:
+                return await write()
+
+        return await asyncio.shield(asyncio.create_task(locked()))
+
+    async def settled(self) -> None:
+        """Wait for a write that a cancelled caller left behind."""
+        async with self._writing:
+            return
+
+    async def _append(self, kind: Kind, content: str, data: Mapping[str, Any]) -> Node:
+        tip = self._path[-1].id if self._path else None
+        try:
+            node = await self.store.append(self.id, kind, content, data, head=self.head, expected=tip)
+        except HeadMoved:
+            await self.branch_off()
+            node = await self.store.append(self.id, kind, content, data, head=self.head, expected=tip)
+        self._take(node)
+        return node
+
+    async def branch_off(self) -> None:
+        """Go on as a branch of our own, because another process works on this one."""
+        tip = self._path[-1].id
+        names = {head.name for head in await self.store.heads(self.id)}
+        candidates = (f"{self.head}-{number}" for number in range(2, len(names) + 3))
+        name = next(candidate for candidate in candidates if candidate not in names)
+        await self.store.fork(self.id, tip, name)
+        self.head = name
+        words = f"This session went on in another window; here it continues as branch {name}."
+        self._emit(Noticed(kind="warning", text=words))
+
+    def _take(self, node: Node) -> None:
+        self._path.append(node)
+        self._fresh.append(node)

@@ -1,0 +1,82 @@
+"""One call's view of the engine: the protocols of `tools.context`, implemented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.events import Decision, Event, ToolProgressed
+from agent.inbox import Inbox
+from agent.safety.gate import Gate, Verdict
+from agent.store.search import StoreSearch
+from agent.tasks import LiveFiles, LiveTodos, TaskState
+from tools.actions import Action
+from tools.context import Answer
+from tools.terminal.terminals import Terminals
+from tools.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAsker:
+    """Questions of one agent on their way to the inbox."""
+
+    inbox: Inbox
+    agent: str
+
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> Answer:
+        safe = [clean(choice) for choice in choices]
+        return await self.inbox.ask(clean(question), safe, allow_freetext, agent=self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonApprover:
+    """Approvals one agent needs, on their way to the inbox."""
+
+    inbox: Inbox
+    agent: str
+
+    async def ask(self, action: Action, verdict: Verdict) -> Decision:
+        return await self.inbox.approve(action, verdict.reasons, agent=self.agent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """What a tool sees while one call of one agent runs."""
+
+    call: str
+    state: TaskState
+    workspace: Path
+    asker: PersonAsker
+    sessions: StoreSearch
+    terminals: Terminals
+    options: Mapping[str, Any]
+    gate: Gate
+    emit: Callable[[Event], None]
+    notice: Callable[[str], None]
+
+    @property
+    def task(self) -> str:
+        return self.state.task
+
+    @property
+    def scratch(self) -> Path:
+        return self.state.scratch
+
+    @property
+    def todos(self) -> LiveTodos:
+        return self.state.todos
+
+    @property
+    def files(self) -> LiveFiles:
+        return self.state.files
+
+    async def permit(self, action: Action) -> None:
+        await self.gate.permit(action)
+
+    def progress(self, text: str) -> None:
+        self.emit(ToolProgressed(call=self.call, text=text))
+
+    def notify(self, text: str) -> None:
+        self.notice(text)

@@ -1,0 +1,215 @@
+"""One user turn: the model and its tools, back and forth until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agent.calls import CallRunner, Finished
+from agent.context.profile import Profile
+from agent.dialogue import Dialogue
+from agent.errors import ExitCode, HermesError
+from agent.events import Event, TurnEnded, TurnOutcome, TurnStarted
+from agent.mailbox import Mailbox
+from agent.model.reply import Reply
+from agent.session import LiveSession
+from agent.store.nodes import Node
+from tools.text import clean
+
+log = logging.getLogger(__name__)
+
+MAX_CONTINUATIONS = 3
+"""How often an answer that hit the output limit is continued."""
+
+MAX_NUDGES = 2
+"""How often an empty or premature answer is sent back."""
+
+CONTINUE = (
+    "[Your answer reached the output limit. Continue exactly where it stopped, without repeating anything.]"
+)
+EMPTY = "[Your reply was empty. Answer the user, or call a tool.]"
+WRAP_UP = (
+    "[The limit of requests for this turn is reached. Do not call tools any more. "
+    "Say briefly what is done, what is not, and what the next step would be.]"
+)
+
+EXIT_CODES: dict[TurnOutcome, ExitCode] = {
+    "done": ExitCode.DONE,
+    "failed": ExitCode.FAILED,
+    "interrupted": ExitCode.INTERRUPTED,
+    "denied": ExitCode.DENIED,
+    "budget": ExitCode.FAILED,
+}
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has happened in a turn so far."""
+
+    calls: int = 0
+    nudges: int = 0
+    parts: list[str] = field(default_factory=list)
+    """Pieces of an answer that was continued."""
+    last_batch: list[Finished] = field(default_factory=list)
+    refused: bool = False
+    """Whether the gate said no and no call has succeeded since."""
+
+
+class TurnRunner:
+    """Runs turns of one session, one at a time."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        dialogue: Dialogue,
+        calls: CallRunner,
+        mailbox: Mailbox,
+        profile: Profile,
+        emit: Callable[[Event], None],
+        *,
+        max_steps: int,
+    ) -> None:
+        self._session = session
+        self._dialogue = dialogue
+        self._calls = calls
+        self._mailbox = mailbox
+        self._profile = profile
+        self._emit = emit
+        self._max_steps = max_steps
+        self._turns = 0
+
+    async def run(self, text: str, origin: str = "prompt") -> TurnEnded:
+        """Work on a message until there is an answer. Never raises; the outcome says how it ended.
+
+        The message is in the store before anything else happens. A cancelled
+        task ends the turn as interrupted, with a history that can go on.
+        """
+        self._turns += 1
+        self._calls.guard.reset()
+        progress = _Progress()
+        outcome: TurnOutcome = "failed"
+        answer, error = "", ""
+        code: ExitCode | None = None
+        try:
+            await self._session.add_user(text, origin)
+            self._emit(TurnStarted(turn=self._turns))
+            outcome, answer = await self._steps(progress)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            outcome = "interrupted"
+            error = await self._keep_partial_answer()
+        except HermesError as failure:
+            error, code = str(failure), failure.exit_code
+            await self._note_failure(error)
+        except Exception as failure:
+            log.exception("the turn failed")
+            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+            await self._note_failure(error)
+        return self._ended(outcome, answer, error, code)
+
+    async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
+        for step in range(1, self._max_steps + 1):
+            await self._take_mail()
+            reply = await self._dialogue.next_reply(step)
+            node = await self._commit(reply)
+            if reply.calls:
+                progress.parts.clear()
+                progress.calls += len(reply.calls)
+                progress.last_batch = await self._calls.run(node, reply.calls, reply.broken)
+                self._note_refusal(progress)
+                continue
+            if await self._goes_on(reply, progress):
+                continue
+            answer = "".join([*progress.parts, reply.text])
+            return ("denied" if progress.refused else "done"), answer
+        return "budget", await self._wrap_up()
+
+    async def _goes_on(self, reply: Reply, progress: _Progress) -> bool:
+        """Whether a reply without calls is not the end of the turn."""
+        if reply.finish == "length" and reply.text and len(progress.parts) < MAX_CONTINUATIONS:
+            progress.parts.append(reply.text)
+            await self._session.add_user(CONTINUE, "engine")
+            return True
+        if self._mailbox.steering_waits():
+            progress.parts.clear()
+            return True
+        nudge = None if reply.text.strip() else EMPTY
+        if nudge is None and self._profile.guard is not None:
+            nudge = self._profile.guard(self._session.last_user_text(), progress.calls, reply.text)
+        if nudge is None or progress.nudges >= MAX_NUDGES:
+            return False
+        progress.nudges += 1
+        await self._session.add_user(nudge, "engine")
+        return True
+
+    async def _wrap_up(self) -> str:
+        """The limit of steps is reached: one last request for a summary, whose calls are not run."""
+        await self._session.add_user(WRAP_UP, "engine")
+        reply = await self._dialogue.next_reply(self._max_steps + 1)
+        await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
+        return reply.text
+
+    async def _take_mail(self) -> None:
+        for text in self._mailbox.take_notices():
+            await self._session.add_notice("process", text, to_model=True)
+        for text in self._mailbox.take_steering():
+            await self._session.add_user(text, "steer")
+
+    async def _commit(self, reply: Reply) -> Node:
+        return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))
+
+    def _data(self, reply: Reply) -> dict[str, object]:
+        usage = reply.usage
+        counted = {
+            "input": usage.input,
+            "output": usage.output,
+            "cached": usage.cached,
+            "reasoning": usage.reasoning,
+        }
+        data: dict[str, object] = {"model": reply.route, "finish": reply.finish, "usage": counted}
+        if reply.repairs:
+            data["repairs"] = list(reply.repairs)
+        return data
+
+    def _note_refusal(self, progress: _Progress) -> None:
+        for end in progress.last_batch:
+            if end.outcome == "denied":
+                progress.refused = True
+            elif end.outcome == "done" and not end.call.name.startswith("todo_"):
+                progress.refused = False
+
+    async def _keep_partial_answer(self) -> str:
+        """Keep what the model had written when it was stopped. Returns a sentence if even that failed."""
+        await self._session.settled()
+        text, reasoning = self._dialogue.take_partial()
+        if not text.strip():
+            return ""
+        try:
+            await asyncio.shield(self._session.add_assistant(text, reasoning, (), {"state": "interrupted"}))
+        except (HermesError, asyncio.CancelledError) as failure:
+            return str(failure)
+        return ""
+
+    async def _note_failure(self, error: str) -> None:
+        """Keep the reason in the session, unless the store itself is what failed."""
+        await self._keep_partial_answer()
+        try:
+            await self._session.add("notice", error, {"kind": "failure", "to_model": False})
+        except HermesError as failure:
+            log.warning("the failure could not be stored: %s", failure)
+
+    def _ended(self, outcome: TurnOutcome, answer: str, error: str, code: ExitCode | None) -> TurnEnded:
+        ended = TurnEnded(
+            outcome=outcome,
+            text=clean(answer),
+            session=self._session.id,
+            usage=self._dialogue.usage(),
+            error=clean(error),
+            exit_code=int(code if code is not None else EXIT_CODES[outcome]),
+        )
+        self._emit(ended)
+        return ended

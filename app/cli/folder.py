@@ -1,0 +1,24 @@
+"""The folder a command works in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.errors import ConfigError
+from agent.home import Home, private_folder
+
+
+def workspace(path: str | None) -> Path:
+    """The folder to work in, resolved. Raises `ConfigError` if it is none."""
+    try:
+        resolved = Path(path or ".").expanduser().resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        raise ConfigError(f"There is no folder {path or '.'}; name an existing one with --cwd.") from None
+    if not resolved.is_dir():
+        raise ConfigError(f"{path} is no folder; name one with --cwd.")
+    return resolved
+
+
+def demo_workspace() -> Path:
+    """A folder of its own for the tour."""
+    return private_folder(Home.locate().scratch / "demo").resolve()

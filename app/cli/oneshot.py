@@ -1,0 +1,137 @@
+"""`hermes -p TEXT`: work on one message and exit.
+
+The final answer goes to stdout, everything else to stderr; with `--json` every
+event is one line on stdout and nothing else is printed there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+from typing import TextIO
+
+from agent.engine import Engine
+from agent.errors import ConfigError
+from agent.events import (
+    ApprovalAsked,
+    Event,
+    Noticed,
+    QuestionAsked,
+    ReplyCut,
+    RetryScheduled,
+    ToolFinished,
+    TurnEnded,
+)
+from agent.runtime import open_engine
+from app.cli.console import Console
+from app.cli.lines import call_line
+from app.cli.options import options_of
+
+MAX_STDIN = 4_000_000
+"""Characters read from stdin as a message."""
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one turn; the exit code tells how it ended."""
+    text = _message(args)
+    return asyncio.run(_turn(args, text))
+
+
+def _message(args: argparse.Namespace) -> str:
+    """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
+    piped = ""
+    if args.prompt in (None, "-") or not sys.stdin.isatty():
+        piped = _piped()
+    text = "" if args.prompt in (None, "-") else args.prompt
+    if text and piped.strip():
+        text = f"{text}\n\n{piped}"
+    text = text or piped
+    if not text.strip():
+        raise ConfigError("There is nothing to do: give a text with -p, or pipe one in.")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _piped() -> str:
+    if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
+        return ""
+    text = sys.stdin.buffer.read(MAX_STDIN * 4 + 1).decode("utf-8", "replace")
+    if len(text) > MAX_STDIN:
+        raise ConfigError(
+            f"The text on stdin is longer than {MAX_STDIN:,} characters; put it into a file instead."
+        )
+    return text
+
+
+async def _turn(args: argparse.Namespace, text: str) -> int:
+    console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
+    options = options_of(args, attended=console is not None)
+    view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)
+    engine = await open_engine(options, view)
+    try:
+        if console is not None:
+            engine.stream.subscribe(lambda event: _attend(console, engine, event))
+        _stop_on_signals(engine)
+        ended = await engine.run(text)
+    finally:
+        await engine.aclose()
+    if not args.json:
+        _print_answer(ended)
+    return ended.exit_code
+
+
+def _print_answer(ended: TurnEnded) -> None:
+    if ended.text:
+        print(ended.text, flush=True)
+    if ended.error:
+        print(f"hermes: {ended.error}", file=sys.stderr)
+    if ended.outcome == "budget":
+        print("hermes: the limit of requests was reached; raise it with --max-turns.", file=sys.stderr)
+    if ended.outcome == "denied":
+        print(
+            "hermes: stopped at the gate; --approve all lets everything pass but the hardline.",
+            file=sys.stderr,
+        )
+
+
+def _stop_on_signals(engine: Engine) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, engine.interrupt)
+
+
+def _attend(console: Console, engine: Engine, event: Event) -> None:
+    if isinstance(event, (QuestionAsked, ApprovalAsked)):
+        console.answer(event)
+
+
+class JsonView:
+    """Every event as one line."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        print(json.dumps(event.to_json(), ensure_ascii=True), file=self._out, flush=True)
+
+
+class TextView:
+    """One line for each finished call and each notice."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def __call__(self, event: Event) -> None:
+        line = ""
+        if isinstance(event, ToolFinished):
+            line = call_line(event)
+        elif isinstance(event, Noticed):
+            line = f"┊ {event.text}"
+        elif isinstance(event, RetryScheduled):
+            line = f"┊ {event.reason} Trying again in {event.delay:.1f} s ({event.model})."
+        elif isinstance(event, ReplyCut):
+            line = f"┊ The answer was cut off: {event.reason}"
+        if line:
+            print(line, file=self._out, flush=True)

@@ -1,0 +1,22 @@
+"""From the command line to the options of a session."""
+
+from __future__ import annotations
+
+import argparse
+
+from agent.runtime import Options
+from app.cli.folder import demo_workspace, workspace
+
+
+def options_of(args: argparse.Namespace, *, attended: bool, model: str | None = None) -> Options:
+    """The options `args` ask for. The tour works in a folder of its own, where its script may act freely."""
+    tour = args.demo and args.cwd is None
+    return Options(
+        workspace=demo_workspace() if tour else workspace(args.cwd),
+        model=model or ("demo" if args.demo else args.model),
+        resume=args.resume,
+        resume_last=args.resume_last,
+        approve=args.approve or ("all" if tour and not attended else None),
+        max_steps=args.max_turns,
+        attended=attended,
+    )

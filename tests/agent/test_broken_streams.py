@@ -1,0 +1,44 @@
+"""No model output can break a session: any fault, cut at any byte, leaves one that goes on."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.cuts import BASE, Broken, cut, survives
+from tests.support.engines import bench
+from tests.support.faults import FAULTS
+
+CONFIG = "model: {retries: 0, stall_timeout: 0.4}\n"
+
+
+@pytest.mark.timeout(300)
+async def test_every_fault_leaves_a_session_that_goes_on(tmp_path: Path) -> None:
+    script = Broken()
+    async with bench(tmp_path, script) as b:
+        b.config(CONFIG)
+        async with b.engine() as engine:
+            problems = {
+                name: await survives(b, engine, script, fault(BASE)) for name, fault in FAULTS.items()
+            }
+    assert {name: problem for name, problem in problems.items() if problem} == {}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("how", ["fin", "rst", "clean"])
+async def test_a_stream_cut_at_any_byte_leaves_a_session_that_goes_on(tmp_path: Path, how: str) -> None:
+    chance = random.Random(how)
+    script = Broken()
+    plain = [name for name in FAULTS if "stall" not in name]
+    problems = {}
+    async with bench(tmp_path, script) as b:
+        b.config(CONFIG)
+        async with b.engine() as engine:
+            for _ in range(60):
+                name, at = chance.choice(plain), chance.randrange(2_500)
+                problem = await survives(b, engine, script, cut(name, at, how))  # type: ignore[arg-type]
+                if problem:
+                    problems[name, at] = problem
+    assert problems == {}

@@ -1,0 +1,367 @@
+"""Whole turns against a strict model server: what a person would see happen."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+from agent.engine import Engine
+from agent.events import (
+    ApprovalAsked,
+    AssistantMessageAdded,
+    Decision,
+    Event,
+    Noticed,
+    PrefixBroken,
+    QuestionAsked,
+    ReplyCut,
+    TextAdded,
+    TodosChanged,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+    UsageChanged,
+    UserMessageAdded,
+)
+from tests.support.engines import Bench, bench
+from tests.support.faults import FAULTS
+from tests.support.replies import Call, Reply, by_step, call, calls, say
+from tools.context import Answer
+
+
+def conversation_of(bench_: Bench, request: int = -1) -> list[str]:
+    """Roles of a request, shortened: `suatut…`."""
+    return "".join(message["role"][0] for message in bench_.server.requests[request].messages)  # type: ignore[return-value]
+
+
+def until(engine: Engine, kind: type[Event]) -> asyncio.Future[Any]:
+    """The next event of a kind."""
+    found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def listen(event: Event) -> None:
+        if isinstance(event, kind) and not found.done():
+            found.set_result(event)
+
+    engine.stream.subscribe(listen)
+    return found
+
+
+async def test_an_answer_is_streamed_stored_and_counted(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("Hello there, friend.", reasoning="greet")])) as b:
+        ended = await b.turn("hi")
+        assert (ended.outcome, ended.text, ended.exit_code) == ("done", "Hello there, friend.", 0)
+        assert "".join(event.text for event in b.seen(TextAdded)) == "Hello there, friend."
+        assert b.seen(AssistantMessageAdded)[0].reasoning == "greet"
+        assert b.seen(UsageChanged)[0].session_output > 0
+        assert not b.server.refusals
+
+
+async def test_the_next_turn_extends_the_request_byte_for_byte(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("one"), call("todo_read"), say("two"), say("three")])) as b:
+        async with b.engine() as engine:
+            await engine.run("first")
+            await engine.run("second")
+        async with b.engine(resume_last=True) as engine:
+            await engine.run("third")
+        bodies = [request.body["messages"] for request in b.server.requests]
+        for earlier, later in itertools.pairwise(bodies):
+            assert json.dumps(later[: len(earlier)]) == json.dumps(earlier)
+        assert len({json.dumps(request.body["tools"]) for request in b.server.requests}) == 1
+        assert not b.seen(PrefixBroken)
+
+
+async def test_read_only_calls_run_side_by_side_and_answer_in_order(tmp_path: Path) -> None:
+    wanted = [("read_file", {"path": f"f{number}.txt"}) for number in range(6)]
+    async with bench(tmp_path, by_step([calls(*wanted), say("read")])) as b:
+        for number in range(6):
+            (b.workspace / f"f{number}.txt").write_text(f"content {number}\n")
+        assert (await b.turn("read all")).outcome == "done"
+        kinds = [type(event) for event in b.events if isinstance(event, (ToolStarted, ToolFinished))]
+        assert kinds[:2] == [ToolStarted, ToolStarted]
+        results = [
+            message["content"] for message in b.server.requests[-1].messages if message["role"] == "tool"
+        ]
+        assert [f"content {number}" in result for number, result in enumerate(results)] == [True] * 6
+
+
+async def test_without_a_person_the_gate_says_no_and_the_turn_ends_as_denied(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("terminal", command="touch x"), say("I may not.")])) as b:
+        ended = await b.turn("do it", approve="ask")
+        assert (ended.outcome, ended.exit_code) == ("denied", 4)
+        assert not (b.workspace / "x").exists()
+        assert b.seen(ToolFinished)[0].outcome == "denied"
+
+
+async def test_a_denied_call_followed_by_a_successful_one_is_no_denied_turn(tmp_path: Path) -> None:
+    script = by_step([call("terminal", command="cat a"), call("read_file", path="a"), say("It says A.")])
+    async with bench(tmp_path, script) as b:
+        (b.workspace / "a").write_text("A\n")
+        assert (await b.turn("what is in a?", approve="ask")).outcome == "done"
+
+
+async def test_a_person_can_allow_deny_with_a_reason_and_answer(tmp_path: Path) -> None:
+    script = by_step(
+        [
+            call("terminal", command="echo one > one"),
+            call("terminal", command="echo two > two"),
+            call("clarify", question="Which?", choices=["a", "b"]),
+            say("done"),
+        ]
+    )
+    decisions = iter([Decision("once"), Decision("deny", "not now")])
+    async with bench(tmp_path, script) as b, b.engine(approve="ask", attended=True) as engine:
+
+        def answer(event: Event) -> None:
+            if isinstance(event, ApprovalAsked):
+                event.reply.set_result(next(decisions))
+            elif isinstance(event, QuestionAsked):
+                event.reply.set_result(Answer("answered", "b"))
+
+        engine.stream.subscribe(answer)
+        await engine.run("go")
+        assert (b.workspace / "one").exists()
+        assert not (b.workspace / "two").exists()
+        results = [event.result for event in b.seen(ToolFinished)]
+        assert "not now" in results[1]
+        assert json.loads(results[2])["outcome"] == "answered"
+
+
+async def test_an_interrupt_kills_the_command_and_the_session_goes_on(tmp_path: Path) -> None:
+    script = by_step(
+        [calls(("terminal", {"command": "echo started; sleep 300"}), ("todo_read", {})), say("Fine.")]
+    )
+    async with bench(tmp_path, script) as b:
+        async with b.engine() as engine:
+            running = asyncio.create_task(engine.run("wait"))
+            await until(engine, ToolStarted)
+            await asyncio.sleep(0.3)
+            engine.interrupt()
+            ended = await running
+            assert (ended.outcome, ended.exit_code) == ("interrupted", 130)
+            assert [event.outcome for event in b.seen(ToolFinished)] == ["interrupted", "interrupted"]
+            assert (await engine.run("go on")).text == "Fine."
+        assert conversation_of(b) == "suattu"
+        assert not b.server.refusals
+
+
+async def test_an_interrupt_while_the_model_writes_keeps_what_was_written(tmp_path: Path) -> None:
+    script = by_step([say("word " * 400, pace=0.01), say("Fine.")])
+    async with bench(tmp_path, script) as b:
+        async with b.engine() as engine:
+            running = asyncio.create_task(engine.run("talk"))
+            await until(engine, TextAdded)
+            engine.interrupt()
+            assert (await running).outcome == "interrupted"
+            await engine.run("go on")
+        texts = [message["content"] for message in b.server.requests[-1].messages]
+        assert texts[2].startswith("word")
+        assert "interrupted" in texts[2]
+
+
+async def test_an_interrupt_at_once_still_keeps_the_message(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("x")])) as b:
+        async with b.engine() as engine:
+            engine.submit("remember me")
+            engine.interrupt()
+            await engine.idle()
+            assert engine.session.last_user_text() == "remember me"
+        assert b.seen(TurnEnded)[-1].outcome == "interrupted"
+        kinds = [type(event) for event in b.events if isinstance(event, (UserMessageAdded, TurnEnded))]
+        assert kinds == [UserMessageAdded, TurnEnded]
+
+
+async def test_an_interrupt_resolves_a_pending_question_as_cancelled(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("clarify", question="Which?"), say("x")])) as b:
+        async with b.engine(attended=True) as engine:
+            running = asyncio.create_task(engine.run("ask me"))
+            question = await until(engine, QuestionAsked)
+            engine.interrupt()
+            assert (await running).outcome == "interrupted"
+            assert question.reply.result().outcome == "cancelled"
+            assert engine.inbox.pending() == ()
+
+
+async def test_steering_is_read_before_the_next_request_and_the_queue_after_the_turn(tmp_path: Path) -> None:
+    script = by_step([call("terminal", command="sleep 0.3"), say("one"), say("two")])
+    async with bench(tmp_path, script) as b:
+        async with b.engine() as engine:
+            engine.submit("start")
+            await until(engine, ToolStarted)
+            engine.submit("later")
+            assert engine.queue == ("later",)
+            engine.steer("and mind this")
+            await engine.idle()
+        assert conversation_of(b, 1) == "suatu"
+        assert b.server.requests[1].messages[-1]["content"] == "and mind this"
+        assert [event.origin for event in b.seen(UserMessageAdded)] == ["prompt", "steer", "queue"]
+        assert [event.text for event in b.seen(TurnEnded)] == ["one", "two"]
+
+
+async def test_an_interrupt_leaves_the_queue_alone(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("terminal", command="sleep 60"), say("x")])) as b:
+        async with b.engine() as engine:
+            engine.submit("start")
+            await until(engine, ToolStarted)
+            engine.submit("later")
+            engine.interrupt()
+            await engine.idle()
+            assert engine.queue == ("later",)
+            assert not engine.busy
+
+
+async def test_an_answer_that_hit_the_output_limit_is_continued(tmp_path: Path) -> None:
+    script = by_step([say("The answer is ", finish="length"), say("forty-two.")])
+    async with bench(tmp_path, script) as b:
+        assert (await b.turn("?")).text == "The answer is forty-two."
+        assert not b.server.refusals
+
+
+async def test_an_empty_reply_is_nudged(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("ready"), say("")])) as b:
+        b.server.script = [say(""), say("Here I am.")]
+        assert (await b.turn("?")).text == "Here I am."
+        assert not b.server.refusals
+
+
+async def test_a_call_whose_arguments_were_cut_off_is_not_run(tmp_path: Path) -> None:
+    cut = Reply(calls=(Call("write_file", '{"path": "x", "content": "half of'),), finish="length")
+    async with bench(tmp_path, by_step([cut, say("I see.")])) as b:
+        assert (await b.turn("write")).outcome == "done"
+        assert not (b.workspace / "x").exists()
+        assert "cut off" in b.seen(ToolFinished)[0].result
+        assert not b.server.refusals
+
+
+async def test_the_iteration_limit_ends_the_turn_with_a_summary(tmp_path: Path) -> None:
+    script = by_step([call("todo_read"), call("search", pattern="x"), say("Not finished yet.")])
+    async with bench(tmp_path, script) as b:
+        ended = await b.turn("work", max_steps=2)
+        assert (ended.outcome, ended.text) == ("budget", "Not finished yet.")
+        assert ended.exit_code == 1
+
+
+async def test_a_call_that_repeats_itself_is_stopped(tmp_path: Path) -> None:
+    def script(request: Any) -> Reply:
+        last = request.messages[-1]["content"]
+        return say("I give up.") if "Not run" in last else call("search", pattern="nowhere-to-be-found")
+
+    async with bench(tmp_path, script) as b:
+        assert (await b.turn("find it")).text == "I give up."
+        assert len(b.seen(ToolFinished)) < 10
+
+
+async def test_a_call_made_twice_in_one_message_runs_once(tmp_path: Path) -> None:
+    twice = ("terminal", {"command": "echo x >> log"})
+    async with bench(tmp_path, by_step([calls(twice, twice), say("ok")])) as b:
+        await b.turn("go")
+        assert (b.workspace / "log").read_text() == "x\n"
+
+
+async def test_an_unknown_tool_is_answered_with_the_tools_on_offer(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("launch_rockets", target="moon"), say("ok")])) as b:
+        assert (await b.turn("go")).outcome == "done"
+        assert "read_file" in b.seen(ToolFinished)[0].result
+
+
+async def test_the_task_list_is_shown_and_comes_back_with_the_session(tmp_path: Path) -> None:
+    todos = [{"id": "1", "content": "look", "status": "in_progress"}]
+    async with bench(tmp_path, by_step([call("todo_write", todos=todos), say("ok"), say("still")])) as b:
+        await b.turn("plan")
+        b.events.clear()
+        await b.turn("and?", resume_last=True)
+        assert b.seen(TodosChanged)[0].items[0].content == "look"
+
+
+async def test_a_full_window_masks_old_results_at_one_declared_break(tmp_path: Path) -> None:
+    def script(request: Any) -> Reply:
+        number = sum(message["role"] == "tool" for message in request.messages)
+        return say("done") if number >= 12 else call("terminal", command=f"seq {number}000 {number}900")
+
+    async with bench(tmp_path, script) as b:
+        address = b.server.base_url
+        b.config(
+            f"providers: {{p: {{base_url: '{address}', models: {{scripted: {{context_window: 12000}}}}}}}}\n"
+        )
+        ended = await b.turn("count", model="p/scripted")
+        assert ended.outcome == "done"
+        breaks = b.seen(PrefixBroken)
+        assert breaks
+        assert all(each.declared for each in breaks)
+        assert len(breaks) <= 4
+        assert any(event.kind == "compaction" for event in b.seen(Noticed))
+        assert not b.server.refusals
+
+
+async def test_an_overflow_makes_room_and_tries_again(tmp_path: Path) -> None:
+    def script(request: Any) -> Reply:
+        size = len(request.raw)
+        number = sum(message["role"] == "tool" for message in request.messages)
+        if size > 45_000:
+            return FAULTS["overflow_openai"](say(""))
+        return (
+            say("done") if number >= 6 else call("terminal", command=f"seq {number}000 {number}999; seq 2000")
+        )
+
+    async with bench(tmp_path, script) as b:
+        ended = await b.turn("count")
+        assert (ended.outcome, ended.error) == ("done", "")
+        assert b.seen(PrefixBroken)
+
+
+async def test_a_cut_reply_is_kept_marked_and_fetched_again(tmp_path: Path) -> None:
+    cut = say("This is only the beginning of", cut_at=-700)
+    script = [cut, say("The whole answer.")]
+    async with bench(tmp_path, script) as b:
+        async with b.engine() as engine:
+            ended = await engine.run("?")
+            kept = [node.content for node in engine.session.path if node.data.get("kind") == "cut"]
+        assert ended.text == "The whole answer."
+        assert b.seen(ReplyCut)
+        assert kept
+        assert kept[0].startswith("This is")
+
+
+async def test_the_fallback_model_answers_when_the_first_cannot(tmp_path: Path) -> None:
+    def script(request: Any) -> Reply:
+        return say("I can.") if request.body["model"] == "second" else Reply(status=401, body=b"{}")
+
+    async with bench(tmp_path, script) as b:
+        b.config("model: {fallbacks: [second]}\n")
+        assert (await b.turn("?")).text == "I can."
+
+
+async def test_a_model_that_cannot_be_reached_ends_the_turn_with_a_sentence_and_code_3(
+    tmp_path: Path,
+) -> None:
+    async with bench(tmp_path, []) as b:
+        b.config("model: {retries: 0}\n")
+        ended = await b.turn("?")
+        assert (ended.outcome, ended.exit_code) == ("failed", 3)
+        assert ended.error
+
+
+async def test_a_session_open_elsewhere_goes_on_as_a_branch(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("one"), say("two"), say("three")])) as b:
+        async with b.engine() as first:
+            await first.run("first")
+            async with b.engine(resume_last=True) as second:
+                await second.run("in the second window")
+                assert second.session.head != "main"
+            assert (await first.run("in the first window")).outcome == "done"
+            texts = [node.content for node in first.session.path if node.kind == "user"]
+        assert texts == ["first", "in the first window"]
+
+
+async def test_a_result_too_large_for_the_conversation_is_kept_as_a_file(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("search", pattern="needle", limit=2000), say("ok")])) as b:
+        (b.workspace / "big.txt").write_text("needle " + "x" * 300 + "\n")
+        text = "".join(f"needle {number} {'y' * 180}\n" for number in range(1500))
+        (b.workspace / "more.txt").write_text(text)
+        await b.turn("find")
+        result = json.loads(b.seen(ToolFinished)[0].result)
+        assert len(b.seen(ToolFinished)[0].result) <= 100_000
+        if "full_result" in result:
+            assert Path(result["full_result"]).stat().st_mode & 0o077 == 0

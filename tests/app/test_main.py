@@ -1,0 +1,48 @@
+"""The command line itself: help, version, faults of ours."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from app import main as entry
+from tests.support import command
+
+
+def test_help_and_version_need_neither_home_nor_model(tmp_path: Path) -> None:
+    env = command.environment(tmp_path / "home")
+    shown = command.run("--help", env=env, cwd=tmp_path)
+    assert shown.returncode == 0
+    for name in (*entry.SUBCOMMANDS, "--prompt", "--json", "--approve", "--continue"):
+        assert name in shown.stdout
+    assert command.run("--version", env=env, cwd=tmp_path).stdout.startswith("hermes ")
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize("name", sorted(entry.SUBCOMMANDS))
+def test_every_subcommand_explains_itself(name: str, tmp_path: Path) -> None:
+    shown = command.run(name, "--help", env=command.environment(tmp_path / "home"), cwd=tmp_path)
+    assert shown.returncode == 0
+    assert f"hermes {name}" in shown.stdout
+
+
+def test_a_fault_of_ours_is_a_sentence_and_the_details_are_in_a_private_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import app.cli.oneshot
+
+    def broken(_args: object) -> int:
+        raise RuntimeError("\x1b[31mred alert")
+
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(app.cli.oneshot, "run", broken)
+    assert entry.main(["-p", "x"]) == 1
+    shown = capsys.readouterr().err
+    assert "RuntimeError: red alert" in shown
+    assert "\x1b" not in shown
+    assert "Traceback" not in shown
+    log = tmp_path / "home" / "logs" / "hermes.log"
+    assert "Traceback" in log.read_text()
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600

@@ -1,0 +1,188 @@
+"""`hermes -p` as a real process against a scripted model: output, exit codes, crashes."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import command
+from tests.support.kill_storm import SCRIPT, kill_and_resume, whole_run
+from tests.support.model_process import ServerProcess
+from tests.support.project import ANSWER, TASK, is_mended, make_project
+
+GREETING = "script = by_step([say('Hello there.'), say('Again.')])"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "a folder with spaces"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def greeting(tmp_path: Path) -> Iterator[str]:
+    with ServerProcess(GREETING, tmp_path) as server:
+        yield server.base_url
+
+
+def test_the_answer_goes_to_stdout_and_nothing_else(work: Path, home: Path, greeting: str) -> None:
+    done = command.run("-p", "hi", env=command.environment(home, greeting), cwd=work)
+    assert (done.returncode, done.stdout) == (0, "Hello there.\n")
+
+
+def test_json_is_one_event_a_line_from_session_opened_to_turn_ended(
+    work: Path, home: Path, greeting: str
+) -> None:
+    done = command.run("-p", "hi", "--json", env=command.environment(home, greeting), cwd=work)
+    seen = command.events(done.stdout)
+    assert seen[0]["type"] == "session_opened"
+    assert seen[-1]["type"] == "turn_ended"
+    assert seen[-1]["outcome"] == "done"
+    assert seen[-1]["text"] == "Hello there."
+    assert seen[-1]["session"] == seen[0]["session"]
+    assert done.stderr == ""
+
+
+def test_the_text_may_come_from_stdin(work: Path, home: Path, greeting: str) -> None:
+    done = command.run("--json", env=command.environment(home, greeting), cwd=work, stdin="what is this?\n")
+    texts = [event["text"] for event in command.events(done.stdout) if event["type"] == "user_message"]
+    assert texts == ["what is this?\n"]
+
+
+def test_stdin_is_material_for_the_text(work: Path, home: Path, greeting: str) -> None:
+    done = command.run(
+        "-p", "explain", "--json", env=command.environment(home, greeting), cwd=work, stdin="line\n"
+    )
+    texts = [event["text"] for event in command.events(done.stdout) if event["type"] == "user_message"]
+    assert texts == ["explain\n\nline\n"]
+
+
+def test_nothing_to_do_is_a_usage_error(work: Path, home: Path) -> None:
+    done = command.run("-p", "  ", env=command.environment(home), cwd=work)
+    assert done.returncode == 2
+    assert "nothing to do" in done.stderr
+
+
+def test_without_a_model_the_ways_on_are_explained(work: Path, home: Path) -> None:
+    done = command.run("-p", "hi", env=command.environment(home), cwd=work)
+    assert done.returncode == 2
+    assert "hermes model pull" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 5
+    assert not (home / "state.db").exists()
+
+
+def test_an_unreachable_model_is_exit_code_3(work: Path, home: Path) -> None:
+    home.mkdir()
+    (home / "config.yaml").write_text("model: {retries: 0}\n")
+    done = command.run("-p", "hi", env=command.environment(home, "http://127.0.0.1:9/v1"), cwd=work)
+    assert done.returncode == 3
+    assert "127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path) -> None:
+    script = "script = by_step([call('terminal', command='touch made'), say('Not allowed.')])"
+    with ServerProcess(script, tmp_path) as server:
+        done = command.run("-p", "hi", env=command.environment(home, server.base_url), cwd=work)
+    assert done.returncode == 4
+    assert done.stdout == "Not allowed.\n"
+    assert not (work / "made").exists()
+
+
+def test_ctrl_c_stops_the_command_and_is_exit_code_130(work: Path, home: Path, tmp_path: Path) -> None:
+    script = "script = by_step([call('terminal', command='echo go; sleep 300'), say('x')])"
+    with ServerProcess(script, tmp_path) as server:
+        process = subprocess.Popen(
+            [*command.HERMES, "-p", "hi", "--json", "--approve", "all"],
+            env=command.environment(home, server.base_url),
+            cwd=work,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if json.loads(line)["type"] == "tool_progress":
+                break
+        os.kill(process.pid, signal.SIGINT)
+        rest = process.stdout.read()
+        process.wait()
+        process.stdout.close()
+    assert process.returncode == 130
+    last = command.events(rest)[-1]
+    assert (last["type"], last["outcome"]) == ("turn_ended", "interrupted")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--resume", "nothing-like-this", "-p", "x"],
+        ["--continue", "-p", "x"],
+        ["--continue", "--resume", "a", "-p", "x"],
+        ["--max-turns", "0", "-p", "x"],
+        ["--approve", "maybe", "-p", "x"],
+        ["--cwd", "no/such/folder", "-p", "x"],
+        ["frobnicate"],
+    ],
+)
+def test_wrong_arguments_get_one_sentence(arguments: list[str], work: Path, home: Path) -> None:
+    done = command.run(*arguments, env=command.environment(home, "http://127.0.0.1:9/v1"), cwd=work)
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("hermes")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_project_of_the_same_package_names_does_not_get_in_the_way(
+    work: Path, home: Path, greeting: str
+) -> None:
+    for name in ("app", "agent", "tools", "tests"):
+        (work / name).mkdir()
+        (work / name / "__init__.py").write_text("raise SystemExit('the project was imported')\n")
+    env = command.environment(home, greeting, PYTHONPATH=str(work))
+    plain = [argument for argument in command.HERMES if argument != "-I"]
+    done = subprocess.run(
+        [*plain, "-p", "hi"], env=env, cwd=work, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "Hello there.\n")
+
+
+def test_a_twelve_step_task_is_carried_out_on_a_real_project(tmp_path: Path) -> None:
+    with ServerProcess(SCRIPT, tmp_path) as server:
+        project = make_project(tmp_path / "project")
+        env = command.environment(tmp_path / "home", server.base_url)
+        done = command.run("-p", TASK, "--json", "--approve", "all", env=env, cwd=project)
+        refused = [request for request in server.requests() if request["refused"]]
+    seen = command.events(done.stdout)
+    assert (done.returncode, seen[-1]["text"]) == (0, ANSWER)
+    assert is_mended(project)
+    assert not refused
+    calls = [event for event in seen if event["type"] == "tool_finished"]
+    assert [call["outcome"] for call in calls] == ["done"] * 12
+    runs = [json.loads(call["result"])["output"] for call in calls if call["tool"] == "terminal"]
+    assert ["FAILED" in output for output in runs] == [True, True, False]
+    assert not [event for event in seen if event["type"] == "prefix_broken"]
+
+
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    with ServerProcess(SCRIPT, tmp_path) as server:
+        (tmp_path / "whole").mkdir()
+        length = whole_run(tmp_path / "whole", server.base_url)
+        for number in range(5):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            kill = kill_and_resume(folder, server.base_url, chance.uniform(0.2, 1.0) * length)
+            assert (kill.lost, kill.integrity, kill.finished) == (0, "ok", True), kill
