@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 Sink = Callable[[bytes], None]
 
-_PIECE = 32_768
+_PIECE = 8_192
+"""Bytes per read: between two reads the event loop gets its turn, so this bounds how long it waits."""
 _POLL = 0.02
 """Seconds between looks at a child where the system has no process descriptors."""
 _QUIET = 0.04
