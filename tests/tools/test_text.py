@@ -117,7 +117,7 @@ def test_line_separators_become_line_feeds():
 
 
 @given(NASTY)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_clean_text_is_harmless_no_longer_than_before_and_stays_as_it_is(text):
     once = clean(text)
     assert hazardous(once) == []
@@ -133,7 +133,7 @@ def test_text_without_hidden_characters_is_left_alone(text):
 
 
 @given(NASTY | st.binary(max_size=60), st.lists(st.integers(1, 7), max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_a_stream_cut_anywhere_cleans_to_the_same_text_as_the_whole(source, cuts):
     data = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
     cleaner, pieces, at = Cleaner(), [], 0
