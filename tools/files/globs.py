@@ -29,7 +29,7 @@ def expand(pattern: str) -> list[str]:
             expanded.append(plain.replace("./", "", 1) if plain.startswith(("./", "!./")) else plain)
             if len(expanded) > _MAX_PATTERNS:
                 raise ToolError(f"The glob {pattern!r} stands for too many patterns; use a shorter one.")
-    return [plain for plain in expanded if plain and plain != "!"]
+    return [plain for plain in dict.fromkeys(expanded) if plain not in ("", "!")]
 
 
 def ignore_rules(pattern: str) -> list[str]:

@@ -29,9 +29,14 @@ Record = tuple[str, dict[str, Any]]
 
 
 class Ignored:
-    """The ignore rules of all folders, read when they are first needed."""
+    """The ignore rules of all folders, read when they are first needed.
 
-    def __init__(self) -> None:
+    Rules above `root` that leave out `root` itself do not count: who names an
+    ignored folder wants to see into it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
         self._rules: dict[Path, tuple[Any, ...]] = {}
         self._is_repository: dict[Path, bool] = {}
 
@@ -55,8 +60,14 @@ class Ignored:
             lines = [_lines(folder / name) for name in IGNORE_FILES]
             if is_repository:
                 lines[-1] = _lines(folder / ".git" / "info" / "exclude") + lines[-1]
-            self._rules[folder] = tuple(_spec(rules) for rules in lines)
+            self._rules[folder] = tuple(_spec(self._applying(rules, folder)) for rules in lines)
         return self._rules[folder]
+
+    def _applying(self, lines: list[str], folder: Path) -> list[str]:
+        if folder == self._root or folder not in self._root.parents:
+            return lines
+        named = str(self._root.relative_to(folder)) + "/"
+        return [line for line in lines if not ((spec := _spec([line])) and spec.match_file(named))]
 
 
 def _lines(path: Path) -> list[str]:
@@ -85,7 +96,7 @@ def _is_valid(line: str) -> bool:
 
 def files(root: Path, rules: list[str], skipped: list[str]) -> Iterator[Path]:
     """All files below `root` that no rule leaves out, in the order of their names."""
-    ignored = Ignored()
+    ignored = Ignored(root)
     wanted = _spec(rules)
     stack = [_entries(root)]
     while stack:

@@ -98,6 +98,11 @@ class _Parser:
             self._open(number, header["verb"], header["rest"])
         elif self._section is None:
             self._check_outside(number, line)
+        elif line.startswith("***") and not (_MOVE_TO.match(line) or _END_OF_FILE.match(line)):
+            raise PatchError(
+                f"Line {number} of the patch: {line.strip()!r} is no known header; "
+                "lines of the file itself start with a space, + or -."
+            )
         elif self._section.verb == "Update":
             self._read_update(self._section, number, line)
         elif self._section.verb == "Add":
@@ -133,11 +138,6 @@ class _Parser:
             section.blanks += 1
         elif line.startswith("\\ "):
             return  # the remark of diffs about a missing final newline
-        elif line.startswith("***"):
-            raise PatchError(
-                f"Line {number} of the patch: {line.strip()!r} is no known header; "
-                "lines of the file itself start with a space, + or -."
-            )
         elif not (_FENCE.match(line) and not section.lines):
             self._add_line(section, line)
 

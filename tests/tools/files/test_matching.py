@@ -80,7 +80,7 @@ def test_an_exact_match_has_priority_and_is_replaced_literally(text: str, old: s
     st.lists(st.tuples(st.text("ab", max_size=3), st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=8),
     st.data(),
 )
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_line_ends_outside_the_change_are_kept(lines: list[tuple[str, bytes]], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(lines)))
     before = b"".join(text.encode() + end for text, end in lines[:place])

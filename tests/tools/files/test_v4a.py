@@ -105,7 +105,7 @@ LOOSE = st.lists(
 
 
 @given(LOOSE)
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:
         operations = parse_patch(text)
@@ -131,7 +131,7 @@ TEXT = st.tuples(st.lists(LINE, max_size=10), st.booleans()).map(
 
 
 @given(TEXT, TEXT)
-@settings(max_examples=300)
+@settings(max_examples=200)
 def test_a_unified_diff_gives_the_target(old: str, new: str) -> None:
     if old == new:
         return
@@ -149,7 +149,7 @@ def test_diffs_of_difflib_give_the_target(old: list[str], new: list[str]) -> Non
 
 
 @given(TEXT, TEXT, st.integers(0, 3))
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_wrong_line_counts_do_no_harm(old: str, new: str, wrong: int) -> None:
     """Numbers a model made up may make a hunk ambiguous, never put it into a wrong text."""
     if old == new:
