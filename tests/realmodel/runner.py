@@ -63,7 +63,7 @@ async def run(task: Task, model: Path, home: Path, folder: Path) -> Record:
     _prepare(model, home, folder)
     watch = _Stopwatch()
     options = Options(workspace=folder, model="local", approve="all")
-    engine = await open_engine(options, watch, environ={"HERMES_HOME": str(home)})
+    engine = await open_engine(options, watch, environ={**os.environ, "HERMES_HOME": str(home)})
     try:
         ended: TurnEnded = await engine.run(task.request)
     finally:

@@ -15,12 +15,14 @@ from tests.support.project import ANSWER, TASK, is_mended, make_project
 
 SCRIPT = f"""
 import sys
+from dataclasses import replace
 sys.path.insert(0, {str(command.ROOT)!r})
 from tests.support.project import ANSWER, next_step
 
 def script(request):
     step = next_step(request.messages)
-    return say(ANSWER) if step is None else call(step[0], **step[1])
+    reply = say(ANSWER) if step is None else call(step[0], **step[1])
+    return replace(reply, delay=0.03, pace=0.004)
 """
 """Source for `tests.support.model_process.ServerProcess`."""
 
@@ -43,27 +45,31 @@ class Kill:
 
 
 def whole_run(folder: Path, base_url: str) -> float:
-    """Seconds of one undisturbed run; raises if the task is not done at its end."""
+    """Seconds of the task in one undisturbed run; raises if it is not done at its end."""
     project, env = _fresh(folder, base_url)
+    process = _start(project, env)
+    head = _first_line(process)
     began = time.monotonic()
-    done = command.run("-p", TASK, "--json", "--approve", "all", env=env, cwd=project)
-    if done.returncode or not is_mended(project):
-        raise RuntimeError(f"the undisturbed task failed: {done.stdout[-500:]} {done.stderr[-500:]}")
+    output, _ = process.communicate()
+    if process.returncode or not is_mended(project):
+        raise RuntimeError(f"the undisturbed task failed: {(head + output)[-800:]!r}")
     return time.monotonic() - began
 
 
 def kill_and_resume(folder: Path, base_url: str, delay: float) -> Kill:
-    """Start the task, kill it after `delay` seconds, look at the store, resume and let it finish."""
+    """Start the task, kill it, look at the store, resume and let it finish.
+
+    `delay` is in seconds from the first event on; a negative one counts from the start of the process.
+    """
     project, env = _fresh(folder, base_url)
-    arguments = [*command.HERMES, "-p", TASK, "--json", "--approve", "all"]
-    process = subprocess.Popen(
-        arguments, env=env, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+    process = _start(project, env)
+    output = b"" if delay < 0 else _first_line(process)
     try:
-        output, _ = process.communicate(timeout=delay)
+        rest, _ = process.communicate(timeout=abs(delay))
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
+        rest, _ = process.communicate()
+    output += rest
     text = output.decode("utf-8", "replace")
     seen = command.events(text[: text.rfind("\n") + 1])
     told = [event["node"] for event in seen if event["type"] in ACKNOWLEDGED]
@@ -78,6 +84,18 @@ def kill_and_resume(folder: Path, base_url: str, delay: float) -> Kill:
     more, integrity_after, interrupted = _look(Path(env["HERMES_HOME"]) / "state.db", told)
     worst = integrity if integrity != "ok" else integrity_after
     return Kill(delay, len(told), lost + more, worst, finished, interrupted)
+
+
+def _start(project: Path, env: dict[str, str]) -> subprocess.Popen[bytes]:
+    arguments = [*command.HERMES, "-p", TASK, "--json", "--approve", "all"]
+    return subprocess.Popen(
+        arguments, env=env, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+    )
+
+
+def _first_line(process: subprocess.Popen[bytes]) -> bytes:
+    assert process.stdout is not None
+    return process.stdout.readline()
 
 
 def _fresh(folder: Path, base_url: str) -> tuple[Path, dict[str, str]]:

