@@ -114,7 +114,7 @@ def test_list_marks_the_model_in_use_and_names_what_can_be_fetched(
 def test_list_works_in_an_empty_home(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["model", "list"]) == 0
     assert WEIGHTS.file in capsys.readouterr().out
-    assert not home.root.exists()
+    assert not home.models.exists()
 
 
 def test_list_survives_a_configured_model_that_is_gone(
