@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
-from functools import lru_cache
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -121,23 +120,52 @@ _GUARDED_IN_SYSTEM = (
 )
 
 
+def _regex(pattern: str) -> str:
+    return re.escape(pattern).replace(r"\*", "[^/]*")
+
+
+def _exactly(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Matches the names that fit one of the patterns."""
+    return re.compile(f"(?:{'|'.join(map(_regex, patterns))})\\Z", re.IGNORECASE)
+
+
+def _at_or_below(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Matches the paths that fit one of the patterns, and all paths below them."""
+    return re.compile(f"(?:{'|'.join(map(_regex, patterns))})(?:/|\\Z)", re.IGNORECASE)
+
+
+_IS_SECRET_NAME = _exactly(_SECRET_NAMES)
+_IS_PUBLIC_NAME = _exactly(_PUBLIC_NAMES)
+_IS_SECRET_IN_HOME = _at_or_below(_SECRET_IN_HOME)
+_IS_READABLE_IN_HOME = _exactly(_READABLE_IN_HOME)
+_IS_SECRET_IN_SYSTEM = _at_or_below(_SECRET_IN_SYSTEM)
+_IS_GUARDED_IN_HOME = _at_or_below((*_GUARDED_IN_HOME, ".ssh"))
+_IS_GUARDED_IN_SYSTEM = _at_or_below(_GUARDED_IN_SYSTEM)
+
+
+_FOREIGN_HOME = re.compile(r"/(?:home|Users)/[^/]+/")
+
+
 class Guard:
-    """Which paths are off limits, for one set of options."""
+    """Which paths are off limits, for one set of options. Making one looks at the disk."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        protected = options.get(PROTECTED_OPTION, ())
-        named = [form for text in protected for form in _both_forms(str(text))]
-        self._protected = frozenset(named + list(_linked_stores()))
+        homes = _homes()
+        self._homes = tuple(f"{home}/" for home in homes)
+        places = [form for text in options.get(PROTECTED_OPTION, ()) for form in _both_forms(str(text))]
+        places += _linked_stores(homes)
+        self._protected = frozenset(places)
 
     def hides(self, path: Path) -> bool:
         """Whether the content of `path` (resolved) is kept from the model."""
-        if self._is_protected(path) or _covered(path, _SECRET_IN_SYSTEM):
+        text = str(path)
+        if self._is_protected(text) or _IS_SECRET_IN_SYSTEM.match(text):
             return True
-        below = _below_home(path)
-        if below is not None and _matches_any(below, _SECRET_IN_HOME):
-            return not _matches_any(below, _READABLE_IN_HOME)
-        name = path.name.lower()
-        return _any_name(name, _SECRET_NAMES) and not _any_name(name, _PUBLIC_NAMES)
+        below = self._below_home(text)
+        if below is not None and _IS_SECRET_IN_HOME.match(below):
+            return not _IS_READABLE_IN_HOME.match(below)
+        name = path.name
+        return bool(_IS_SECRET_NAME.match(name)) and not _IS_PUBLIC_NAME.match(name)
 
     def check_read(self, path: Path, shown: str) -> None:
         """Raise `ToolError` if `path` may not be read."""
@@ -148,74 +176,50 @@ class Guard:
 
     def check_write(self, path: Path, shown: str) -> None:
         """Raise `ToolError` if `path` may not be created, changed or deleted."""
-        below = _below_home(path)
-        if self.hides(path) or (below is not None and _matches_any(below, (".ssh",))):
+        if self.hides(path):
             raise ToolError(f"{shown} holds credentials and is not changed; ask the user to edit it.")
-        if _covered(path, _GUARDED_IN_SYSTEM) or (
-            below is not None and _matches_any(below, _GUARDED_IN_HOME)
-        ):
+        text = str(path)
+        below = self._below_home(text)
+        if _IS_GUARDED_IN_SYSTEM.match(text) or (below is not None and _IS_GUARDED_IN_HOME.match(below)):
             raise ToolError(f"{shown} guards the system and is not changed; ask the user to edit it.")
 
-    def _is_protected(self, path: Path) -> bool:
-        return bool(self._protected) and (
-            str(path) in self._protected or any(str(parent) in self._protected for parent in path.parents)
-        )
+    def _is_protected(self, text: str) -> bool:
+        while self._protected and text not in ("", "/"):
+            if text in self._protected:
+                return True
+            text = text.rpartition("/")[0]
+        return False
+
+    def _below_home(self, text: str) -> str | None:
+        """The part of a path below some user's home folder, or None."""
+        for home in self._homes:
+            if text.startswith(home):
+                return text[len(home) :]
+        foreign = _FOREIGN_HOME.match(text)
+        return text[foreign.end() :] if foreign else None
 
 
-def _any_name(name: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _covered(path: Path, patterns: Iterable[str]) -> bool:
-    """Whether one of the absolute patterns names `path` or a folder above it."""
-    return _matches_any(str(path), patterns)
-
-
-def _matches_any(text: str, patterns: Iterable[str]) -> bool:
-    parts = text.split("/")
-    for pattern in patterns:
-        wanted = pattern.split("/")
-        if len(parts) >= len(wanted) and all(
-            fnmatchcase(part.lower(), piece.lower()) for part, piece in zip(parts, wanted, strict=False)
-        ):
-            return True
-    return False
-
-
-def _below_home(path: Path) -> str | None:
-    """The part of `path` below some user's home folder, or None."""
-    for home in _homes(os.environ.get("HOME", "")):
-        if path.is_relative_to(home):
-            return str(path.relative_to(home))
-    parts = path.parts
-    if len(parts) > 3 and parts[1] in ("home", "Users"):
-        return "/".join(parts[3:])
-    return None
-
-
-@lru_cache(maxsize=8)
-def _homes(home_variable: str) -> tuple[Path, ...]:
-    homes = {Path("/root")}
+def _homes() -> tuple[str, ...]:
+    """The home folders of this user and of root, as written and as resolved."""
+    homes = ["/root", os.environ.get("HOME", "")]
     try:
-        homes.update(_as_paths(pwd.getpwuid(os.getuid()).pw_dir))
+        homes.append(pwd.getpwuid(os.getuid()).pw_dir)
     except KeyError:
         pass
-    if home_variable:
-        homes.update(_as_paths(home_variable))
-    return tuple(sorted(home for home in homes if home != Path("/")))
+    forms = {form for home in homes if home for form in _both_forms(home)}
+    return tuple(sorted(forms - {"/"}))
 
 
-def _linked_stores() -> Iterable[str]:
+def _linked_stores(homes: Iterable[str]) -> Iterator[str]:
     """Where the stores of the user really are, if a link stands in their usual place."""
-    for home in _homes(os.environ.get("HOME", "")):
+    for home in homes:
         for store in _SECRET_IN_HOME:
-            usual = str(home / store)
-            if "*" not in store and (real := os.path.realpath(usual)) != usual:
-                yield real
-
-
-def _as_paths(text: str) -> Iterable[Path]:
-    return (Path(form) for form in _both_forms(text))
+            place = home
+            for part in store.split("/"):
+                place = f"{place}/{part}"
+                if os.path.islink(place):  # noqa: PTH114 - a Path for each would take longer than the look
+                    yield os.path.realpath(f"{home}/{store}")
+                    break
 
 
 def _both_forms(text: str) -> tuple[str, str]:

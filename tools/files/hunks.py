@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from tools.files.advice import closest_sections, places
 from tools.files.diffs import changed_blocks
-from tools.files.matching import FoundLines, Strategy, find_lines
+from tools.files.matching import FoundLines, LineIndex, Strategy
 from tools.files.operations import Hunk, PatchError
 from tools.files.rewriting import Exchange, changes_what_it_quotes, rewrite
 from tools.files.text_files import Span, TextFile, line_span, line_starts
@@ -61,18 +61,18 @@ def _apply_together(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched
     if hunks[-1].final_newline is True:
         # Before the lines change: an added blank line would pass for the newline.
         file = _with_final_newline(file)
-    lines = file.lines
+    index = LineIndex(file.lines)
     changes: list[_Change] = []
     strategies: list[Strategy] = []
     cursor = drift = 0
     for hunk in hunks:
-        placed = _place(lines, hunk, cursor, drift, name)
-        changes.extend(_changes(lines, placed))
+        placed = _place(index, hunk, cursor, drift, name)
+        changes.extend(_changes(index.lines, placed))
         strategies.append(placed.strategy)
         cursor = placed.first + len(placed.hunk.old)
         if hunk.old_start is not None and placed.hunk.old:
             drift = placed.first - (hunk.old_start - 1)
-    file = file.revise(_spans(file, lines, changes, name))
+    file = file.revise(_spans(file, index.lines, changes, name))
     if hunks[-1].final_newline is False:
         file = _without_final_newline(file)
     return Patched(file, tuple(strategies))
@@ -87,13 +87,14 @@ def _apply_in_turn(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
     return Patched(file, tuple(strategies))
 
 
-def _place(lines: Sequence[str], hunk: Hunk, cursor: int, drift: int, name: str) -> _Placed:
+def _place(index: LineIndex, hunk: Hunk, cursor: int, drift: int, name: str) -> _Placed:
+    lines = index.lines
     if not any(line.kind == "-" for line in hunk.lines) and not any(line.strip() for line in hunk.old):
         return _place_insertion(lines, hunk, drift, name)
-    found = _find(lines, hunk)
+    found = _find(index, hunk)
     if found is None:
         trimmed = _without_outer_blanks(hunk)
-        found = _find(lines, trimmed) if trimmed.old else None
+        found = _find(index, trimmed) if trimmed.old else None
         hunk = trimmed
     if found is None:
         raise PatchError(
@@ -104,8 +105,9 @@ def _place(lines: Sequence[str], hunk: Hunk, cursor: int, drift: int, name: str)
     return _Placed(_choose(lines, hunk, found.firsts, cursor, drift, name), found.strategy, hunk)
 
 
-def _find(lines: Sequence[str], hunk: Hunk) -> FoundLines | None:
-    found = find_lines(lines, hunk.old)
+def _find(index: LineIndex, hunk: Hunk) -> FoundLines | None:
+    lines = index.lines
+    found = index.find(hunk.old)
     if found is None or found.strategy != "context_aware":
         return found
     exchange = Exchange(hunk.old, hunk.new)

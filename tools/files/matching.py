@@ -89,17 +89,48 @@ def find(text: str, query: str) -> Found | None:
     return None
 
 
-def find_lines(lines: Sequence[str], wanted: Sequence[str]) -> FoundLines | None:
-    """Where the lines `wanted` stand in `lines`, by strategies that pair lines one to one; or None."""
-    size = sum(map(len, lines))
-    for strategy, normal in _LINE_CHAIN[:2] if size > MAX_TOLERANT_CHARS else _LINE_CHAIN:
-        if strategy != "exact" and not any(line.strip() for line in wanted):
-            return None
-        windows = _windows(lines, wanted, normal)
-        if windows:
-            return FoundLines(strategy, tuple(first for first, _ in windows))
-    windows = similar_windows(lines, wanted) if size <= MAX_TOLERANT_CHARS else []
-    return FoundLines("context_aware", tuple(first for first, _ in windows)) if windows else None
+class LineIndex:
+    """The lines of a text, prepared once for many look-ups."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = lines
+        self.size = sum(map(len, lines))
+        self._prepared: dict[Callable[[str], str], tuple[str, list[int]]] = {}
+
+    def windows(self, wanted: Sequence[str], normal: Callable[[str], str]) -> list[Window]:
+        """Runs of lines that equal `wanted` once `normal` was applied to both.
+
+        They are found as substrings of the normalised lines, which takes linear time.
+        """
+        if not wanted or len(wanted) > len(self.lines):
+            return []
+        hay, offsets = self._prepare(normal)
+        needle = "\n" + "\n".join(map(normal, wanted)) + "\n"
+        windows: list[Window] = []
+        place = hay.find(needle)
+        while place >= 0 and len(windows) < MAX_MATCHES:
+            first = bisect_left(offsets, place)
+            windows.append((first, first + len(wanted)))
+            place = hay.find(needle, place + 1)
+        return windows
+
+    def find(self, wanted: Sequence[str]) -> FoundLines | None:
+        """Where the lines `wanted` stand, by strategies that pair lines one to one; or None."""
+        is_large = self.size > MAX_TOLERANT_CHARS
+        for strategy, normal in _LINE_CHAIN[:2] if is_large else _LINE_CHAIN:
+            if strategy != "exact" and not any(line.strip() for line in wanted):
+                return None
+            windows = self.windows(wanted, normal)
+            if windows:
+                return FoundLines(strategy, tuple(first for first, _ in windows))
+        windows = [] if is_large else similar_windows(self.lines, wanted)
+        return FoundLines("context_aware", tuple(first for first, _ in windows)) if windows else None
+
+    def _prepare(self, normal: Callable[[str], str]) -> tuple[str, list[int]]:
+        if normal not in self._prepared:
+            normalised = [normal(line) for line in self.lines]
+            self._prepared[normal] = "\n" + "\n".join(normalised) + "\n", line_starts(normalised)
+        return self._prepared[normal]
 
 
 def without_overlaps(matches: Sequence[Match]) -> list[Match]:
@@ -230,27 +261,8 @@ def _occurrences(text: str, query: str) -> list[Match]:
 
 
 def _by_line(text: str, query: str, normal: Callable[[str], str]) -> list[Match]:
-    return _in_text(text, _windows(split_lines(text), split_lines(query), normal), query)
-
-
-def _windows(lines: Sequence[str], wanted: Sequence[str], normal: Callable[[str], str]) -> list[Window]:
-    """Runs of lines that equal `wanted` once `normal` was applied to both.
-
-    They are found as substrings of the normalised lines, which takes linear time.
-    """
-    if not wanted or len(wanted) > len(lines):
-        return []
-    normalised = [normal(line) for line in lines]
-    hay = "\n" + "\n".join(normalised) + "\n"
-    needle = "\n" + "\n".join(map(normal, wanted)) + "\n"
-    offsets = line_starts(normalised)
-    windows: list[Window] = []
-    place = hay.find(needle)
-    while place >= 0 and len(windows) < MAX_MATCHES:
-        first = bisect_left(offsets, place)
-        windows.append((first, first + len(wanted)))
-        place = hay.find(needle, place + 1)
-    return windows
+    windows = LineIndex(split_lines(text)).windows(split_lines(query), normal)
+    return _in_text(text, windows, query)
 
 
 def _in_text(text: str, windows: Sequence[Window], query: str) -> list[Match]:

@@ -54,14 +54,15 @@ SCHEMA: dict[str, Any] = {
 
 async def patch(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     """Handler of the tool. See `SCHEMA`."""
-    access = Access(ctx, NAME)
+    access = await asyncio.to_thread(Access, ctx, NAME)
     if args["mode"] == "replace":
         return await _replace(args, ctx, access)
     text = args.get("patch")
     if not text:
         raise ToolError("mode patch needs the parameter patch.")
     operations = await asyncio.to_thread(parse_patch, text)
-    await _permit_reading(operations, access)
+    for path in await asyncio.to_thread(_sources, operations, access):
+        await access.permit_read(path)
     return await _apply(lambda: Simulation(access).run(operations), ctx, access)
 
 
@@ -69,7 +70,7 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
     for name in ("path", "old_string", "new_string"):
         if args.get(name) is None:
             raise ToolError(f"mode replace needs the parameter {name}.")
-    path = access.target(args["path"])
+    path = await asyncio.to_thread(access.target, args["path"])
     await access.permit_read(path)
     return await _apply(lambda: _plan_replacement(path, args, access, ctx.workspace), ctx, access)
 
@@ -88,7 +89,7 @@ async def _apply(make_plan: Callable[[], Plan], ctx: ToolContext, access: Access
 
 def _plan_replacement(path: Path, args: Mapping[str, Any], access: Access, workspace: Path) -> Plan:
     name = access.name(path)
-    if not path.exists():
+    if not _exists(path):
         raise missing(path, name, workspace)
     before, file = load_text(path, name)
     replaced = replace_text(
@@ -102,19 +103,18 @@ def _plan_replacement(path: Path, args: Mapping[str, Any], access: Access, works
     )
 
 
-async def _permit_reading(operations: tuple[Operation, ...], access: Access) -> None:
-    """Ask for every file whose content the patch depends on, before looking at it."""
+def _sources(operations: tuple[Operation, ...], access: Access) -> list[Path]:
+    """The existing files whose content the patch depends on."""
+    sources: list[Path] = []
     for operation in operations:
-        match operation:
-            case UpdateFile(hunks=(), path=text) | DeleteFile(path=text):
-                path = access.entry(text)
-                access.guard.check_write(path, access.name(path))
-            case UpdateFile(path=text):
-                path = access.target(text)
-                if await asyncio.to_thread(_exists, path):
-                    await access.permit_read(path)
-            case _:
-                continue
+        if isinstance(operation, UpdateFile) and operation.hunks:
+            path = access.target(operation.path)
+            if _exists(path):
+                sources.append(path)
+        elif isinstance(operation, UpdateFile | DeleteFile):
+            path = access.entry(operation.path)
+            access.guard.check_write(path, access.name(path))
+    return sources
 
 
 async def _permit_effects(plan: Plan, access: Access) -> None:
@@ -196,10 +196,11 @@ def _report(plan: Plan, access: Access) -> dict[str, Any]:
 
 
 def _exists(path: Path) -> bool:
+    """Whether anything is at `path`; what cannot be told is explained when it is opened."""
     try:
         return entry_status(path) is not None
     except OSError:
-        return False
+        return True
 
 
 def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:

@@ -48,8 +48,8 @@ SCHEMA: dict[str, Any] = {
 
 async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     """Handler of the tool. See `SCHEMA`."""
-    access = Access(ctx, NAME)
-    path = access.target(args["path"])
+    access = await asyncio.to_thread(Access, ctx, NAME)
+    path = await asyncio.to_thread(access.target, args["path"])
     name = access.name(path)
     offset, limit = args.get("offset", 1), min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT)
     await access.permit_read(path)
@@ -145,8 +145,10 @@ def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
     """`read src/money.py 1–80 · 80 lines`."""
     offset, limit = args.get("offset", 1), args.get("limit")
     subject = str(args.get("path", ""))
+    offset = offset if isinstance(offset, int) else 1
     if result is None:
-        return Display("read", f"{subject} {offset}–{offset + limit - 1}" if limit else subject)
+        last = f" {offset}–{offset + limit - 1}" if isinstance(limit, int) else ""
+        return Display("read", subject + last)
     if "error" in result:
         return Display("read", subject, str(result["error"]))
     if result.get("status") == "unchanged":

@@ -19,7 +19,7 @@ from tools.files.failures import explain
 from tools.files.globs import ignore_rules, is_glob, matcher
 from tools.files.hits import MAX_HITS, Hits
 from tools.files.paths import printable
-from tools.files.searching import Ending, Engine, Request, records
+from tools.files.searching import Ending, Engine, Request, place, records
 from tools.files.suggestions import missing
 from tools.files.threads import in_thread
 from tools.registry import registry
@@ -60,10 +60,9 @@ SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """One search, ready to run. `prefix` makes paths below `root` paths as shown."""
+    """One search, ready to run."""
 
     request: Request
-    prefix: str
     file_glob: str
     offset: int
     limit: int
@@ -73,26 +72,27 @@ class _Search:
 
 async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     """Handler of the tool. See `SCHEMA`."""
-    access = Access(ctx, NAME)
+    access = await asyncio.to_thread(Access, ctx, NAME)
     pattern = args["pattern"]
-    if not pattern or "\0" in pattern:
-        raise ToolError("The pattern is empty or holds a NUL byte; give the text or glob to look for.")
-    root = access.target(args.get("path") or ".")
+    file_glob = args.get("file_glob") or ""
+    if not pattern or not _is_plain(pattern + file_glob):
+        raise ToolError("The pattern is empty or holds what is no text; give the text or glob to look for.")
+    root = await asyncio.to_thread(access.target, args.get("path") or ".")
     name = access.name(root)
     await access.permit_read(root)
     if not await asyncio.to_thread(_exists, root, name):
         raise await asyncio.to_thread(missing, root, name, ctx.workspace)
     wants_files = args.get("target") == "files"
-    file_glob = args.get("file_glob") or ""
+    if not await asyncio.to_thread(root.is_dir):
+        file_glob = ""
     prepared = _Search(
         Request(
             root,
             None if wants_files else pattern,
-            tuple(ignore_rules(file_glob)) if file_glob and root.is_dir() else (),
+            tuple(ignore_rules(file_glob)) if file_glob else (),
             min(args.get("context", 0), MAX_CONTEXT),
         ),
-        prefix=_prefix(access, root),
-        file_glob=file_glob if root.is_dir() else "",
+        file_glob=file_glob,
         offset=args.get("offset", 0),
         limit=min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT),
         output_mode=args.get("output_mode", "content"),
@@ -117,20 +117,24 @@ def _exists(root: Path, name: str) -> bool:
         raise explain(error, f"search {name}") from error
 
 
-def _prefix(access: Access, root: Path) -> str:
-    """What to put before a path relative to `root` (or, for a file, to its folder)."""
-    folder = access.name(root if root.is_dir() else root.parent)
+def _is_plain(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _prefix(access: Access, base: Path) -> str:
+    """What to put before a path relative to the folder `base`."""
+    folder = access.name(base)
     return "" if folder == "." else folder.rstrip("/") + "/"
 
 
 def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[str, Any]:
-    base = search.request.root if search.request.root.is_dir() else search.request.root.parent
+    base = place(search.request.root)[0]
     by_file = search.output_mode != "content"
     hits = Hits(
         0 if by_file else search.offset,
         0 if by_file else search.limit,
         search.request.context,
-        prefix=search.prefix,
+        prefix=_prefix(access, base),
         accepts=lambda path: not access.guard.hides(base / path),
     )
     if search.file_glob:
@@ -157,7 +161,7 @@ def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[
 
 
 def _find_files(search: _Search, pattern: str, access: Access, stop: threading.Event) -> dict[str, Any]:
-    base = search.request.root if search.request.root.is_dir() else search.request.root.parent
+    base = place(search.request.root)[0]
     fits = matcher(pattern) if is_glob(pattern) else _containing(pattern)
     also = matcher(search.file_glob) if search.file_glob else lambda path: True
     found: list[tuple[int, str]] = []
@@ -174,7 +178,7 @@ def _find_files(search: _Search, pattern: str, access: Access, stop: threading.E
     page = found[search.offset : search.offset + search.limit]
     result: dict[str, Any] = {
         "total_count": len(found),
-        "files": [search.prefix + printable(path) for _, path in page],
+        "files": [_prefix(access, base) + printable(path) for _, path in page],
     }
     return _with_notes(result, search.offset, len(page), len(found), 0, ending)
 

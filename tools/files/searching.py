@@ -92,7 +92,7 @@ def records(
 def _ripgrep(program: str, request: Request, ending: Ending, stop: threading.Event) -> Iterator[bytes]:
     arguments = [program, "--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]
     arguments += ["--no-messages", "--color=never", "--glob=!.git"]
-    folder, target = _place(request.root)
+    folder, target = place(request.root)
     if not target:
         arguments += [f"--glob=!{skipped}" for skipped in _skipped(request.root)]
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="hermes-") as rules:
@@ -111,7 +111,7 @@ def _ripgrep(program: str, request: Request, ending: Ending, stop: threading.Eve
 
 
 def _python(request: Request, ending: Ending, stop: threading.Event) -> Iterator[bytes]:
-    folder, target = _place(request.root)
+    folder, target = place(request.root)
     order = {
         "file": target,
         "pattern": request.pattern,
@@ -124,7 +124,7 @@ def _python(request: Request, ending: Ending, stop: threading.Event) -> Iterator
     yield from _run(arguments, folder, json.dumps(order).encode(), request, ending, stop)
 
 
-def _place(root: Path) -> tuple[Path, str]:
+def place(root: Path) -> tuple[Path, str]:
     """The folder to search in and the one file to search there, empty for all."""
     return (root, "") if root.is_dir() else (root.parent, root.name)
 

@@ -36,6 +36,13 @@ async def check_syntax(path: Path, data: bytes) -> dict[str, Any] | None:
         return None
     if kind == "json" and (path.name.startswith(_COMMENTED) or path.parent.name == ".vscode"):
         return None
+    try:
+        return await _ask_child(kind, data)
+    except OSError:
+        return None  # the file is written; that nothing could check it is no failure
+
+
+async def _ask_child(kind: str, data: bytes) -> dict[str, Any] | None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",

@@ -64,9 +64,9 @@ class _Prepared:
 
 async def write_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     """Handler of the tool. See `SCHEMA`."""
-    access = Access(ctx, NAME)
+    access = await asyncio.to_thread(Access, ctx, NAME)
     text, content = args["path"], args["content"]
-    path = access.target(text)
+    path = await asyncio.to_thread(access.target, text)
     if text.endswith("/"):
         raise ToolError(f"{text} names a folder; add the name of the file.")
     if is_read_display(content) and path.suffix.lower() not in _TABLES:
