@@ -46,9 +46,13 @@ def replacement(text: str, found: Found, match: Match, query: str, new: str) -> 
     if len(file_lines) != len(old_lines):
         indentation = Indentation.learn(((old_lines[0], file_lines[0]),), new_lines)
         return minimal_spans(match.start, there, "\n".join(map(indentation.carry, new_lines)))
-    begins_line = match.start == 0 or text[match.start - 1] == "\n"
-    rewritten = rewrite(file_lines, Exchange(old_lines, new_lines), first_is_whole=begins_line)
-    return minimal_spans(match.start, there, "\n".join(rewritten))
+    # A match behind nothing but the indentation of its line stands for the whole line.
+    start = text.rfind("\n", 0, match.start) + 1
+    is_whole = not text[start : match.start].strip(" \t")
+    start = start if is_whole else match.start
+    file_lines[0] = text[start : match.start] + file_lines[0]
+    rewritten = rewrite(file_lines, Exchange(old_lines, new_lines), first_is_whole=is_whole)
+    return minimal_spans(start, text[start : match.stop], "\n".join(rewritten))
 
 
 def rewrite(file_lines: Sequence[str], exchange: Exchange, *, first_is_whole: bool = True) -> list[str]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from tools.files.matching import unescape
 from tools.files.operations import AddFile, DeleteFile, Hunk, Line, Operation, PatchError, UpdateFile
 from tools.files.unified import HUNK_HEADER, looks_unified, parse_unified
 
@@ -36,6 +37,9 @@ def parse_patch(text: str) -> tuple[Operation, ...]:
     """The operations of a patch in V4A or unified-diff notation, in order. Raises `PatchError`."""
     if "\0" in text:
         raise PatchError("The patch holds a NUL byte; it can only change text files.")
+    if "\n" not in text:
+        # One line that speaks of line ends was escaped once too often.
+        text = unescape(text)
     lines = _unframed(text.replace("\r\n", "\n").split("\n"))
     if any(_HEADER.match(line) for line in lines):
         return _Parser().run(lines)

@@ -56,6 +56,7 @@ def test_all_operations_are_read() -> None:
         WHOLE.replace("*** ", "***"),
         WHOLE.removeprefix("*** Begin Patch\n").removesuffix("*** End Patch\n"),
         f"```diff\n{WHOLE}```\n",
+        WHOLE.strip().replace("\n", "\\n"),
         f"apply_patch <<'EOF'\n{WHOLE}EOF\n",
         f"Here is the patch:\n\n{WHOLE}\nDone.\n",
         WHOLE.replace("*** Delete", "\n*** Delete").replace("*** Add", "\n\n*** Add"),
