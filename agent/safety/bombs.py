@@ -1,0 +1,47 @@
+"""Fork bombs: functions that start themselves without end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.safety.shell_tree import Source
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_ALWAYS = frozenset({"true", ":", "((1))", "[ 1 ]", "[[ 1 ]]", "1"})
+
+
+def is_bomb(source: Source, name: str, body: Node) -> bool:
+    """Whether a function starts two of itself each time it runs, or one in an endless loop."""
+    calls = background = 0
+    guarded = False
+    waiting: list[tuple[Node, bool]] = [(body, False)]
+    while waiting:
+        node, endless = waiting.pop()
+        children = node.children
+        own = [_calls(source, name, child) for child in children]
+        if node.type == "pipeline" and sum(own) >= 2:
+            return True
+        calls += sum(own)
+        for place, is_own in enumerate(own):
+            following = children[place + 1] if place + 1 < len(children) else None
+            if is_own and following is not None and following.type == "&":
+                background += 1
+                if endless:
+                    return True
+        guarded |= node.type in ("if_statement", "case_statement", "list", "for_statement")
+        if node.type == "while_statement":
+            condition = node.child_by_field_name("condition")
+            endless = condition is not None and source.text(condition) in _ALWAYS
+        waiting += [(child, endless) for child in children]
+    return calls >= 2 and background >= 1 and not guarded
+
+
+def _calls(source: Source, name: str, node: Node) -> bool:
+    while node.type == "redirected_statement" and node.child_count:
+        node = node.children[0]
+    if node.type != "command":
+        return False
+    command = node.child_by_field_name("name")
+    return command is not None and source.text(command) == name

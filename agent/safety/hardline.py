@@ -1,0 +1,104 @@
+"""The hardline: commands that no mode and no yes lets through.
+
+The list is short on purpose: only what destroys the machine, the home folder
+or the guard rails themselves. It is applied to what a command would do after
+quoting, variables, wrappers and inner shells are resolved, so text that only
+mentions such a command is no reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.safety import marks, rules
+from agent.safety.places import Places, joined
+from agent.safety.shell_script import Interpreter
+from agent.safety.shell_state import TangledError
+from agent.safety.wrappers import WRAPPERS
+
+TANGLED = "it is too involved to be checked; split it into simple commands"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What reading a command brought to light."""
+
+    forbidden: tuple[str, ...] = ()
+    """Why no mode lets it pass; empty when nothing speaks against it."""
+    doubts: tuple[str, ...] = ()
+    """What could not be known, for the person who is asked."""
+
+
+class _ForbiddenError(Exception):
+    """Stops the reading of a command at the first reason."""
+
+
+class Hardline:
+    """Reads commands for one set of places that must not be lost."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._last: tuple[tuple[str, Path], Findings] | None = None
+
+    def check(self, command: str, cwd: Path) -> tuple[str, ...]:
+        """Why the command may never run; empty when it may."""
+        return self.examine(command, cwd).forbidden
+
+    def doubts(self, command: str, cwd: Path) -> tuple[str, ...]:
+        """What about the command is not known before it runs."""
+        return self.examine(command, cwd).doubts
+
+    def examine(self, command: str, cwd: Path) -> Findings:
+        """Everything there is to say about a command. Takes time in proportion to its length."""
+        last = self._last
+        if last is not None and last[0] == (command, cwd):
+            return last[1]
+        findings = self._examined(command, cwd)
+        self._last = ((command, cwd), findings)
+        return findings
+
+    def _examined(self, command: str, cwd: Path) -> Findings:
+        judge = _Judge(self._places)
+        text = marks.unmarked(command)
+        shell = Interpreter(judge, self._places.home, str(cwd), len(text))
+        try:
+            shell.run(text)
+        except _ForbiddenError as error:
+            return Findings((str(error),), tuple(judge.doubts))
+        except (TangledError, RecursionError):
+            return Findings((TANGLED,), tuple(judge.doubts))
+        return Findings((), tuple(judge.doubts))
+
+
+class _Judge:
+    """Compares every command line and every written file with the rules."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.doubts: dict[str, None] = {}
+
+    def command(self, name: str, arguments: Sequence[str], cwds: Sequence[str]) -> None:
+        rule = rules.RULES.get(name)
+        if rule is None and name.startswith(("mkfs", "mke2fs", "newfs")):
+            rule = rules.make_file_system
+        for cwd in cwds:
+            line = rules.Line(name, arguments, cwd, self._places)
+            if rule is not None and (reason := rule(line)):
+                raise _ForbiddenError(f"it would {reason}")
+            if name in WRAPPERS:
+                continue  # the arguments are looked at again with the inner command
+            if reason := rules.any_program(line):
+                raise _ForbiddenError(f"it would {reason}")
+
+    def written(self, path: str, cwds: Sequence[str]) -> None:
+        for cwd in cwds:
+            if loss := self._places.wreck(joined(cwd, path)):
+                raise _ForbiddenError(f"it would overwrite {loss}")
+
+    def bomb(self, name: str) -> None:
+        raise _ForbiddenError(f"it is a fork bomb: {marks.literal(name)} starts itself without end")
+
+    def doubt(self, sentence: str) -> None:
+        self.doubts[sentence] = None

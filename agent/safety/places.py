@@ -1,0 +1,203 @@
+"""Places on the disk whose loss cannot be undone, and which of them a path pattern can reach.
+
+All of this is about names: paths are absolute and are compared part by part,
+with shell globs (`*`, `?`, `[…]`) as patterns. Nothing here looks at the disk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.safety.marks import GLOBS, UNKNOWN, literal, pattern, words
+
+SYSTEM_FOLDERS = words(
+    "/bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /usr "
+    "/var /usr/bin /usr/include /usr/lib /usr/lib32 /usr/lib64 /usr/libexec /usr/local /usr/sbin /usr/share "
+    "/usr/src /var/lib /var/log /etc/ssh /etc/systemd /etc/pam.d /nix /nix/store /snap "
+    "/Applications /Library /System /Users /Volumes /private /private/etc /private/var /cores"
+)
+
+VITAL_FILES = ("/etc/passwd", "/etc/shadow", "/etc/gshadow", "/etc/group", "/etc/sudoers")
+KERNEL_FILES = ("/proc/sysrq-trigger", "/proc/kcore", "/dev/mem", "/dev/kmem", "/dev/port")
+
+LONGEST_PATH = 4_096
+"""Characters; the system opens no longer paths."""
+
+_DISK = re.compile(
+    r"/dev/(?:"
+    r"r?(?:sd|vd|xvd|hd)[a-z]{1,3}\d{0,3}|nvme\d+(?:c\d+)?(?:n\d+)?(?:p\d+)?|mmcblk\d+(?:p\d+|boot\d|rpmb)?"
+    r"|r?disk\d+(?:s\d+)*|md\d+|dm-\d+|disk/by-[a-z]+/.+|mapper/(?!control$).+|zd\d+|pmem\d+"
+    r")"
+)
+_SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
+# Unlike names, so that a pattern which matches two of them matches nearly everything.
+_PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
+
+
+def parts(path: str) -> tuple[str, ...]:
+    """The names a marked absolute path goes through: `.`, `..`, doubled and closing slashes resolved."""
+    names: list[str] = []
+    for name in path.split("/"):
+        if name in ("", "."):
+            continue
+        if name == "..":
+            if names:
+                names.pop()
+        else:
+            names.append(name)
+    # `/proc/<process>/root` and `/proc/<process>/cwd/..` lead to the real root.
+    while len(names) >= 3 and names[0] == "proc" and names[2] == "root":
+        names = names[3:]
+    return tuple(names)
+
+
+def absolute(path: str) -> str:
+    """A marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
+    return "/" + "/".join(parts(path))
+
+
+def joined(cwd: str, path: str) -> str:
+    """A marked path made absolute: `cwd` before it unless it starts with a slash."""
+    return path if path.startswith("/") else f"{cwd}/{path}"
+
+
+class Places:
+    """What must not be lost: system and home folders, and what Hermes itself depends on.
+
+    `guarded` files and folders may be read but never changed, `secret` ones
+    neither read nor changed; `own_home` is the folder of Hermes' own files,
+    empty when there is none to protect. All paths are absolute.
+    """
+
+    def __init__(
+        self, home: str, guarded: Sequence[str] = (), secret: Sequence[str] = (), own_home: str = ""
+    ) -> None:
+        self.home = home
+        self._folders = _precious(home, [path for path in (own_home, *guarded, *secret) if path])
+        self._files = _vital((*guarded, *secret))
+        self._guarded = tuple(parts(path) for path in (*guarded, *secret))
+        self._secret = tuple(parts(path) for path in secret)
+        self._secret_names = tuple(names[-1] for names in self._secret if names)
+
+    def disaster(self, path: str) -> str | None:
+        """What would be lost if everything at the marked path were deleted or moved; None if nothing vital.
+
+        The path may end in a glob: `/*` and `~/*` mean all that is inside.
+        """
+        if UNKNOWN in path or _impossible(path):
+            return None
+        names = parts(path)
+        if not names:
+            return "the root folder /"
+        whole = _is_everything(names[-1])
+        if whole and len(names) == 1:
+            return "everything in the root folder /"
+        inside = _find(names[:-1], self._folders) if whole else None
+        if inside is not None:
+            return f"everything in {inside}"
+        return _find(names, self._folders) or _somebodys_home(names, whole)
+
+    def wreck(self, path: str) -> str | None:
+        """What would be destroyed if something were written to the marked path; None if nothing vital."""
+        if _impossible(path):
+            return None
+        names = parts(path)
+        if names[:1] == ("dev",) and is_disk(path):
+            return f"the disk {literal(path)}"
+        if (file := _find(names, self._files)) is not None:
+            return file
+        return "Hermes' own files" if any(_covers(own, names) for own in self._guarded) else None
+
+    def hides(self, path: str) -> bool:
+        """Whether the marked path holds keys or conversations that tools must not read."""
+        if not self._secret or _impossible(path):
+            return False
+        if not any(name in path for name in self._secret_names) and not any(mark in path for mark in GLOBS):
+            return False
+        names = parts(path)
+        return any(_covers(own, names) for own in self._secret)
+
+
+Index = dict[tuple[str, ...], str]
+"""Names of a path, and what is there."""
+
+
+def _precious(home: str, own: Sequence[str]) -> Index:
+    """Folders that must not be deleted; the homes and Hermes' files take everything above them along."""
+    index: Index = {}
+    for path in (*own, home):
+        names = parts(path)
+        index.update((names[:depth], "/" + "/".join(names[:depth])) for depth in range(1, len(names)))
+    index.update((parts(path), "Hermes' own files") for path in own)
+    index.update((parts(folder), f"the system folder {folder}") for folder in sorted(SYSTEM_FOLDERS))
+    index[parts(home)] = f"the home folder {home}"
+    return index
+
+
+def _vital(own: Sequence[str]) -> Index:
+    index: Index = {parts(path): "Hermes' own files" for path in own}
+    for file in KERNEL_FILES:
+        index[parts(file)] = f"the running kernel ({file})"
+    for file in VITAL_FILES:
+        index[parts(file)] = index[("private", *parts(file))] = file
+    return index
+
+
+def _find(names: tuple[str, ...], index: Index) -> str | None:
+    """What the index has for the names, which may be globs."""
+    if (found := index.get(names)) is not None:
+        return found
+    if not any(mark in name for name in names for mark in GLOBS):
+        return None
+    return next((what for path, what in index.items() if _matches(names, path)), None)
+
+
+def _somebodys_home(names: tuple[str, ...], whole: bool) -> str | None:
+    if names[0] not in ("home", "Users") or len(names) > 3 or len(names) == 1:
+        return None
+    if len(names) == 2 or whole:
+        return f"the home folder /{literal('/'.join(names[:2]))}"
+    return None
+
+
+def _impossible(path: str) -> bool:
+    """Whether a path is too long to exist."""
+    return len(path) > LONGEST_PATH and not any(mark in path for mark in GLOBS)
+
+
+def is_disk(path: str) -> bool:
+    """Whether a marked absolute path names a raw disk or partition, or a glob that can match one."""
+    full = absolute(path)
+    if any(mark in full for mark in GLOBS):
+        names = parts(full)
+        return any(_matches(names, ("dev", disk)) for disk in _SAMPLE_DISKS)
+    if UNKNOWN in full:
+        return any(_DISK.fullmatch(full.replace(UNKNOWN, guess)) for guess in ("a", "0", "0n1", ""))
+    return _DISK.fullmatch(full) is not None
+
+
+def _is_everything(name: str) -> bool:
+    """Whether a part of a path is a glob that matches nearly any name."""
+    if not any(mark in name for mark in GLOBS):
+        return False
+    expression = pattern(name)
+    return sum(expression.fullmatch(probe) is not None for probe in _PROBES) >= 2
+
+
+def _matches(names: Sequence[str], folder: Sequence[str]) -> bool:
+    if len(names) != len(folder):
+        return False
+    return all(
+        name == real or (any(mark in name for mark in GLOBS) and pattern(name).fullmatch(real) is not None)
+        for name, real in zip(names, folder, strict=True)
+    )
+
+
+def _covers(own: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    """Whether `names` is the own file, something inside it, or a journal beside it."""
+    if len(names) < len(own) or not own:
+        return False
+    if _matches(names[: len(own)], own):
+        return True
+    return len(names) == len(own) and names[:-1] == own[:-1] and names[-1].startswith(f"{own[-1]}-")

@@ -1,0 +1,386 @@
+"""The rules of the hardline, one function per kind of program.
+
+Each looks at one command line (marked text, wrappers already removed) and
+returns what would be lost, as the end of the sentence "it would …", or None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.safety import names
+from agent.safety.marks import UNKNOWN, words
+from agent.safety.places import Places, is_disk, joined
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A program with its arguments, in the folder it would run in."""
+
+    name: str
+    arguments: Sequence[str]
+    cwd: str
+    places: Places
+
+    def operands(self, valued: str = "") -> list[str]:
+        """Arguments that are no options. `valued` are short options that take a separate value."""
+        found: list[str] = []
+        options, skip = True, False
+        for argument in self.arguments:
+            if skip:
+                skip = False
+            elif options and argument == "--":
+                options = False
+            elif options and argument.startswith("-") and len(argument) > 1:
+                skip = not argument.startswith("--") and argument[-1] in valued
+            else:
+                found.append(argument)
+        return found
+
+    def options(self) -> Iterator[str]:
+        """Arguments that start with a dash, up to `--`."""
+        for argument in self.arguments:
+            if argument == "--":
+                return
+            if argument.startswith("-"):
+                yield argument
+
+    def has(self, letters: str, *long: str) -> bool:
+        """Whether a short option of `letters`, or a long one of `long` or its beginning, is given."""
+        for option in self.options():
+            if option.startswith("--"):
+                given = option[2:].partition("=")[0]
+                if given and any(name.startswith(given) for name in long):
+                    return True
+            elif any(letter in option[1:] for letter in letters):
+                return True
+        return False
+
+    def value(self, short: str, *long: str) -> str | None:
+        """The value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`."""
+        for place, option in enumerate(self.arguments):
+            following = self.arguments[place + 1] if place + 1 < len(self.arguments) else None
+            if option in (f"-{short}", *(f"--{name}" for name in long)):
+                return following
+            if short and re.match(rf"-{short}[^-]", option):
+                return option[2:]
+            for name in long:
+                if option.startswith(f"--{name}="):
+                    return option.partition("=")[2]
+        return None
+
+    def path(self, argument: str) -> str:
+        """A marked argument as an absolute path."""
+        return joined(self.cwd, argument)
+
+    def disks(self, arguments: Sequence[str]) -> str | None:
+        """The first raw disk among the arguments."""
+        return next((found for found in arguments if "dev" in found and is_disk(self.path(found))), None)
+
+
+Rule = Callable[[Line], str | None]
+
+
+def delete(line: Line) -> str | None:
+    """rm -r of what must not be lost, rm of single vital files."""
+    # An unknown argument may be `-rf`.
+    recursive = line.has("rR", "recursive") or any(UNKNOWN in argument for argument in line.arguments)
+    if line.name in ("trash", "del", "rmtrash", "wipe"):
+        recursive = True
+    for operand in line.operands():
+        path = line.path(operand)
+        if recursive and (loss := line.places.disaster(path)):
+            return f"delete {loss}"
+        if loss := line.places.wreck(path):
+            return f"delete {loss}"
+    return None
+
+
+def own(line: Line) -> str | None:
+    """chmod -R, chown -R and their like on system or home folders."""
+    if not line.has("R", "recursive"):
+        return None
+    for operand in line.operands():
+        if (loss := line.places.disaster(line.path(operand))) and UNKNOWN not in operand:
+            return f"change owner or permissions of {loss}"
+    return None
+
+
+def move(line: Line) -> str | None:
+    """mv of what must not be lost, and onto what must not be overwritten."""
+    operands = line.operands("tSZ")
+    target = line.value("t", "target-directory")
+    sources = operands if target is not None else operands[:-1]
+    for operand in sources:
+        if loss := line.places.disaster(line.path(operand)) or line.places.wreck(line.path(operand)):
+            return f"move {loss} away"
+    return _overwritten(line, [target] if target is not None else operands[-1:])
+
+
+def copy(line: Line) -> str | None:
+    """cp, install, ln and scp onto what must not be overwritten."""
+    target = line.value("t", "target-directory")
+    return _overwritten(line, [target] if target is not None else line.operands("tSmog")[-1:])
+
+
+def synchronise(line: Line) -> str | None:
+    """rsync --delete into what must not be lost."""
+    target = line.operands("efBT")[-1:]
+    deletes = line.has("", "delete", "delete-before", "delete-after", "delete-excluded", "del")
+    if deletes and target and (loss := line.places.disaster(line.path(target[0]))):
+        return f"delete {loss}"
+    return _overwritten(line, target)
+
+
+def write(line: Line) -> str | None:
+    """tee, truncate, sponge and shred of vital files and disks."""
+    return _overwritten(line, line.operands("sn"))
+
+
+def edit(line: Line) -> str | None:
+    """sed -i and perl -i on vital files."""
+    if not line.has("i", "in-place"):
+        return None
+    return _overwritten(line, line.operands())
+
+
+def _overwritten(line: Line, targets: Sequence[str | None]) -> str | None:
+    for target in targets:
+        if target and (loss := line.places.wreck(line.path(target))):
+            return f"overwrite {loss}"
+    return None
+
+
+def any_program(line: Line) -> str | None:
+    """What counts whatever the program is: output options onto disks, reading of Hermes' keys."""
+    reads = line.name not in _ONLY_NAMES
+    for place, argument in enumerate(line.arguments):
+        target = None
+        if argument in _OUTPUT_OPTIONS:
+            target = line.arguments[place + 1] if place + 1 < len(line.arguments) else None
+        elif argument[:1] in "-o" and (match := _OUTPUT_TO.match(argument)):
+            target = match[1]
+        if target and (loss := line.places.wreck(line.path(target))):
+            return f"overwrite {loss}"
+        if reads and argument[:1] != "-" and line.places.hides(line.path(argument)):
+            return "read Hermes' keys or stored conversations"
+    return None
+
+
+_OUTPUT_OPTIONS = frozenset({"-o", "-O", "--output", "--output-document", "--out"})
+_OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out)=(.+)", re.DOTALL)
+_ONLY_NAMES = words("echo printf ls stat test [ file : basename dirname realpath readlink git")
+
+
+def make_file_system(line: Line) -> str | None:
+    """mkfs and its like on a raw disk."""
+    if line.has("hV", "help", "version"):
+        return None
+    disk = line.disks(line.operands())
+    return _erased(line, disk)
+
+
+def _erased(line: Line, disk: str | None) -> str | None:
+    return f"erase the disk {line.path(disk)}" if disk else None
+
+
+def partition(line: Line) -> str | None:
+    """fdisk, sfdisk, gdisk and their like, unless they only list."""
+    if line.has(
+        "lpdJVhsFgT", "list", "dump", "json", "version", "help", "show-size", "getsz", "list-free", "verify"
+    ):
+        return None
+    return _erased(line, line.disks(line.operands()))
+
+
+def sgdisk(line: Line) -> str | None:
+    """sgdisk with an option that changes something."""
+    if not line.has("zZondgtcmGueRl", "zap", "zap-all", "clear", "new", "delete", "load-backup", "mbrtogpt"):
+        return None
+    return _erased(line, line.disks(line.arguments))
+
+
+_PARTED_CHANGES = words("mklabel mktable mkpart rm resizepart resize name set rescue move")
+
+
+def parted(line: Line) -> str | None:
+    """parted with a command that changes something."""
+    operands = line.operands("a")
+    changes = _PARTED_CHANGES & set(operands[1:])
+    return _erased(line, line.disks(operands)) if changes else None
+
+
+def wipefs(line: Line) -> str | None:
+    """wipefs -a or -o; without them it lists."""
+    if not line.has("ao", "all", "offset") or line.has("n", "no-act"):
+        return None
+    return _erased(line, line.disks(line.operands("ot")))
+
+
+def discard(line: Line) -> str | None:
+    """Programs that erase the disk they are given."""
+    return _erased(line, line.disks(line.operands()))
+
+
+def badblocks(line: Line) -> str | None:
+    """badblocks -w."""
+    return _erased(line, line.disks(line.operands())) if line.has("w") else None
+
+
+def hdparm(line: Line) -> str | None:
+    """hdparm with the options that erase."""
+    erases = any(re.match(r"--(?:security-erase|trim-sector|write-sector|format)", o) for o in line.options())
+    return _erased(line, line.disks(line.arguments)) if erases else None
+
+
+def subcommand_disk(line: Line) -> str | None:
+    """nvme format, cryptsetup luksFormat, diskutil eraseDisk, zpool create."""
+    operands = line.operands()
+    erasing = re.compile(
+        r"format|sanitize|write-zeroes|write|dsm|luksFormat|erase|create|labelclear|erase\w+|zeroDisk|randomDisk"
+        r"|secureErase|partitionDisk|reformat"
+    )
+    if not any(erasing.fullmatch(operand) for operand in operands[:2]):
+        return None
+    bare = [f"/dev/{operand}" for operand in operands if re.fullmatch(r"r?disk\d+(?:s\d+)?", operand)]
+    return _erased(line, line.disks([*line.arguments, *bare]))
+
+
+def copy_raw(line: Line) -> str | None:
+    """dd and its relatives onto a disk or vital file."""
+    targets = [argument[3:] for argument in line.arguments if argument.startswith("of=")]
+    if line.name == "ddrescue":
+        targets += line.operands()[1:2]
+    return _overwritten(line, targets)
+
+
+_POWER_UNITS = re.compile(
+    r"(?:poweroff|reboot|halt|kexec|shutdown|rescue|emergency|soft-reboot)(?:\.target)?"
+)
+
+
+def power(line: Line) -> str | None:
+    """shutdown, reboot, halt, poweroff."""
+    if line.has("", "help", "version") or any(
+        option in ("-?", "-w", "--wtmp-only") for option in line.options()
+    ):
+        return None
+    if line.name == "shutdown" and line.has("c", "cancel", "show"):
+        return None
+    return "switch the machine off"
+
+
+def run_level(line: Line) -> str | None:
+    """init 0, init 6, telinit 0 and single-user mode."""
+    return "switch the machine off" if any(o in ("0", "6", "1", "s", "S") for o in line.operands()) else None
+
+
+def service(line: Line) -> str | None:
+    """systemctl poweroff and its like."""
+    operands = line.operands("HMnopPst")
+    if not operands:
+        return None
+    verb, targets = operands[0], operands[1:]
+    if line.name != "start" and _POWER_UNITS.fullmatch(verb) and not verb.endswith(".target"):
+        return "switch the machine off"
+    if line.name == "start":
+        verb, targets = "start", operands
+    if verb in ("start", "isolate", "restart") and any(
+        t.endswith(".target") and _POWER_UNITS.fullmatch(t) for t in targets
+    ):
+        return "switch the machine off"
+    return None
+
+
+def kill(line: Line) -> str | None:
+    """kill of process -1, which means all of them."""
+    arguments = list(line.arguments)
+    if any(option in ("-l", "-L", "--list", "--table", "--help") for option in arguments):
+        return None
+    if arguments[:1] == ["-1"] and len(arguments) > 1:
+        arguments = arguments[1:]  # SIGHUP, by number
+    elif arguments[:1] in (["-s"], ["-n"], ["--signal"]):
+        arguments = arguments[2:]
+    return "kill every process" if "-1" in arguments else None
+
+
+def kill_by_name(line: Line) -> str | None:
+    """killall5, and pkill with a pattern that fits every name."""
+    if line.name == "killall5":
+        return "kill every process"
+    if line.name != "pkill":
+        return None
+    patterns = line.operands("GgPsutUFn")
+    selects = any(option.startswith(("-g", "-P", "-s", "-t", "-u", "-U")) for option in line.options())
+    if any(p in (".", ".*", "^", "", "$", ".+", "^.*", "^.*$") for p in patterns) and not selects:
+        return "kill every process"
+    return None
+
+
+def rescue_clock(line: Line) -> str | None:
+    """rtcwake and kexec, which stop the running system."""
+    if line.name == "rtcwake" and (line.value("m", "mode") or "") in ("off", "disable", "no", "show"):
+        return "switch the machine off" if line.value("m", "mode") == "off" else None
+    if line.name == "kexec":
+        return "switch the machine off" if line.has("ef", "exec", "force") else None
+    return None
+
+
+RULES: dict[str, Rule] = (
+    dict.fromkeys(names.DELETERS, delete)
+    | dict.fromkeys(names.OWNERS, own)
+    | {
+        "mv": move,
+        "cp": copy,
+        "install": copy,
+        "ln": copy,
+        "scp": copy,
+        "rsync": synchronise,
+        "tee": write,
+        "truncate": write,
+        "sponge": write,
+        "shred": write,
+        "sed": edit,
+        "perl": edit,
+        "mkswap": make_file_system,
+        "mkdosfs": make_file_system,
+        "pvcreate": discard,
+        "blkdiscard": discard,
+        "sg_format": discard,
+        "wipefs": wipefs,
+        "fdisk": partition,
+        "sfdisk": partition,
+        "cfdisk": partition,
+        "gdisk": partition,
+        "cgdisk": partition,
+        "sgdisk": sgdisk,
+        "parted": parted,
+        "badblocks": badblocks,
+        "hdparm": hdparm,
+        "nvme": subcommand_disk,
+        "cryptsetup": subcommand_disk,
+        "zpool": subcommand_disk,
+        "diskutil": subcommand_disk,
+        "dd": copy_raw,
+        "dcfldd": copy_raw,
+        "dc3dd": copy_raw,
+        "ddrescue": copy_raw,
+        "partclone.restore": write,
+        "shutdown": power,
+        "reboot": power,
+        "halt": power,
+        "poweroff": power,
+        "init": run_level,
+        "telinit": run_level,
+        "systemctl": service,
+        "loginctl": service,
+        "start": service,
+        "rtcwake": rescue_clock,
+        "kexec": rescue_clock,
+        "kill": kill,
+        "killall5": kill_by_name,
+        "pkill": kill_by_name,
+    }
+)

@@ -1,0 +1,245 @@
+"""Single command lines: builtins that change the shell, shells and wrappers that run something inside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from agent.safety.marks import UNKNOWN, value
+from agent.safety.names import possible_names
+from agent.safety.shell_finders import find, parallel, xargs
+from agent.safety.shell_output import PRINTERS, Arguments, Output, content, either
+from agent.safety.shell_state import TangledError
+from agent.safety.shell_tree import RESERVED
+from agent.safety.shell_values import Value
+from agent.safety.wrappers import ASSIGNMENT, SHELLS, WRAPPERS, Inner, ShellCall, shell_call, unwrap
+
+if TYPE_CHECKING:
+    from agent.safety.shell_script import Interpreter
+
+DEEPEST = 20
+"""Wrappers inside each other that are followed."""
+
+FINDERS = {"find": find, "xargs": xargs, "parallel": parallel}
+
+
+class Commands:
+    """Follows command lines for an `Interpreter`."""
+
+    def __init__(self, shell: Interpreter) -> None:
+        self.shell = shell
+        self._state = shell.state
+        self._depth = 0
+        self._builtins: dict[str, Callable[[Arguments, Output], Output]] = {
+            "cd": self._cd,
+            "chdir": self._cd,
+            "pushd": self._cd,
+            "popd": self._popd,
+            "set": self._set,
+            "shift": self._shift,
+            "eval": self._eval,
+            "source": self._source,
+            ".": self._source,
+            "alias": self._alias,
+            "trap": self._trap,
+            "read": self._read,
+            "export": self._export,
+            "declare": self._export,
+            "typeset": self._export,
+            "local": self._export,
+            "readonly": self._export,
+            "command": self._command,
+            "at": self._input_is_script,
+            "batch": self._input_is_script,
+        }
+        self._builtins |= dict.fromkeys(SHELLS, self._run_shell)
+
+    def invoke(self, argv: Arguments, stdin: Output) -> Output:
+        """Follow one command line; returns what it may print. Raises `TangledError`."""
+        self._state.spend(1 + len(argv) // 8)
+        at = 0
+        while at < len(argv) and argv[at] in RESERVED:  # the grammar reads some of them as commands
+            at += 1
+        argv = self._without_assignments(argv[at:])
+        if not argv:
+            return [""]
+        self._depth += 1
+        try:
+            if self._depth > DEEPEST:
+                raise TangledError
+            return self._invoke(argv, stdin)
+        finally:
+            self._depth -= 1
+
+    def _invoke(self, argv: Arguments, stdin: Output) -> Output:
+        if self._state.get("function", argv[0]) is not None:
+            return self.shell.call_function(argv[0], argv[1:], stdin)
+        if argv[0] == UNKNOWN:
+            # Perhaps nothing, as in `$SUDO rm …`.
+            self.shell.judge.doubt("which program runs is not known here")
+            self.invoke(argv[1:], stdin)
+            return None
+        output: Output = []
+        for name in possible_names(argv[0]) or ("",):
+            output = either(output, self._named(name, argv, stdin))
+        return output
+
+    def _named(self, name: str, argv: Arguments, stdin: Output) -> Output:
+        arguments = argv[1:]
+        self.shell.judge.command(name, arguments, self._state.cwds)
+        if name in self._builtins:
+            return self._builtins[name](arguments, stdin)
+        if name in PRINTERS:
+            return PRINTERS[name](self._state, arguments, stdin)
+        if name in FINDERS:
+            return FINDERS[name](self, arguments, stdin)
+        if name in WRAPPERS:
+            return self._follow(unwrap(name, arguments), stdin)
+        self._run_file(argv[0], arguments)
+        return None
+
+    def _without_assignments(self, argv: Arguments) -> Arguments:
+        at = 0
+        while at < len(argv) and (match := ASSIGNMENT.fullmatch(argv[at])):
+            self._state.assign(match[1], [value(match[3])])
+            at += 1
+        return argv[at:]
+
+    # Running text
+
+    def _run(
+        self, script: str, positional: Sequence[str] | None = None, stdin: Output = None, name: str = ""
+    ) -> Output:
+        """Follow the text of an inner shell; what it changes stays inside. `name` is its `$0`."""
+        if UNKNOWN in script:
+            self.shell.judge.doubt("it runs text that is not known here")
+        with self._state.scope(merge=False):
+            if positional is not None:
+                self._state.positional = tuple(positional)
+            if name:
+                self._state.assign("0", [name])
+            return self.shell.run(script, stdin)
+
+    def _follow(self, inner: Inner | None, stdin: Output) -> Output:
+        if inner is None:
+            return None
+        with self._state.scope(merge=False):
+            for name, text in inner.assignments:
+                self._state.assign(name, [value(text)])
+            if inner.script is not None:
+                return self._run(inner.script, stdin=stdin)
+            return self.invoke(inner.argv, stdin)
+
+    def _run_shell(self, arguments: Arguments, stdin: Output) -> Output:
+        call: ShellCall = shell_call(arguments)
+        if call.script is not None:
+            return self._run(call.script, call.positional, stdin, call.name)
+        if call.reads_input:
+            return self._run_texts(stdin, call.positional)
+        if call.file in ("/dev/stdin", "-", "/proc/self/fd/0", "/dev/fd/0"):
+            return self._run_texts(stdin, call.positional)
+        return self._run_texts(content(self._state, [call.file or ""]), call.positional)
+
+    def _run_texts(self, texts: Output, positional: Sequence[str] = ()) -> Output:
+        if texts is None:
+            self.shell.judge.doubt("it runs text that is not known here")
+            return None
+        output: Output = []
+        for text in texts:
+            output = either(output, self._run(value(text), positional))
+        return output
+
+    def _run_file(self, path: str, arguments: Arguments) -> None:
+        """A program that this very script has written before."""
+        if "/" in path and (texts := content(self._state, [path])) is not None:
+            self._run_texts(texts, arguments)
+
+    def _input_is_script(self, arguments: Arguments, stdin: Output) -> Output:
+        if stdin is not None:
+            self._run_texts(stdin)
+        return None
+
+    def _eval(self, arguments: Arguments, stdin: Output) -> Output:
+        text = value(" ".join(arguments[1:] if arguments[:1] == ("--",) else arguments))
+        if UNKNOWN in text:
+            self.shell.judge.doubt("it runs text that is not known here")
+        return self.shell.run(text, stdin)
+
+    def _source(self, arguments: Arguments, stdin: Output) -> Output:
+        if not arguments:
+            return None
+        texts = stdin if arguments[0] in ("/dev/stdin", "/dev/fd/0") else content(self._state, [arguments[0]])
+        for text in texts or ():
+            self.shell.run(value(text), stdin)
+        return None
+
+    def _alias(self, arguments: Arguments, stdin: Output) -> Output:
+        for argument in arguments:
+            _, equals, text = argument.partition("=")
+            if equals:
+                self._run(value(text))
+        return [""]
+
+    def _trap(self, arguments: Arguments, stdin: Output) -> Output:
+        operands = [argument for argument in arguments if argument not in ("--", "-l", "-p")]
+        if len(operands) > 1:
+            self._run(value(operands[0]))
+        return [""]
+
+    def _command(self, arguments: Arguments, stdin: Output) -> Output:
+        at = 0
+        while at < len(arguments) and arguments[at].startswith("-"):
+            if "v" in arguments[at].lower():
+                return None
+            at += 1
+        return self.invoke(arguments[at:], stdin)
+
+    # The shell's own state
+
+    def _cd(self, arguments: Arguments, stdin: Output) -> Output:
+        operands = [argument for argument in arguments if not re.fullmatch(r"-[PLe@n]+|--", argument)]
+        if not operands:
+            self._state.change_folder([self.shell.home("")])
+        elif operands[0] == "-" or re.fullmatch(r"[+-]\d+", operands[0]):
+            self._state.change_folder(["/" + UNKNOWN])
+        else:
+            self._state.change_folder([operands[0]])
+        return [""]
+
+    def _popd(self, arguments: Arguments, stdin: Output) -> Output:
+        self._state.change_folder(["/" + UNKNOWN])
+        return None
+
+    def _set(self, arguments: Arguments, stdin: Output) -> Output:
+        if "--" in arguments:
+            rest = arguments[arguments.index("--") + 1 :]
+        else:
+            rest = arguments if arguments and not arguments[0].startswith(("-", "+")) else ()
+        if rest:
+            self._state.positional = tuple(value(argument) for argument in rest)
+        return [""]
+
+    def _shift(self, arguments: Arguments, stdin: Output) -> Output:
+        if self._state.positional is not None:
+            count = int(arguments[0]) if arguments and arguments[0].isdigit() and len(arguments[0]) < 6 else 1
+            self._state.positional = self._state.positional[count:]
+        return [""]
+
+    def _read(self, arguments: Arguments, stdin: Output) -> Output:
+        names = [argument for argument in arguments if re.fullmatch(r"[A-Za-z_]\w*", argument)]
+        lines = None if stdin is None else [text.split("\n", 1)[0].strip() for text in stdin]
+        for place, name in enumerate(names):
+            found: list[Value] = [UNKNOWN]
+            if lines is not None:
+                last = place == len(names) - 1
+                split = [line.split(None, place + (not last)) for line in lines]
+                found = [words[place] if place < len(words) else "" for words in split]
+            self._state.assign(name, found)
+        return [""]
+
+    def _export(self, arguments: Arguments, stdin: Output) -> Output:
+        for argument in arguments:
+            if match := ASSIGNMENT.fullmatch(argument):
+                self._state.assign(match[1], [value(match[3])])
+        return [""]

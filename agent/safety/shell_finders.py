@@ -1,0 +1,105 @@
+"""Commands that run others on what they find or read: find, xargs, parallel."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from agent.safety.marks import UNKNOWN, words
+from agent.safety.shell_output import Arguments, Output
+from agent.safety.wrappers import unwrap
+
+if TYPE_CHECKING:
+    from agent.safety.shell_commands import Commands
+
+# Primaries of find that leave a whole tree a whole tree.
+_FIND_OPEN = words(
+    "-type -xtype -mindepth -xdev -mount -depth -d -follow -ignore_readdir_race -o -or -a -and -print "
+    "-print0 -delete -exec -execdir -ok -okdir -prune -true -quit -ls -L -P -H -s -X -x -E -regextype ( ) ! "
+    "-not , -warn -nowarn"
+)
+
+
+def find(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+    start = 0
+    while start < len(arguments) and re.fullmatch(r"-[HLPEXdsx]|-O\d|-D.*", arguments[start]):
+        start += 1
+    end = start
+    while end < len(arguments) and not (arguments[end].startswith("-") or arguments[end] in ("(", "!", ",")):
+        end += 1
+    roots = arguments[start:end] or (".",)
+    tests = arguments[end:]
+    whole = all(test in _FIND_OPEN for test in _primaries(tests))
+    if "-delete" in tests and whole:
+        commands.shell.judge.command("rm", ("-r", *roots), commands.shell.state.cwds)
+    for place, test in enumerate(tests):
+        if test in ("-exec", "-execdir", "-ok", "-okdir"):
+            _execute(commands, tests[place + 1 :], roots if whole else (UNKNOWN,), stdin)
+        elif test in ("-fprint", "-fprint0", "-fls", "-fprintf") and place + 1 < len(tests):
+            commands.shell.judge.written(tests[place + 1], commands.shell.state.cwds)
+    return ["".join(f"{root}\n" for root in roots)] if whole else None
+
+
+def _primaries(tests: Arguments) -> list[str]:
+    """The tests of find, without the inner command lines and the values of `-type`."""
+    found: list[str] = []
+    inside = skip = False
+    for test in tests:
+        if inside:
+            inside = test not in (";", "+")
+        elif not skip and (test.startswith("-") or test in ("(", ")", "!", ",")):
+            found.append(test)
+            inside = test in ("-exec", "-execdir", "-ok", "-okdir")
+            skip = test in ("-type", "-xtype", "-mindepth", "-regextype")
+            continue
+        skip = False
+    return found
+
+
+def _execute(commands: Commands, rest: Arguments, roots: Arguments, stdin: Output) -> None:
+    end = next((at for at, word in enumerate(rest) if word in (";", "+")), len(rest))
+    line: list[str] = []
+    for word in rest[:end]:
+        line += roots if word == "{}" else [word.replace("{}", roots[0])]
+    with commands.shell.state.scope(merge=False):
+        commands.invoke(tuple(line), stdin)
+
+
+def xargs(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+    inner = unwrap("xargs", arguments)
+    line = inner.argv if inner is not None else ("echo",)
+    replaced = next((mark for mark in _placeholders(arguments) if any(mark in word for word in line)), None)
+    for text in stdin if stdin is not None else [UNKNOWN]:
+        if replaced is None:
+            items = [UNKNOWN] if text == UNKNOWN else [item for item in re.split(r"[\s\0]+", text) if item]
+            commands.invoke((*line, *items), None)
+            continue
+        items = [item.strip() for item in re.split(r"[\n\0]+", text) if item.strip()]
+        for item in items:
+            commands.invoke(tuple(word.replace(replaced, item) for word in line), None)
+    return None
+
+
+def parallel(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+    if ":::" in arguments:
+        place = arguments.index(":::")
+        items = "\n".join(arguments[place + 1 :])
+        return xargs(commands, ("-I", "{}", *_filled(arguments[:place])), [items])
+    return xargs(commands, ("-I", "{}", *_filled(arguments)), stdin)
+
+
+def _filled(arguments: Arguments) -> Arguments:
+    return arguments if any("{}" in argument for argument in arguments) else (*arguments, "{}")
+
+
+def _placeholders(arguments: Arguments) -> list[str]:
+    """The text that `xargs -I text` replaces."""
+    found: list[str] = []
+    for place, argument in enumerate(arguments):
+        if argument in ("-I", "--replace") and place + 1 < len(arguments):
+            found.append(arguments[place + 1])
+        elif argument.startswith(("-I", "-i")) and len(argument) > 2:
+            found.append(argument[2:])
+        elif argument.startswith("--replace="):
+            found.append(argument.partition("=")[2])
+    return [*found, "{}"] if any(a.startswith(("-I", "-i", "--replace")) for a in arguments) else []

