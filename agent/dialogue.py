@@ -25,8 +25,8 @@ from agent.events import (
 )
 from agent.messages import Message
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, Request, TextDelta
-from agent.model.reply import Reply, Route, fetch_reply
-from agent.model.retry import RetryPolicy
+from agent.model.transport.reply import Reply, Route, fetch_reply
+from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.session import LiveSession
 from tools.text import printable

@@ -11,10 +11,10 @@ from agent.context.profile import STANDARD, Profile
 from agent.errors import HermesError, ModelError
 from agent.events import Event, Noticed
 from agent.home import Home
-from agent.model.codec import codec_for
+from agent.model.codecs import codec_for
 from agent.model.protocol import Delta, ModelClient, Request, ToolSpec
 from agent.model.providers import NoModelError, Target, resolve
-from agent.model.reply import Route
+from agent.model.transport.reply import Route
 from agent.model.usage import Meter
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _client(target: Target, settings: Settings, home: Home, emit: Callable[[Even
 
 
 def _chat(target: Target, stall_timeout: float) -> ModelClient:
-    from agent.model.openai_chat import OpenAIChat
+    from agent.model.transport.openai_chat import OpenAIChat
 
     return OpenAIChat(
         target.base_url,
@@ -134,7 +134,7 @@ class LocalClient:
     async def _start(self) -> ModelClient:
         from agent.model.local.server import LocalServer
         from agent.model.local.weights import model_file
-        from agent.model.openai_chat import OpenAIChat
+        from agent.model.transport.openai_chat import OpenAIChat
 
         settings = self._settings.local
         path = await asyncio.to_thread(model_file, self._home, self._target.path or settings.model)

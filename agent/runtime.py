@@ -22,8 +22,8 @@ from agent.inbox import Inbox
 from agent.mailbox import Mailbox
 from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec, Usage
-from agent.model.reply import Route
-from agent.model.retry import RetryPolicy
+from agent.model.transport.reply import Route
+from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.routes import RoutePlan, open_routes, plan_routes
 from agent.safety.gate import Gate

@@ -13,7 +13,7 @@ from agent.dialogue import Dialogue
 from agent.errors import ExitCode, HermesError
 from agent.events import Event, TurnEnded, TurnOutcome, TurnStarted
 from agent.mailbox import Mailbox
-from agent.model.reply import Reply
+from agent.model.transport.reply import Reply
 from agent.session import LiveSession
 from agent.store.nodes import Node
 from tools.text import clean

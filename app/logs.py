@@ -14,23 +14,33 @@ BACKUPS = 3
 FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"
 
 
-def start_logging() -> Path | None:
+class _PrivateLog(RotatingFileHandler):
+    """A log file whose folder is made with the first record, not before."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.stream is None:
+            try:
+                private_folder(Path(self.baseFilename).parent)
+            except HermesError:
+                return
+        super().emit(record)
+
+
+def start_logging() -> None:
     """Send all log records to `logs/hermes.log` of the home folder, and none to the terminal.
 
-    Returns the file, or None when it cannot be used; then records are dropped.
-    The file is made when the first record is written.
+    Where the file cannot be used records are dropped.
     """
     root = logging.getLogger()
     root.setLevel(logging.INFO)
+    logging.raiseExceptions = False
     try:
-        path = private_folder(Home.locate().logs) / "hermes.log"
-        handler: logging.Handler = RotatingFileHandler(
-            path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace", delay=True
-        )
-    except (HermesError, OSError):
+        path = Home.locate().logs / "hermes.log"
+    except HermesError:
         root.addHandler(logging.NullHandler())
-        return None
+        return
+    handler = _PrivateLog(
+        path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace", delay=True
+    )
     handler.setFormatter(logging.Formatter(FORMAT))
     root.addHandler(handler)
-    logging.raiseExceptions = False
-    return path

@@ -40,7 +40,7 @@ async def storm(step: int, how: str, folder: Path) -> tuple[int, list[str]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description="See the top of this file.")
     parser.add_argument("--step", type=int, default=7)
     parser.add_argument("--how", choices=("fin", "rst", "clean"), default="fin")
     args = parser.parse_args()

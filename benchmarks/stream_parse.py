@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import process_time
 
-from agent.model.openai_chat import OpenAIChat
 from agent.model.protocol import Request, TextDelta
+from agent.model.transport.openai_chat import OpenAIChat
 from tests.support.model_process import ServerProcess
 
 PIECE = "stream of words here "

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import pty
+import shlex
 import stat
 import subprocess
 import sys
@@ -222,7 +223,8 @@ def test_a_damaged_store_is_recovered_beside_it(
 
 
 def test_a_reader_that_leaves_early_is_no_error(session: Session) -> None:
-    command = f"{sys.executable} -m app.main sessions export {session.id} --format sharegpt | true"
+    python = shlex.quote(sys.executable)
+    command = f"{python} -m app.main sessions export {session.id} --format sharegpt | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=ROOT, check=False)
     assert done.stderr == b""
 

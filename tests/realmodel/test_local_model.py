@@ -20,10 +20,10 @@ import pytest
 import pytest_asyncio
 
 from agent.messages import Message
+from agent.model.codecs.schema import SchemaCodec
 from agent.model.local.profile import LOCAL
 from agent.model.local.server import Endpoint, LocalServer
 from agent.model.protocol import TextDelta, ToolSpec
-from agent.model.schema_codec import SchemaCodec
 from tests.realmodel.runner import Record, run, summary
 from tests.realmodel.tasks import SINGLE, TWO_STEPS, Task
 

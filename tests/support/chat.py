@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
-from agent.model.openai_chat import OpenAIChat
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -21,6 +20,7 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
+from agent.model.transport.openai_chat import OpenAIChat
 from tests.support.model_server import ModelServer, Rules, calls
 
 ASK = Request(model="m", messages=(b'{"role":"user","content":"hi"}',))

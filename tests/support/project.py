@@ -7,6 +7,7 @@ crash: its next step is the first one whose call has no lasting result yet.
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -63,7 +64,7 @@ class Shop(unittest.TestCase):
         self.assertEqual(total([(2, 1.5), (1, 2.0)], "EUR"), 5.0)
 """
 
-RUN_TESTS = f"{sys.executable} -B -m unittest discover -s tests -t . 2>&1 | tail -n 20"
+RUN_TESTS = f"{shlex.quote(sys.executable)} -B -m unittest discover -s tests -t . 2>&1 | tail -n 20"
 ANSWER = "The yen rounding and the invoice total are mended; all four tests pass."
 TASK = "Two tests of this project fail. Find out why, mend it and run the tests."
 

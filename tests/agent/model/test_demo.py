@@ -12,7 +12,7 @@ import pytest
 
 from agent.errors import ModelError
 from agent.messages import Message, ToolCall
-from agent.model.codec import codec_for
+from agent.model.codecs import codec_for
 from agent.model.demo import FILE, FOLDER, INTRODUCTION, TOUR, DemoClient
 from agent.model.protocol import CallFragment, Delta, End, Request, TextDelta, ToolSpec, UsageDelta
 from tests.support.tool_context import FakeContext

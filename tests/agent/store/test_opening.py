@@ -178,7 +178,7 @@ def overwrite(path: Path, first: int, last: int) -> None:
 
 async def test_damage_found_while_reading_is_reported(path: Path) -> None:
     session = await filled(path)
-    overwrite(path, 4096 * 4, path.stat().st_size)  # noqa: ASYNC240 - a test waits for nobody
+    overwrite(path, 4096 * 4, path.stat().st_size)
     with pytest.raises(DamagedStore):
         async with await Store.open(path) as store:
             await store.path(session)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agent.context.profile import STANDARD, Profile
+from agent.model.codecs.schema import SchemaCodec, reply_schema
 from agent.model.local.profile import LOCAL, guard
 from agent.model.protocol import ToolSpec
-from agent.model.schema_codec import SchemaCodec, reply_schema
 
 FULL: dict[str, Any] = {
     "type": "object",

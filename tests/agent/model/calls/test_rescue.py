@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.model.call_text import may_be_call
+from agent.model.calls.call_text import may_be_call
+from agent.model.calls.rescue import find_calls, rescue
 from agent.model.protocol import ToolSpec
-from agent.model.rescue import find_calls, rescue
 from tests.agent.model.offer import TOOLS
 
 LS = '{"name": "terminal", "arguments": {"command": "ls"}}'

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent.model.openai_chat import OpenAIChat, is_loopback
 from agent.model.protocol import End, TextDelta
+from agent.model.transport.openai_chat import OpenAIChat, is_loopback
 from tests.support.chat import ASK, KEY, RICH, failure, read, talking
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, Reply, refuse, say
@@ -306,10 +306,10 @@ async def test_a_flood_of_chunks_leaves_room_for_other_tasks():
 
 def test_the_package_is_not_imported_before_the_first_request():
     code = (
-        "import sys, agent.model.openai_chat, agent.model.reply\n"
-        "agent.model.openai_chat.OpenAIChat('http://localhost/v1', None)\n"
+        "import sys, agent.model.transport.openai_chat, agent.model.transport.reply\n"
+        "agent.model.transport.openai_chat.OpenAIChat('http://localhost/v1', None)\n"
         "print([name for name in ('openai', 'httpx2', 'pydantic') if name in sys.modules])"
     )
-    root = Path(__file__).resolve().parents[3]
+    root = Path(__file__).resolve().parents[4]
     run = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "[]"

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
-from agent.model.complaints import complaint_of, kind_of, read_complaint, retry_after
+from agent.model.transport.complaints import complaint_of, kind_of, read_complaint, retry_after
 
 DETAIL = 300
 """Characters of a provider's own words that are passed on."""

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ModelErrorKind
-from agent.model.complaints import Complaint, is_complaint, kind_of, read_complaint, retry_after
+from agent.model.transport.complaints import Complaint, is_complaint, kind_of, read_complaint, retry_after
 
 OVERFLOWS = [
     "This model's maximum context length is 8192 tokens, however you requested 9000 tokens",

@@ -14,9 +14,9 @@ from typing import Any
 from uuid import uuid4
 
 from agent.messages import Message
-from agent.model.codec import Decoder
+from agent.model.codecs.codec import Decoder
+from agent.model.codecs.schema_reader import ANSWER, SchemaDecoder
 from agent.model.protocol import ToolMode, ToolSpec
-from agent.model.schema_reader import ANSWER, SchemaDecoder
 
 RESULT_HEAD = "Tool result:"
 NEXT_STEP = "Answer my request with final_answer, or call the next tool if a part of it is left."

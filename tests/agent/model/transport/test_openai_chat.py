@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import agent.model.answer as answer_module
-import agent.model.openai_chat as chat_module
+import agent.model.transport.answer as answer_module
+import agent.model.transport.openai_chat as chat_module
 from agent.errors import ModelError
-from agent.model.openai_chat import request_body
 from agent.model.protocol import Request, Usage
+from agent.model.transport.openai_chat import request_body
 from tests.support.chat import ASK, RICH, Seen, failure, read, talking
 from tests.support.faults import FAULTS
 from tests.support.model_server import Rules, calls, refuse, say

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.messages import Message, ToolCall
-from agent.model.assembly import UNNAMED, Assembled, CallAssembler, NewId
-from agent.model.codec import DecodedReply, Decoder
-from agent.model.holdback import HoldBack
+from agent.model.calls.assembly import UNNAMED, Assembled, CallAssembler, NewId
+from agent.model.calls.repair import repair_arguments, without_surrogates
+from agent.model.calls.rescue import LONGEST_LEAD, find_calls
+from agent.model.codecs.codec import DecodedReply, Decoder
+from agent.model.codecs.holdback import HoldBack
+from agent.model.codecs.thinking import CLOSING, ThinkFilter
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolMode, ToolSpec
-from agent.model.repair import repair_arguments, without_surrogates
-from agent.model.rescue import LONGEST_LEAD, find_calls
-from agent.model.thinking import CLOSING, ThinkFilter
 
 EMPTY = {"system": "(none)", "user": "(empty message)", "assistant": "(empty reply)", "tool": "(no output)"}
 """What stands for empty content, which many providers refuse."""

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.messages import Message, ToolCall
-from agent.model.codec import DecodedReply, codec_for
+from agent.model.codecs import codec_for
+from agent.model.codecs.codec import DecodedReply
+from agent.model.codecs.schema import NEXT_STEP, SchemaCodec, flat_result, reply_schema, simple_schema
+from agent.model.codecs.schema_reader import JsonStringReader
 from agent.model.protocol import CallFragment, Delta, End, ReasoningDelta, TextDelta, ToolSpec
-from agent.model.schema_codec import NEXT_STEP, SchemaCodec, flat_result, reply_schema, simple_schema
-from agent.model.schema_reader import JsonStringReader
 
 TERMINAL = ToolSpec(
     "terminal",

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from agent.errors import RETRYABLE, ModelError, ModelErrorKind
-from agent.model.retry import RetryPolicy
+from agent.model.transport.retry import RetryPolicy
 
 POLICY = RetryPolicy(retries=8)
 

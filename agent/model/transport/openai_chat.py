@@ -1,7 +1,7 @@
 """Chat completions over HTTP, through the `openai` package: any provider that speaks them.
 
 The body is put together from frozen bytes and sent as it is; the stream is read
-by `agent.model.answer`. The package is imported on first use, in a thread.
+by `agent.model.transport.answer`. The package is imported on first use, in a thread.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
-from agent.model.answer import AnswerReader
-from agent.model.complaints import kind_of, read_complaint
-from agent.model.failures import Failures
 from agent.model.protocol import Delta, Request
+from agent.model.transport.answer import AnswerReader
+from agent.model.transport.complaints import kind_of, read_complaint
+from agent.model.transport.failures import Failures
 
 if TYPE_CHECKING:
     import httpx2

@@ -12,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.messages import Message, ToolCall
-from agent.model.codec import DecodedReply, codec_for
+from agent.model.codecs import codec_for
+from agent.model.codecs.codec import DecodedReply
+from agent.model.codecs.text import TextCodec, TextDecoder
 from agent.model.protocol import CallFragment, Delta, TextDelta
-from agent.model.text_codec import TextCodec, TextDecoder
 from tests.agent.model.offer import TOOLS
-from tests.agent.model.test_rescue import WRITTEN_CALLS
+from tests.agent.model.calls.test_rescue import WRITTEN_CALLS
 from tests.support.wire_rules import Rules, check_request, parse_body
 
 CODEC = TextCodec()

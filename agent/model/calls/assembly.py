@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.messages import ToolCall
+from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from agent.model.protocol import CallFragment, ToolSpec
-from agent.model.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 
 NewId = Callable[[], str]
 

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.messages import Message, ToolCall
-from agent.model.assembly import CUT_OFF, NO_NAME, UNNAMED, Assembled, mended_arguments
-from agent.model.call_text import read_calls
-from agent.model.codec import Decoder
-from agent.model.lenient_json import LenientError, LenientReader
-from agent.model.native_codec import EMPTY, NativeDecoder, compact, object_text, wire_name
+from agent.model.calls.assembly import CUT_OFF, NO_NAME, UNNAMED, Assembled, mended_arguments
+from agent.model.calls.call_text import read_calls
+from agent.model.calls.lenient_json import LenientError, LenientReader
+from agent.model.calls.repair import repair_name
+from agent.model.calls.rescue import find_calls
+from agent.model.codecs.codec import Decoder
+from agent.model.codecs.native import EMPTY, NativeDecoder, compact, object_text, wire_name
 from agent.model.protocol import ToolMode, ToolSpec
-from agent.model.repair import repair_name
-from agent.model.rescue import find_calls
 
 INSTRUCTIONS = """\
 # Tools

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.model.call_text import TAG, TAGS, may_be_call, skip_wrapping
+from agent.model.calls.call_text import TAG, TAGS, may_be_call, skip_wrapping
+from agent.model.codecs.thinking import CodeState, partial_suffix
 from agent.model.protocol import ToolSpec
-from agent.model.thinking import CodeState, partial_suffix
 
 _SLICE = 4096
 """Characters looked at in one go: each tag in them costs a copy of the rest."""

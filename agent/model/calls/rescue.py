@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.messages import ToolCall
-from agent.model.call_text import TAG, Draft, read_calls
+from agent.model.calls.call_text import TAG, Draft, read_calls
+from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from agent.model.protocol import ToolSpec
-from agent.model.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from tools.arguments import check_arguments
 from tools.results import ToolError
 

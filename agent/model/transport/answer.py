@@ -8,11 +8,11 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any
 
-from agent.model.chunks import ChunkReader
-from agent.model.complaints import is_complaint
-from agent.model.failures import Failures
 from agent.model.protocol import Delta, End
-from agent.model.sse import MAX_EVENT, SSEDecoder
+from agent.model.transport.chunks import ChunkReader
+from agent.model.transport.complaints import is_complaint
+from agent.model.transport.failures import Failures
+from agent.model.transport.sse import MAX_EVENT, SSEDecoder
 
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes an answer may have in all."""

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from agent.model.lenient_json import LenientError, LenientReader
+from agent.model.calls.lenient_json import LenientError, LenientReader
+from agent.model.calls.repair import repair_name
 from agent.model.protocol import ToolSpec
-from agent.model.repair import repair_name
 
 TAGS = (
     "<tool_call>",

@@ -13,8 +13,7 @@ import pytest
 
 from agent.errors import ModelError
 from agent.messages import Message, ToolCall
-from agent.model.codec import DecodedReply
-from agent.model.openai_chat import OpenAIChat
+from agent.model.codecs.codec import DecodedReply
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -27,8 +26,9 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
-from agent.model.reply import Reply, Route, fetch_reply
-from agent.model.retry import RetryPolicy
+from agent.model.transport.openai_chat import OpenAIChat
+from agent.model.transport.reply import Reply, Route, fetch_reply
+from agent.model.transport.retry import RetryPolicy
 from tests.support.chat import ASK, RICH
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, call, say

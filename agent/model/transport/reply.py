@@ -12,9 +12,9 @@ from typing import Protocol, TypeVar
 
 from agent.errors import ModelError
 from agent.messages import ToolCall
-from agent.model.codec import Codec, DecodedReply, Decoder
+from agent.model.codecs.codec import Codec, DecodedReply, Decoder
 from agent.model.protocol import Delta, End, FinishReason, ModelClient, Request, ToolSpec, Usage, UsageDelta
-from agent.model.retry import RetryPolicy
+from agent.model.transport.retry import RetryPolicy
 
 log = logging.getLogger(__name__)
 

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.messages import Message, ToolCall
-from agent.model.codec import DecodedReply, codec_for
-from agent.model.native_codec import NativeCodec, NativeDecoder
+from agent.model.codecs import codec_for
+from agent.model.codecs.codec import DecodedReply
+from agent.model.codecs.native import NativeCodec, NativeDecoder
 from agent.model.protocol import (
     CallFragment,
     Delta,
@@ -25,7 +26,7 @@ from agent.model.protocol import (
     UsageDelta,
 )
 from tests.agent.model.offer import TOOLS
-from tests.agent.model.test_rescue import ANSWERS, WRITTEN_CALLS
+from tests.agent.model.calls.test_rescue import ANSWERS, WRITTEN_CALLS
 from tests.support.wire_rules import Rules, check_request, parse_body
 
 CODEC = NativeCodec()

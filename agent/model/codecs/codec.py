@@ -65,20 +65,3 @@ class Codec(Protocol):
         ...
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder: ...
-
-
-def codec_for(mode: ToolMode) -> Codec:
-    """The codec of a tool mode."""
-    match mode:
-        case "native":
-            from agent.model.native_codec import NativeCodec
-
-            return NativeCodec()
-        case "text":
-            from agent.model.text_codec import TextCodec
-
-            return TextCodec()
-        case "schema":
-            from agent.model.schema_codec import SchemaCodec
-
-            return SchemaCodec()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.model.chunks import ChunkReader
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, Usage, UsageDelta
+from agent.model.transport.chunks import ChunkReader
 
 
 def read(*deltas: dict[str, Any]) -> list[Delta]:

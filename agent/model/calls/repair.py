@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from agent.model.lenient_json import MAX_DEPTH, LenientError, LenientReader
+from agent.model.calls.lenient_json import MAX_DEPTH, LenientError, LenientReader
 
 TRUNCATED = "truncated"
 """The reason that says: readable, but the end is missing; such a call must not run."""

@@ -9,10 +9,10 @@ from dataclasses import replace
 from enum import Enum
 
 from agent.messages import ToolCall
-from agent.model.codec import DecodedReply
+from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
+from agent.model.calls.rescue import find_calls
+from agent.model.codecs.codec import DecodedReply
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolSpec
-from agent.model.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
-from agent.model.rescue import find_calls
 
 ANSWER = "final_answer"
 _HEAD_LIMIT = 512

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.model.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
+from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 
 OFFERED = (
     "terminal",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ModelError
-from agent.model.sse import SSEDecoder
+from agent.model.transport.sse import SSEDecoder
 
 PIECES = st.sampled_from(
     [

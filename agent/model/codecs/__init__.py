@@ -1,0 +1,23 @@
+"""One codec per tool mode: how a conversation and its tools travel."""
+
+from __future__ import annotations
+
+from agent.model.codecs.codec import Codec
+from agent.model.protocol import ToolMode
+
+
+def codec_for(mode: ToolMode) -> Codec:
+    """The codec of a tool mode."""
+    match mode:
+        case "native":
+            from agent.model.codecs.native import NativeCodec
+
+            return NativeCodec()
+        case "text":
+            from agent.model.codecs.text import TextCodec
+
+            return TextCodec()
+        case "schema":
+            from agent.model.codecs.schema import SchemaCodec
+
+            return SchemaCodec()

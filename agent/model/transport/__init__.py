@@ -1,0 +1,1 @@
+"""Requests and streams: one complete reply, whatever the network does."""
