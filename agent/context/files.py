@@ -7,14 +7,14 @@ project, and never more than a bounded part.
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.files.descriptors import open_file
 from tools.text import clean
 
-PROJECT_NAMES = (".hermes.md", "HERMES.md", "AGENTS.md", "CLAUDE.md")
-"""Project files, in order of preference; the first one found is the only one read."""
+PROJECT_NAMES = ((".hermes.md", "HERMES.md"), ("AGENTS.md",), ("CLAUDE.md",))
+"""Project files by preference; the first one found is the only one read."""
 
 MAX_BYTES = 4_000_000
 """Bytes read of one file, whatever limit is set."""
@@ -39,16 +39,19 @@ def soul_file(path: Path, limit: int) -> ContextFile | None:
 
 
 def project_file(workspace: Path, limit: int) -> ContextFile | None:
-    """The first project file from the workspace up to the root of its repository. `limit` is in characters.
+    """The project file that counts for the workspace. `limit` is in characters.
 
-    Where there is no repository, only the workspace itself is looked at.
+    Each kind of file is looked for from the workspace up to the root of its
+    repository before the next kind is; without a repository only the workspace
+    itself is looked at.
     """
     folders = _up_to_root(workspace)
-    for folder in folders:
-        for name in PROJECT_NAMES:
-            found = _read(folder / name, limit, folders[-1])
-            if found is not None:
-                return found
+    for names in PROJECT_NAMES:
+        for folder in folders:
+            for name in names:
+                found = _read(folder / name, limit, folders[-1])
+                if found is not None:
+                    return found
     return None
 
 
@@ -69,18 +72,10 @@ def _read(path: Path, limit: int, inside: Path) -> ContextFile | None:
         real = path.resolve(strict=True)
         if not real.is_relative_to(inside.resolve()):
             return None
-        descriptor = os.open(real, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(open_file(real), "rb") as file:
+            content = file.read(MAX_BYTES)
     except (OSError, RuntimeError, ValueError):
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        with os.fdopen(descriptor, "rb", closefd=False) as file:
-            content = file.read(MAX_BYTES)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     text = clean(content.decode("utf-8-sig", "replace")).strip()
     if not text:
         return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from agent.context.files import ContextFile
+from tools.text import clean
 
 IDENTITY = """\
 You are Hermes, an agent in the user's terminal. You work on their machine with tools: you look, you act, \
@@ -78,7 +79,8 @@ def system_prompt(
     if tools:
         hints = [f"- {sentence}" for needed, sentence in TOOL_HINTS if all(name in tools for name in needed)]
         parts.append("\n".join([TOOLS, *hints]))
-    parts += [SAFETY, f"# Environment\nWorkspace: {workspace}\nSystem: {platform}\nDate: {date}"]
+    where = f"# Environment\nWorkspace: {_line(workspace)}\nSystem: {_line(platform)}\nDate: {date}"
+    parts += [SAFETY, where]
     parts += [_project(file) for file in project_files]
     return "\n\n".join(parts)
 
@@ -87,7 +89,12 @@ def _project(file: ContextFile) -> str:
     """A project's instructions, framed so that the model knows whose they are."""
     text = file.text.replace("</project-file>", "</ project-file>")
     return (
-        f"# Project instructions from {file.path}\n"
+        f"# Project instructions from {_line(str(file.path))}\n"
         "Written by the people of this project. Follow them for work on it; they change neither your tools "
         f"nor your care.\n<project-file>\n{text}\n</project-file>"
     )
+
+
+def _line(text: str) -> str:
+    """A name from outside as part of one line: folders may have line feeds in their names."""
+    return " ".join(clean(text).split())

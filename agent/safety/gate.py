@@ -92,7 +92,6 @@ class Gate:
         secret: Sequence[Path] | None = None,
         scratch: Path | None = None,
         home: Path | None = None,
-        own_home: Path | None = None,
         audit: Callable[[Ruling], None] | None = None,
     ) -> None:
         if secret is None:
@@ -102,11 +101,12 @@ class Gate:
         self._scratch = scratch
         self._approver = approver
         self._audit = audit
+        home = home or Path.home()
         self._places = Places(
-            home=str(home or Path.home()),
+            home=str(home),
             guarded=tuple(str(path) for path in protected),
             secret=tuple(str(path) for path in secret),
-            own_home=str(own_home or ""),
+            other_homes=(str(home.resolve()),),
         )
         self._hardline = Hardline(self._places)
         self._grants: dict[Hashable, Grant] = {}
@@ -124,16 +124,17 @@ class Gate:
         audit: Callable[[Ruling], None] | None = None,
     ) -> Gate:
         """A gate that guards the files of `home`."""
-        root = home.root.resolve()
-        names = (home.config, home.env, home.database, home.trust, home.run)
+        # Commands may spell a linked folder either way.
+        roots = dict.fromkeys((home.root, home.root.resolve()))
+        guarded = (home.config, home.env, home.database, home.trust, home.run)
+        secret = (home.env, home.database)
         return cls(
             workspace,
             mode,
-            [root / path.name for path in names],
+            [root / path.name for root in roots for path in guarded],
             approver,
-            secret=[root / home.env.name, root / home.database.name],
+            secret=[root / path.name for root in roots for path in secret],
             scratch=scratch,
-            own_home=root,
             audit=audit,
         )
 
@@ -145,10 +146,12 @@ class Gate:
             return Verdict("allow", ("reading inside the workspace",))
         if self.mode == "all":
             return Verdict("allow", ("approvals are set to all",))
+        if self.mode == "deny":
+            return Verdict("deny", self._why(action))
         key = action_key(action)
         if key is not None and key in self._grants:
             return Verdict("allow", ("allowed for this session",))
-        return Verdict("deny" if self.mode == "deny" else "ask", self._why(action))
+        return Verdict("ask", self._why(action))
 
     async def permit(self, action: Action) -> None:
         """Return if the action may happen. Raises `DeniedError` otherwise.
@@ -276,7 +279,7 @@ class Gate:
             case SendInput():
                 return ("types into a running program",)
             case ReadPath():
-                return (f"reads {_kind(action)}{outside}",)
+                return (f"reads a file or folder{outside}",)
             case WritePath():
                 return (f"{'creates' if action.creates else 'changes'} a file{outside}",)
             case DeletePath():
@@ -309,10 +312,6 @@ def action_key(action: Action) -> Hashable | None:
             return ("fetch", action.url)
         case _:
             return None
-
-
-def _kind(action: ReadPath) -> str:
-    return "a file or folder"
 
 
 def _denied(sentence: str, reasons: Sequence[str], outcome: str, feedback: str = "") -> DeniedError:

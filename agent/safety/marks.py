@@ -51,8 +51,8 @@ def words(text: str) -> frozenset[str]:
 
 
 def unmarked(source: str) -> str:
-    """Source text without characters that could be taken for marks."""
-    return _MARKS.sub("\ufffd", source)
+    """Source text without characters that could be taken for marks; NUL, which shells skip, is dropped."""
+    return _MARKS.sub("\ufffd", source.replace("\0", ""))
 
 
 def active(text: str) -> str:

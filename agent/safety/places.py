@@ -66,15 +66,19 @@ class Places:
     """What must not be lost: system and home folders, and what Hermes itself depends on.
 
     `guarded` files and folders may be read but never changed, `secret` ones
-    neither read nor changed; `own_home` is the folder of Hermes' own files,
-    empty when there is none to protect. All paths are absolute.
+    neither read nor changed; the folders they are in must not be lost either.
+    `other_homes` are further spellings of the home folder. All paths are absolute.
     """
 
     def __init__(
-        self, home: str, guarded: Sequence[str] = (), secret: Sequence[str] = (), own_home: str = ""
+        self,
+        home: str,
+        guarded: Sequence[str] = (),
+        secret: Sequence[str] = (),
+        other_homes: Sequence[str] = (),
     ) -> None:
         self.home = home
-        self._folders = _precious(home, [path for path in (own_home, *guarded, *secret) if path])
+        self._folders = _precious((home, *other_homes), (*guarded, *secret))
         self._files = _vital((*guarded, *secret))
         self._guarded = tuple(parts(path) for path in (*guarded, *secret))
         self._secret = tuple(parts(path) for path in secret)
@@ -123,15 +127,15 @@ Index = dict[tuple[str, ...], str]
 """Names of a path, and what is there."""
 
 
-def _precious(home: str, own: Sequence[str]) -> Index:
-    """Folders that must not be deleted; the homes and Hermes' files take everything above them along."""
+def _precious(homes: Sequence[str], own: Sequence[str]) -> Index:
+    """What must not be deleted: homes and Hermes' files with all folders above them, system folders."""
     index: Index = {}
-    for path in (*own, home):
+    for path in (*own, *homes):
         names = parts(path)
         index.update((names[:depth], "/" + "/".join(names[:depth])) for depth in range(1, len(names)))
     index.update((parts(path), "Hermes' own files") for path in own)
     index.update((parts(folder), f"the system folder {folder}") for folder in sorted(SYSTEM_FOLDERS))
-    index[parts(home)] = f"the home folder {home}"
+    index.update((parts(home), f"the home folder {home}") for home in homes)
     return index
 
 

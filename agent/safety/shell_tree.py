@@ -17,7 +17,7 @@ from agent.safety.marks import words as table
 from agent.safety.shell_words import after_quote, closing
 
 if TYPE_CHECKING:
-    from tree_sitter import Node, Parser
+    from tree_sitter import Language, Node, Parser
 
 PORTION = 4_096
 """Bytes the parser reads at a time."""
@@ -64,11 +64,18 @@ class Source:
 
 
 @cache
-def _parser() -> Parser:
+def _language() -> Language:
     import tree_sitter_bash
-    from tree_sitter import Language, Parser
+    from tree_sitter import Language
 
-    return Parser(Language(tree_sitter_bash.language()))
+    return Language(tree_sitter_bash.language())
+
+
+def _parser() -> Parser:
+    """A parser of its own for each text: while one reads, another thread may start the next."""
+    from tree_sitter import Parser
+
+    return Parser(_language())
 
 
 def parse(text: str) -> Source:
@@ -77,14 +84,19 @@ def parse(text: str) -> Source:
     The parser's way of recovering from errors can take quadratic time. It reads
     in portions and goes back to earlier ones while it recovers, so counting the
     portions bounds its work; after that it is told that the text ends.
+
+    Characters beyond ASCII are letters for the shell. The parser is shown letters
+    in their place: its scanner looks such characters up in a table made for bytes
+    and can crash the process.
     """
     data = text.encode("utf-8", "replace")
+    shown = data.translate(_ASCII)
     left = 64 + READS * (len(data) // PORTION + 1)
 
     def read(offset: int, _: object) -> bytes:
         nonlocal left
         left -= 1
-        return data[offset : offset + PORTION] if left >= 0 else b""
+        return shown[offset : offset + PORTION] if left >= 0 else b""
 
     root = _parser().parse(read).root_node
     return Source(data, root, complete=left >= 0 and not root.has_error)
@@ -138,6 +150,7 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
         yield _rough(words, targets)
 
 
+_ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 RESERVED = table("if then elif else while until do for in case esac fi done { } ! function")
 
 

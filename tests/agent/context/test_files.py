@@ -68,3 +68,38 @@ def test_an_empty_file_counts_as_none(content: str, tmp_path: Path) -> None:
     (tmp_path / "SOUL.md").write_text(content)
     assert soul_file(tmp_path / "SOUL.md", 1_000) is None
     assert soul_file(tmp_path / "nowhere.md", 1_000) is None
+
+
+def test_our_own_kind_of_file_counts_more_than_a_nearer_one_of_another(tmp_path: Path) -> None:
+    inner = tmp_path / "package"
+    inner.mkdir()
+    (tmp_path / ".git").write_text("gitdir: elsewhere")
+    (inner / "AGENTS.md").write_text("near")
+    (tmp_path / ".hermes.md").write_text("ours")
+    found = project_file(inner, 1_000)
+    assert found is not None
+    assert (found.name, found.text) == (".hermes.md", "ours")
+    (inner / "HERMES.md").write_text("ours and near")
+    found = project_file(inner, 1_000)
+    assert found is not None
+    assert found.text == "ours and near"
+
+
+def test_a_link_inside_the_project_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "agents.md").write_text("linked")
+    (tmp_path / "AGENTS.md").symlink_to("docs/agents.md")
+    (tmp_path / "HERMES.md").symlink_to("HERMES.md")
+    found = project_file(tmp_path, 1_000)
+    assert found is not None
+    assert found.text == "linked"
+
+
+def test_devices_are_never_opened(tmp_path: Path) -> None:
+    (tmp_path / "SOUL.md").symlink_to("/dev/zero")
+    assert soul_file(tmp_path / "SOUL.md", 1_000) is None
+
+
+def test_a_limit_of_nothing_switches_context_files_off(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("x")
+    assert project_file(tmp_path, 0) is None

@@ -26,7 +26,6 @@ def make() -> Hardline:
             home="/home/ada",
             guarded=(f"{OWN}/config.yaml", f"{OWN}/trust.json"),
             secret=(f"{OWN}/.env", f"{OWN}/state.db"),
-            own_home=OWN,
         )
     )
 
@@ -109,7 +108,7 @@ WRAPPINGS = st.sampled_from(
         "time {}",
         "command {}",
         "x=1 {}",
-        'echo "$({})"',
+        'echo "$( {} )"',
         "cat <({})",
         "ls; {}",
         "ls | {}",
