@@ -127,6 +127,9 @@ class LocalClient:
 
     async def _ready(self) -> ModelClient:
         async with self._starting:
+            if self._server is not None and not self._server.running:
+                await self.aclose()
+                self._chat = self._server = None
             if self._chat is None:
                 self._chat = await self._start()
             return self._chat

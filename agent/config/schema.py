@@ -82,7 +82,7 @@ class ApprovalSettings(Section):
 
 class LocalSettings(Section):
     model: str = Field("", description="Path of a GGUF file; empty = the one `hermes model pull` fetched.")
-    threads: int = Field(0, ge=0, description="Threads of the local model; 0 = physical cores.")
+    threads: int = Field(0, ge=0, description="Threads of the local model; 0 = all free cores.")
     context: int = Field(8192, ge=1024, description="Context window of the local model.")
 
 

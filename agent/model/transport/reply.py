@@ -13,10 +13,24 @@ from typing import Protocol, TypeVar
 from agent.errors import ModelError
 from agent.messages import ToolCall
 from agent.model.codecs.codec import Codec, DecodedReply, Decoder
-from agent.model.protocol import Delta, End, FinishReason, ModelClient, Request, ToolSpec, Usage, UsageDelta
+from agent.model.protocol import (
+    CallFragment,
+    Delta,
+    End,
+    FinishReason,
+    ModelClient,
+    Request,
+    TextDelta,
+    ToolSpec,
+    Usage,
+    UsageDelta,
+)
 from agent.model.transport.retry import RetryPolicy
 
 log = logging.getLogger(__name__)
+
+LARGE = 32_000
+"""Characters of a reply from which on it is read to its end off the event loop."""
 
 T = TypeVar("T")
 
@@ -113,7 +127,7 @@ async def _attempt(route: Route, request: Request, listener: ReplyListener, atte
             async for delta in deltas:
                 if reader.take(delta):
                     break
-        return reader.reply()
+        return await reader.reply()
     except ModelError as error:
         if reader.has_shown:
             listener.cut(str(error))
@@ -125,6 +139,7 @@ class _ReplyReader:
 
     def __init__(self, route: Route, listener: ReplyListener) -> None:
         self.has_shown = False
+        self._written = 0
         self._route = route
         self._listener = listener
         self._decoder: Decoder = route.codec.decoder(route.tools)
@@ -138,15 +153,23 @@ class _ReplyReader:
             return False
         if isinstance(delta, End):
             self._finish = delta.reason
+        elif isinstance(delta, CallFragment):
+            self._written += len(delta.arguments)
+        elif isinstance(delta, TextDelta):
+            self._written += len(delta.text)
         self._show(_decoded(lambda: self._decoder.feed(delta)))
         return self._finish is not None
 
-    def reply(self) -> Reply:
+    async def reply(self) -> Reply:
         if self._finish is None:
             raise ModelError(
                 "cut", f"The answer of {self._route.name} broke off before it was complete; try again."
             )
-        held_back, decoded = _decoded(self._decoder.finish)
+        if self._written > LARGE:
+            # Mending a large call can take a second; the event loop must not wait for it.
+            held_back, decoded = await asyncio.to_thread(_decoded, self._decoder.finish)
+        else:
+            held_back, decoded = _decoded(self._decoder.finish)
         self._show(held_back)
         return _reply(decoded, self._finish, self._usage, self._route.name)
 

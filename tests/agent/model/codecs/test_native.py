@@ -25,8 +25,8 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
-from tests.agent.model.offer import TOOLS
 from tests.agent.model.calls.test_rescue import ANSWERS, WRITTEN_CALLS
+from tests.agent.model.offer import TOOLS
 from tests.support.wire_rules import Rules, check_request, parse_body
 
 CODEC = NativeCodec()

@@ -16,8 +16,8 @@ from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.text import TextCodec, TextDecoder
 from agent.model.protocol import CallFragment, Delta, TextDelta
-from tests.agent.model.offer import TOOLS
 from tests.agent.model.calls.test_rescue import WRITTEN_CALLS
+from tests.agent.model.offer import TOOLS
 from tests.support.wire_rules import Rules, check_request, parse_body
 
 CODEC = TextCodec()
