@@ -1,0 +1,1 @@
+"""One module per screen, its stylesheet beside it."""

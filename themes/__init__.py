@@ -1,0 +1,1 @@
+"""Skins and personalities: how Hermes looks and speaks, as data."""

@@ -1,0 +1,1 @@
+"""Panes and controls. They know events and skins, never the engine."""

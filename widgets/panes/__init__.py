@@ -1,0 +1,1 @@
+"""Side panes: tasks, agents, logs, files, and the bars around them."""

@@ -1,0 +1,1 @@
+"""The prompt: an editor of its own, completion, history and the queue."""

@@ -1,0 +1,1 @@
+"""The conversation: one virtual widget over a document of blocks."""
