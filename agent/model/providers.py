@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from agent.errors import ConfigError
+from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
 from agent.model.protocol import ToolMode
@@ -86,20 +87,6 @@ def resolve(
             if target.label not in {known.label for known in targets}:
                 targets.append(target)
     return targets
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address lies on this machine, where no key is ever asked for."""
-    host = urlsplit(url).hostname or ""
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    import ipaddress
-
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 class _Resolver:

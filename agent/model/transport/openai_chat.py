@@ -7,7 +7,6 @@ by `agent.model.transport.answer`. The package is imported on first use, in a th
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import json
 import logging
 import os
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from agent.errors import ModelError
+from agent.model.addresses import is_loopback
 from agent.model.protocol import Delta, Request
 from agent.model.transport.answer import AnswerReader
 from agent.model.transport.complaints import kind_of, read_complaint
@@ -306,18 +306,6 @@ def _is_usable(url: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address stays on this machine."""
-    host = (urlsplit(url).hostname or "").rstrip(".")
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
 
 
 def _is_openai(url: str) -> bool:

@@ -59,7 +59,7 @@ async def _reached(target: Target) -> Finding:
     """Ask for the list of models: it costs nothing and shows that address and key are right."""
     import httpx2
 
-    from agent.model.providers import is_loopback
+    from agent.model.addresses import is_loopback
 
     name = f"{target.label} at {httpx2.URL(target.base_url).host}"
     headers = dict(target.headers)

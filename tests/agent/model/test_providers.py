@@ -10,9 +10,10 @@ import pytest
 
 from agent.config.schema import Settings
 from agent.errors import ConfigError, ExitCode
+from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS
 from agent.model.detect import DetectedServer
-from agent.model.providers import NoModelError, Target, is_loopback, resolve
+from agent.model.providers import NoModelError, Target, resolve
 
 ENDPOINT = {"OPENAI_BASE_URL": "https://llm.example/v1", "OPENAI_API_KEY": "sk-1", "HERMES_MODEL": "m"}
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from agent.model.addresses import is_loopback
 from agent.model.protocol import End, TextDelta
-from agent.model.transport.openai_chat import OpenAIChat, is_loopback
+from agent.model.transport.openai_chat import OpenAIChat
 from tests.support.chat import ASK, KEY, RICH, failure, read, talking
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, Reply, refuse, say
