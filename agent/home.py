@@ -33,7 +33,12 @@ class Home:
             raise ConfigError(
                 "The home folder of this user is unknown; set HERMES_HOME to a folder."
             ) from None
-        return cls(Path.cwd() / root)
+        if root.is_absolute():
+            return cls(root)
+        try:
+            return cls(Path.cwd() / root)
+        except OSError:
+            raise ConfigError("The current folder is gone; set HERMES_HOME to a full path.") from None
 
     @property
     def config(self) -> Path:

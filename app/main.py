@@ -6,6 +6,7 @@ Nothing heavy is imported here; a subcommand's module is loaded when it is named
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import logging
 import os
@@ -13,6 +14,9 @@ import sys
 from collections.abc import Sequence
 
 from agent.errors import ConfigError, ExitCode, HermesError
+
+OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
+"""How writing to stdout fails when the disk behind it is full or broken."""
 
 SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
@@ -26,8 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `hermes` and return its exit code. Errors are one sentence, never a traceback."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     os.umask(0o077)
+    logging.getLogger().addHandler(logging.NullHandler())
+    _complete_streams()
     try:
-        return _run(arguments)
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
     except HermesError as error:
         _complain(str(error))
         return int(error.exit_code)
@@ -35,10 +43,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(ExitCode.INTERRUPTED)
     except BrokenPipeError:
         # Whoever read our output has left; there is nobody to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+        return int(ExitCode.FAILED)
+    except OSError as error:
+        if error.errno not in OUTPUT_FAULTS:
+            return _unexpected(error)
+        _complain(f"The output cannot be written: {error.strerror}.")
+        _drop_output()
         return int(ExitCode.FAILED)
     except Exception as error:
         return _unexpected(error)
+
+
+def _complete_streams() -> None:
+    """Replace standard streams that the caller closed by ones that lead nowhere."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 - lives as long as we do
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
+def _drop_output() -> None:
+    """Let what is still buffered for stdout go nowhere, so that leaving does not fail on it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(arguments: list[str]) -> int:

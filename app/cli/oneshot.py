@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Callable
 from typing import TextIO
 
 from agent.engine import Engine
@@ -74,9 +75,13 @@ async def _turn(args: argparse.Namespace, text: str) -> int:
         if console is not None:
             engine.stream.subscribe(lambda event: _attend(console, engine, event))
         _stop_on_signals(engine)
+        if isinstance(view, JsonView):
+            view.stop = engine.interrupt
         ended = await engine.run(text)
     finally:
         await engine.aclose()
+    if isinstance(view, JsonView) and view.failure is not None:
+        raise view.failure
     if not args.json:
         _print_answer(ended)
     return ended.exit_code
@@ -108,13 +113,23 @@ def _attend(console: Console, engine: Engine, event: Event) -> None:
 
 
 class JsonView:
-    """Every event as one line."""
+    """Every event as one line. When nobody can read them any more, `failure` is set and the turn stops."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
+        self.failure: OSError | None = None
+        self.stop: Callable[[], None] | None = None
+        """What ends the turn; set when there is one."""
 
     def __call__(self, event: Event) -> None:
-        print(json.dumps(event.to_json(), ensure_ascii=True), file=self._out, flush=True)
+        if self.failure is not None:
+            return
+        try:
+            print(json.dumps(event.to_json(), ensure_ascii=True), file=self._out, flush=True)
+        except OSError as error:
+            self.failure = error
+            if self.stop is not None:
+                self.stop()
 
 
 class TextView:

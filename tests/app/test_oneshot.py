@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -186,3 +187,37 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
             folder.mkdir()
             kill = kill_and_resume(folder, server.base_url, chance.uniform(0, length))
             assert (kill.lost, kill.integrity, kill.finished) == (0, "ok", True), kill
+
+
+@pytest.mark.parametrize("shut", ["<&-", ">&-", "2>&-"])
+def test_a_closed_standard_stream_is_no_fault(shut: str, work: Path, home: Path, greeting: str) -> None:
+    line = " ".join([*map(shlex.quote, command.HERMES), "-p", "hi", shut])
+    done = subprocess.run(
+        ["sh", "-c", line],
+        env=command.environment(home, greeting),
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert "Internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("flags", ["", "--json"])
+def test_a_full_disk_behind_stdout_is_one_sentence(flags: str, work: Path, home: Path, greeting: str) -> None:
+    line = " ".join([*map(shlex.quote, command.HERMES), "-p", "hi", flags, "> /dev/full"])
+    env = command.environment(home, greeting)
+    done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "cannot be written" in done.stderr
+
+
+def test_a_working_folder_that_is_gone_is_one_sentence(work: Path, home: Path, greeting: str) -> None:
+    line = " ".join(["rmdir", '"$PWD";', *map(shlex.quote, command.HERMES), "-p", "hi"])
+    env = command.environment(home, greeting)
+    done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--cwd" in done.stderr
+    assert "Traceback" not in done.stderr
