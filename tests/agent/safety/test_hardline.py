@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from agent.safety.hardline import TANGLED, Hardline
 from agent.safety.places import Places
-from tests.agent.safety.commands import FORBIDDEN, HARMLESS
+from tests.agent.safety.forbidden import FORBIDDEN
+from tests.agent.safety.harmless import HARMLESS
 
 CWD = Path("/home/ada/project")
 OWN = "/home/ada/.hermes"
