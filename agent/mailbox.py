@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from agent.events import Event, QueueChanged
+from agent.events import Event, Noticed, QueueChanged
+from tools.text import clean
 
 
 class Mailbox:
@@ -50,7 +51,9 @@ class Mailbox:
         return taken
 
     def notify(self, text: str) -> None:
+        """Show a notice now and keep it for the model's next request."""
         self._notices.append(text)
+        self._emit(Noticed(kind="process", text=clean(text)))
 
     def take_notices(self) -> list[str]:
         taken = list(self._notices)

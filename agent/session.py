@@ -101,11 +101,6 @@ class LiveSession:
 
         return await self._write(write)
 
-    async def add_notice(self, kind: str, text: str, *, to_model: bool = False) -> None:
-        """Keep and show a notice; with `to_model` the model reads it with its next request."""
-        await self.add("notice", text, {"kind": kind, "to_model": to_model})
-        self._emit(Noticed(kind=kind, text=clean(text)))  # type: ignore[arg-type]
-
     async def add_compaction(self, plan: Plan) -> None:
         await self.add("compaction", plan.sentence(), plan.data)
         self.rebuild()

@@ -155,7 +155,7 @@ class TurnRunner:
 
     async def _take_mail(self) -> None:
         for text in self._mailbox.take_notices():
-            await self._session.add_notice("process", text, to_model=True)
+            await self._session.add("notice", text, {"kind": "process", "to_model": True})
         for text in self._mailbox.take_steering():
             await self._session.add_user(text, "steer")
 

@@ -365,3 +365,18 @@ async def test_a_result_too_large_for_the_conversation_is_kept_as_a_file(tmp_pat
         assert len(b.seen(ToolFinished)[0].result) <= 100_000
         if "full_result" in result:
             assert Path(result["full_result"]).stat().st_mode & 0o077 == 0
+
+
+async def test_the_end_of_a_background_process_is_shown_at_once_and_told_with_the_next_request(
+    tmp_path: Path,
+) -> None:
+    start = call("terminal", command="sleep 0.2; echo finished", background=True, notify_on_complete=True)
+    async with bench(tmp_path, by_step([start, say("Started."), say("I see.")])) as b:
+        async with b.engine() as engine:
+            await engine.run("start it")
+            await until(engine, Noticed)
+            assert engine.busy is False
+            await engine.run("and?")
+        assert any("proc_" in event.text for event in b.seen(Noticed))
+        told = [message["content"] for message in b.server.requests[-1].messages if message["role"] == "user"]
+        assert any("proc_" in text for text in told)
