@@ -1,0 +1,239 @@
+"""Markdown cut into top-level blocks while it streams in.
+
+A block that is closed never changes again, so it is parsed and drawn once. The
+cut is by lines and errs to one side only: a block may hold more than one
+element, never a part of one. What would be too much to draw again and again
+while it grows is cut at a seam: see `BLOCK_CHARS`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from widgets.transcript import markers
+
+BLOCK_CHARS = 16_384
+"""Characters after which an open block is closed at its next seam, and a line without end is cut."""
+
+_Step = Literal["keep", "keep and close", "close"]
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One top-level block: its markdown, without the blank lines around it.
+
+    `kind` is `paragraph`, `heading`, `list`, `quote`, `fence`, `table`, `rule` or
+    `html`; code by indentation is a `fence` too. `info` is what stands behind the
+    opening of a fence, or the number that a list which was cut goes on with.
+    """
+
+    kind: str
+    source: str
+    info: str = ""
+
+
+def split(text: str) -> list[Block]:
+    """The blocks of a whole document, in order."""
+    splitter = Splitter()
+    return splitter.feed(text) + splitter.finish()
+
+
+def code_of(block: Block) -> str:
+    """The code of a `fence` block: without its fences, its shared indentation, a line feed at its end."""
+    lines = block.source.split("\n")
+    indent, rest = markers.shape(lines[0])
+    fence = markers.FENCE.match(rest) if indent < 4 else None
+    if fence is None:
+        return "\n".join(markers.outdent(line, 4) for line in lines)
+    if len(lines) > 1 and markers.closes(lines[-1], fence[1] or fence[3]):
+        lines.pop()
+    return "\n".join(markers.outdent(line, indent) for line in lines[1:])
+
+
+class Splitter:
+    """Cuts a stream of markdown into blocks. However the text is cut into pieces, the blocks are the same."""
+
+    def __init__(self) -> None:
+        self._closed: list[Block] = []
+        self._pieces: list[str] = []
+        self._pending = 0
+        self._begin("")
+
+    def feed(self, text: str) -> list[Block]:
+        """The blocks that `text` closes, in order."""
+        first, *rest = text.split("\n")
+        self._grow(first)
+        for piece in rest:
+            self._end_line()
+            self._grow(piece)
+        return self._take()
+
+    def finish(self) -> list[Block]:
+        """The blocks that the end of the text closes. The splitter can be used anew."""
+        if self._pieces:
+            self._end_line()
+        self._close()
+        return self._take()
+
+    def tail(self) -> Block | None:
+        """The block that is still open, as it stands now. Costs its length."""
+        partial = "".join(self._pieces)
+        if self._kind == "":
+            return Block(markers.opening(partial), partial.rstrip()) if partial.strip() else None
+        if self._mark and partial and not partial.strip().strip(self._mark[0]):
+            partial = ""  # it may become the closing fence, so it is no code yet
+        lines = [*self._lines, partial] if partial else self._lines
+        return Block(self._kind, "\n".join(lines).rstrip("\n"), self._info)
+
+    def open_code(self, start: int = 0) -> list[str]:
+        """The finished lines of the fence that is open, from line `start` on; none outside of a fence."""
+        if not self._mark:
+            return []
+        return [markers.outdent(line, self._offset) for line in self._lines[start + 1 :]]
+
+    def _grow(self, piece: str) -> None:
+        if not piece:
+            return
+        self._pieces.append(piece)
+        self._pending += len(piece)
+        if self._pending > BLOCK_CHARS:
+            line = "".join(self._pieces)
+            last = (len(line) - 1) // BLOCK_CHARS * BLOCK_CHARS
+            for at in range(0, last, BLOCK_CHARS):
+                self._add(line[at : at + BLOCK_CHARS])
+            self._pieces, self._pending = [line[last:]], len(line) - last
+
+    def _end_line(self) -> None:
+        line = "".join(self._pieces)
+        self._pieces.clear()
+        self._pending = 0
+        self._add(line.removesuffix("\r"))
+
+    def _take(self) -> list[Block]:
+        closed, self._closed = self._closed, []
+        return closed
+
+    def _begin(self, kind: str, info: str = "") -> None:
+        self._kind = kind
+        self._info = info
+        self._lines: list[str] = []
+        self._size = 0
+        self._mark = ""  # the fence that is open
+        self._offset = 0  # columns that its lines, or those of the open list item, are indented by
+        self._sign = ""  # type of the list's markers
+        self._number = 0  # of the open item
+        self._end: re.Pattern[str] | None = None  # of the open html, where it is no blank line
+        self._header: list[str] = []  # the first two lines of the open table
+
+    def _close(self) -> None:
+        if self._kind:
+            source = "\n".join(self._lines)
+            self._closed.append(Block(self._kind, source if self._mark else source.rstrip(), self._info))
+        self._begin("")
+
+    def _keep(self, line: str) -> None:
+        self._lines.append(line)
+        self._size += len(line) + 1
+
+    def _add(self, line: str) -> None:
+        """Take in one whole line."""
+        step = self._step(line) if self._kind else "close"
+        if step == "close":
+            self._close()
+            self._open(line)
+        else:
+            self._keep(line)
+        if step == "keep and close" or self._is_full():
+            self._close()
+
+    def _is_full(self) -> bool:
+        limit = BLOCK_CHARS * (4 if self._kind == "list" else 1)
+        return self._size >= limit and self._kind in ("paragraph", "quote", "html", "list")
+
+    def _open(self, line: str) -> None:
+        if not line.strip():
+            return
+        self._begin(markers.opening(line))
+        self._keep(line)
+        indent, rest = markers.shape(line)
+        if self._kind in ("heading", "rule"):
+            self._close()
+        elif self._kind == "fence" and indent < 4 and (fence := markers.FENCE.match(rest)):
+            self._mark = fence[1] or fence[3]
+            self._info = (fence[2] or fence[4] or "").strip()
+            self._offset = indent
+        elif self._kind == "html":
+            self._end = markers.html_end(rest)
+            if self._end and self._end.search(rest):
+                self._close()
+        elif found := markers.item(line):
+            self._sign, self._number, self._offset = found
+
+    def _step(self, line: str) -> _Step:
+        """What to do with a line, given the block that is open."""
+        if self._mark:
+            return "keep and close" if markers.closes(line, self._mark) else "keep"
+        blank = not line.strip()
+        match self._kind:
+            case "paragraph":
+                return "close" if blank else self._paragraph(line)
+            case "list":
+                return "keep" if blank else self._list(line)
+            case "html" if self._end:
+                return "keep and close" if self._end.search(line) else "keep"
+            case "html":
+                return "close" if blank else "keep"
+            case "quote":
+                lazy = not blank and markers.opening(line, "paragraph") in ("paragraph", "quote")
+                return "keep" if lazy else "close"
+            case "table":
+                return "close" if blank else self._table(line)
+            case _:
+                return "keep" if blank or markers.shape(line)[0] >= 4 else "close"
+
+    def _paragraph(self, line: str) -> _Step:
+        if markers.delimits(line, self._lines[-1]):
+            self._kind = "table"
+            self._header = [self._lines[-1], line]
+            return "keep"
+        if markers.underlines(line):
+            self._kind = "heading"
+            return "keep and close"
+        return "keep" if markers.opening(line, "paragraph") == "paragraph" else "close"
+
+    def _table(self, line: str) -> _Step:
+        if markers.opening(line, "other") != "paragraph":
+            return "close"
+        if self._size >= BLOCK_CHARS > sum(map(len, self._header)):
+            header = self._header
+            self._close()
+            self._begin("table")
+            self._header = header
+            for repeated in header:
+                self._keep(repeated)
+        return "keep"
+
+    def _list(self, line: str) -> _Step:
+        indent, _ = markers.shape(line)
+        if indent >= self._offset:
+            return "keep"
+        found = markers.item(line)
+        if found and found[0] == self._sign:
+            if self._size >= BLOCK_CHARS:
+                self._go_on_with_list(line, found[2])
+                return "keep"
+            self._number += 1
+            self._offset = found[2]
+            return "keep"
+        after_blank = not self._lines[-1].strip()
+        lazy = not after_blank and (indent >= 4 or markers.opening(line, "other") == "paragraph")
+        return "keep" if lazy else "close"
+
+    def _go_on_with_list(self, line: str, offset: int) -> None:
+        """Close the list at an item and open its continuation, which starts with `line`."""
+        sign, number = self._sign, self._number + 1
+        self._close()
+        self._begin("list", str(number) if sign in ".)" else "")
+        self._sign, self._number, self._offset = sign, number, offset

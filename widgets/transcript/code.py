@@ -1,0 +1,198 @@
+"""Code in colours: the roles of its words, and rows that never wrap."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from tools.text import clean
+from widgets.palette import Palette
+from widgets.transcript.wrap import Row, crop, expand_tabs, flat, pad, strips
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer
+
+COLORED_CHARS = 65_536
+"""Characters of code that get colours; what comes after them is plain."""
+COLORED_LINE = 2_000
+"""A line of more characters is no code that a person wrote, and slow to lex: it ends the colours."""
+TAB = 4
+
+CodeLine = list[tuple[str, str]]
+"""A line of code as pieces of text and their roles."""
+
+_ROLES = {
+    "Comment": "comment",
+    "Generic.Deleted": "removed",
+    "Generic.Error": "error",
+    "Generic.Heading": "function",
+    "Generic.Inserted": "added",
+    "Generic.Prompt": "comment",
+    "Generic.Subheading": "function",
+    "Keyword": "keyword",
+    "Keyword.Constant": "number",
+    "Literal": "number",
+    "Literal.String": "string",
+    "Name.Attribute": "function",
+    "Name.Builtin": "function",
+    "Name.Class": "function",
+    "Name.Constant": "number",
+    "Name.Decorator": "function",
+    "Name.Exception": "function",
+    "Name.Function": "function",
+    "Name.Tag": "keyword",
+    "Operator.Word": "keyword",
+}
+
+
+def highlight(code: str, language: str) -> list[CodeLine]:
+    """The lines of `code`, each as pieces with roles. An unknown `language` is plain text."""
+    lines = code.split("\n")
+    colored = _colored_lines(lines)
+    done = _lex("\n".join(lines[:colored]), language) if colored else []
+    return done + [[(line, "text")] for line in lines[len(done) :]]
+
+
+def _colored_lines(lines: list[str]) -> int:
+    size = 0
+    for number, line in enumerate(lines):
+        size += len(line) + 1
+        if len(line) > COLORED_LINE or size > COLORED_CHARS:
+            return number
+    return len(lines)
+
+
+def _lex(code: str, language: str) -> list[CodeLine]:
+    lexer = lexer_for(language)
+    if lexer is None:
+        return []
+    try:
+        pieces = [(str(text), role_of(kind)) for kind, text in lexer.get_tokens(code)]
+    except Exception:  # a lexer is a bag of regular expressions; its faults must not cost the text
+        return []
+    lines: list[CodeLine] = [[]]
+    for text, role in pieces:
+        first, *rest = text.split("\n")
+        if first:
+            lines[-1].append((first, role))
+        for part in rest:
+            lines.append([(part, role)] if part else [])
+    wanted = code.split("\n")
+    del lines[len(wanted) :]
+    if ["".join(text for text, _ in line) for line in lines] != wanted:
+        return []
+    return lines
+
+
+@lru_cache(maxsize=64)
+def lexer_for(language: str) -> Lexer | None:
+    """The lexer of a language name or a file name; None where there is none."""
+    from pygments.lexers import find_lexer_class_for_filename, get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        if "." in language or "/" in language:
+            found = find_lexer_class_for_filename(language.replace("\\", "/").rsplit("/", 1)[-1])
+            return found(stripnl=False) if found else None
+        return get_lexer_by_name(language.lower(), stripnl=False) if language else None
+    except ClassNotFound:
+        return None
+
+
+@lru_cache(maxsize=512)
+def role_of(token_type: Any) -> str:
+    """The role of a Pygments token type; `text` where it has no colour of its own."""
+    name = str(token_type).removeprefix("Token.")
+    while name:
+        if role := _ROLES.get(name):
+            return role
+        name = name.rpartition(".")[0]
+    return "text"
+
+
+def language_of(info: str) -> str:
+    """The language in what stands behind the opening of a fence, such as `python title="x"`."""
+    words = info.replace("{", " ").replace(",", " ").split()
+    return words[0].lstrip(".").split(":")[0].rstrip("}") if words else ""
+
+
+def paint(line: CodeLine, palette: Palette, background: str) -> Row:
+    """A line of code as runs on the background of a role, tabs expanded."""
+    if any("\t" in text for text, _ in line):
+        line = _expand(line)
+    return [Segment(flat(text), ink(palette, role, background)) for text, role in line if text]
+
+
+def ink(palette: Palette, role: str, background: str) -> Style:
+    """How a role is written in code."""
+    return palette.style(role, background, italic=role == "comment")
+
+
+def _expand(line: CodeLine) -> CodeLine:
+    expanded: CodeLine = []
+    before = ""
+    for text, role in line:
+        whole = expand_tabs(before + text, TAB)
+        expanded.append((whole[len(before) :], role))
+        before = whole
+    return expanded
+
+
+def render_code(code: str, language: str, width: int, palette: Palette) -> list[Strip]:
+    """Code as a block of full rows; a line that is too long is cut at the right edge."""
+    return _rows(highlight(clean(code), language), width, palette)
+
+
+def _rows(lines: list[CodeLine], width: int, palette: Palette) -> list[Strip]:
+    blank = palette.style("text", "code_background")
+    mark = palette.style("dim", "code_background")
+    rows = (paint(line, palette, "code_background") for line in lines)
+    return strips((pad(crop(row, width, mark), width, blank) for row in rows), width)
+
+
+class FenceRenderer:
+    """Renders a fence while it streams in: each line is lexed once, with the lines it depends on.
+
+    Lexing starts anew after a line that leaves no text or comment open. What a
+    lexer knows beyond that is lost, so the whole is rendered once more when the
+    fence closes.
+    """
+
+    WINDOW = 40
+    """Lines of an open text or comment that are lexed again with each new line: its first and its last."""
+
+    def __init__(self, info: str, palette: Palette, width: int) -> None:
+        self._language = language_of(info)
+        self._palette = palette
+        self._width = width
+        self._open: list[str] = []
+        self._size = 0
+
+    def feed_lines(self, lines: list[str]) -> list[Strip]:
+        """The strips of further whole lines."""
+        if not lines:
+            return []
+        lines = [clean(line).replace("\n", " ") for line in lines]
+        self._size += sum(len(line) + 1 for line in lines)
+        if self._size > COLORED_CHARS:
+            self._language = ""
+        known = len(self._open)
+        done = highlight("\n".join([*self._open, *lines]), self._language)
+        unsettled = [*self._open, *lines][_settled(done) :]
+        self._open = unsettled[:1] + unsettled[1:][1 - self.WINDOW :]
+        return _rows(done[known:], self._width, self._palette)
+
+
+def _settled(lines: list[CodeLine]) -> int:
+    """How many lines from the first on no longer matter to those that come after the last."""
+    open_lines = 0
+    for line in reversed(lines):
+        role = line[-1][1] if line else "text"
+        if line and role not in ("string", "comment"):
+            break
+        open_lines += 1
+    return len(lines) - open_lines

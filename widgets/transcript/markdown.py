@@ -1,0 +1,190 @@
+"""A block of markdown as strips.
+
+The parser is CommonMark with tables, task lists, strikethrough and bare links.
+Reference definitions are text: a block is drawn without those around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from tools.text import clean
+from widgets.palette import Palette
+from widgets.transcript.blocks import BLOCK_CHARS, Block, code_of
+from widgets.transcript.code import language_of, render_code
+from widgets.transcript.inline import inline
+from widgets.transcript.tables import Align, Table, render_table
+from widgets.transcript.wrap import Row, flat, plain, strips, wrap
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+PARSED_CHARS = 5 * BLOCK_CHARS
+"""A block of more characters is shown as it is."""
+NESTING = 90
+"""Levels of containers after which a block is shown as it is."""
+LEAST_WIDTH = 10
+"""Cells that nested text keeps, however deep it is; what stands beyond the edge is cut."""
+
+_BULLETS = "•◦▪"
+
+
+def render(block: Block, width: int, palette: Palette) -> list[Strip]:
+    """The block in rows of at most `width` cells, without blank rows around it."""
+    source = clean(block.source)
+    if block.kind == "fence":
+        code = code_of(Block("fence", source))
+        return render_code(code, language_of(block.info), width, palette)
+    if len(source) > PARSED_CHARS:
+        return plain(source, width, palette)
+    tokens = _parser().parse(source)
+    if any(token.level >= NESTING for token in tokens):
+        return plain(source, width, palette)
+    first = int(block.info) if block.kind == "list" and block.info.isdecimal() else None
+    return strips(_Renderer(source, palette, first).blocks(tokens, width, gaps=True), width)
+
+
+@lru_cache(maxsize=1)
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"maxNesting": NESTING + 10, "linkify": True})
+    parser.enable(["table", "strikethrough", "linkify"]).disable("reference")
+    if parser.linkify is not None:
+        # `main.py` and `me@host` are names more often than addresses.
+        parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+    return parser
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """A block-level element: its opening token and the tokens inside of it."""
+
+    token: Token
+    inner: Sequence[Token]
+
+    @property
+    def kind(self) -> str:
+        return self.token.type.removesuffix("_open")
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """The first line of the source, and the one after the last."""
+        first, end = self.token.map or (0, 0)
+        return first, end
+
+
+def _elements(tokens: Sequence[Token]) -> Iterator[_Element]:
+    """The outermost elements of a run of tokens."""
+    depth = start = 0
+    for at, token in enumerate(tokens):
+        if depth == 0:
+            start = at
+        depth += token.nesting
+        if depth == 0:
+            yield _Element(tokens[start], tokens[start + 1 : at])
+
+
+class _Renderer:
+    """Draws the elements of one block."""
+
+    def __init__(self, source: str, palette: Palette, first: int | None) -> None:
+        self._lines = source.split("\n")
+        self._palette = palette
+        self._first = first
+        self._base = palette.style("text")
+        self._dim = palette.style("dim")
+
+    def blocks(self, tokens: Sequence[Token], width: int, *, gaps: bool, depth: int = 0) -> list[Row]:
+        """Elements one below the other; without `gaps`, blank rows are those of the source."""
+        rows: list[Row] = []
+        for element in _elements(tokens):
+            drawn = self._element(element, max(width, LEAST_WIDTH), depth)
+            if rows and drawn and (gaps or self._after_blank(element)):
+                rows.append([])
+            rows += drawn
+        return rows
+
+    def _after_blank(self, element: _Element) -> bool:
+        first, _ = element.lines
+        return first > 0 and not self._lines[first - 1].strip(" \t>")
+
+    def _element(self, element: _Element, width: int, depth: int) -> list[Row]:
+        match element.kind:
+            case "paragraph":
+                return wrap(self._inline(element, self._base), width)
+            case "heading":
+                return wrap(self._inline(element, self._heading_style(element.token.tag)), width)
+            case "bullet_list" | "ordered_list":
+                return self._list(element, width, depth)
+            case "blockquote":
+                bar = Segment("▎ ", self._palette.style("rule"))
+                return [[bar, *row] for row in self.blocks(element.inner, width - 2, gaps=True, depth=depth)]
+            case "fence" | "code_block":
+                code = element.token.content.removesuffix("\n")
+                language = language_of(element.token.info)
+                return [list(strip) for strip in render_code(code, language, width, self._palette)]
+            case "table":
+                return self._table(element, width)
+            case "hr":
+                return [[Segment("─" * width, self._palette.style("rule"))]]
+            case _:
+                lines = element.token.content.rstrip("\n").split("\n")
+                return [row for line in lines for row in wrap([Segment(flat(line), self._dim)], width)]
+
+    def _heading_style(self, tag: str) -> Style:
+        style = self._palette.style("accent", bold=True)
+        return style + Style(underline=True) if tag == "h1" else style
+
+    def _inline(self, element: _Element, base: Style) -> Row:
+        children = [child for token in element.inner for child in token.children or ()]
+        return inline(children, self._palette, base)
+
+    def _list(self, element: _Element, width: int, depth: int) -> list[Row]:
+        items = list(_elements(element.inner))
+        markers = self._markers(element, len(items), depth)
+        rows: list[Row] = []
+        for marker, item in zip(markers, items, strict=True):
+            lead = Segment(marker, self._dim)
+            indent = Segment(" " * cell_len(marker), self._base)
+            drawn = self.blocks(item.inner, width - cell_len(marker), gaps=False, depth=depth + 1) or [[]]
+            if rows and self._after_blank(item):
+                rows.append([])
+            rows += [[indent if number else lead, *row] for number, row in enumerate(drawn)]
+        return rows
+
+    def _markers(self, element: _Element, count: int, depth: int) -> list[str]:
+        if element.kind == "bullet_list":
+            return [_BULLETS[depth % len(_BULLETS)] + " "] * count
+        start = element.token.attrGet("start")
+        first = 1 if start is None else int(start)
+        if self._first is not None and depth == 0:
+            first = self._first
+        size = len(str(first + count - 1))
+        return [f"{number:>{size}}. " for number in range(first, first + count)]
+
+    def _table(self, element: _Element, width: int) -> list[Row]:
+        lines = [row for part in _elements(element.inner) for row in _elements(part.inner)]
+        header = self._palette.style("text", bold=True)
+        cells = [
+            [self._inline(cell, header if number == 0 else self._base) for cell in _elements(line.inner)]
+            for number, line in enumerate(lines)
+        ]
+        aligns: list[Align] = [_align(cell.token) for cell in _elements(lines[0].inner)]
+        return render_table(Table(cells, aligns), width, self._palette.style("rule"), self._base)
+
+
+def _align(token: Token) -> Align:
+    style = str(token.attrGet("style") or "")
+    if style.endswith("center"):
+        return "center"
+    return "right" if style.endswith("right") else "left"
