@@ -193,6 +193,8 @@ async def _open_session(options: Options, home: Home, store: Store, model: str) 
         record = await store.create_session(workspace=str(options.workspace), model=model)
         lock = SessionLock(home.run, record.id)
         return _Opened(record, [], lock, MAIN, lock.acquire())
+    if record.model != model:
+        record = await store.set_model(record.id, model)
     lock = SessionLock(home.run, record.id)
     recovered = ""
     owned = lock.acquire()
