@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.safety import marks, rules
+from agent.safety import rules
 from agent.safety.places import Places, joined
-from agent.safety.shell_script import Interpreter
-from agent.safety.shell_state import TangledError
-from agent.safety.wrappers import WRAPPERS
+from agent.safety.shell import marks
+from agent.safety.shell.script import Interpreter
+from agent.safety.shell.state import TangledError
+from agent.safety.shell.wrappers import WRAPPERS
 
 TANGLED = "it is too involved to be checked; split it into simple commands"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.safety.marks import GLOBS, UNKNOWN, literal, pattern, words
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern, words
 
 SYSTEM_FOLDERS = words(
     "/bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /usr "
     "/var /usr/bin /usr/include /usr/lib /usr/lib32 /usr/lib64 /usr/libexec /usr/local /usr/sbin /usr/share "
-    "/usr/src /var/lib /var/log /etc/ssh /etc/systemd /etc/pam.d /nix /nix/store /snap "
+    "/usr/src /var/lib /etc/ssh /etc/systemd /etc/pam.d /nix /nix/store /snap "
     "/Applications /Library /System /Users /Volumes /private /private/etc /private/var /cores"
 )
 

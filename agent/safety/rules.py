@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from agent.safety import names
-from agent.safety.marks import UNKNOWN, words
 from agent.safety.places import Places, is_disk, joined
+from agent.safety.shell import names
+from agent.safety.shell.marks import UNKNOWN, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +169,7 @@ def any_program(line: Line) -> str | None:
     return None
 
 
-_OUTPUT_OPTIONS = frozenset({"-o", "-O", "--output", "--output-document", "--out"})
+_OUTPUT_OPTIONS = frozenset({"-o", "-O", "-out", "--output", "--output-document", "--out"})
 _OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out)=(.+)", re.DOTALL)
 _ONLY_NAMES = words("echo printf ls stat test [ file : basename dirname realpath readlink git")
 

@@ -11,6 +11,7 @@ from agent.safety.hardline import TANGLED, Hardline
 from agent.safety.places import Places
 from tests.agent.safety.forbidden import FORBIDDEN
 from tests.agent.safety.harmless import HARMLESS
+from tests.agent.safety.tricks import FORBIDDEN_TOO, HARMLESS_TOO
 
 CWD = Path("/home/ada/project")
 OWN = "/home/ada/.hermes"
@@ -35,14 +36,14 @@ def label(command: str) -> str:
     return repr(command[:60])
 
 
-@pytest.mark.parametrize("command", FORBIDDEN, ids=label)
+@pytest.mark.parametrize("command", FORBIDDEN + FORBIDDEN_TOO, ids=label)
 def test_what_destroys_the_machine_is_refused(hardline: Hardline, command: str) -> None:
     (reason,) = hardline.check(command, CWD)
     assert reason != TANGLED
     assert reason.isprintable()
 
 
-@pytest.mark.parametrize("command", HARMLESS, ids=label)
+@pytest.mark.parametrize("command", HARMLESS + HARMLESS_TOO, ids=label)
 def test_what_only_looks_like_it_is_not_refused(hardline: Hardline, command: str) -> None:
     assert hardline.check(command, CWD) == ()
 
@@ -232,6 +233,6 @@ def test_a_tangle_that_cannot_be_followed_is_refused() -> None:
 def test_random_cuts_of_known_commands_never_fail() -> None:
     chance = random.Random(7)
     hardline = make()
-    for command in (*FORBIDDEN, *HARMLESS):
+    for command in (*FORBIDDEN, *FORBIDDEN_TOO, *HARMLESS, *HARMLESS_TOO):
         start, end = sorted(chance.sample(range(len(command) + 2), 2))
         assert isinstance(hardline.check(command[start:end], CWD), tuple)

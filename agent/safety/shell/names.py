@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from agent.safety.marks import GLOBS, UNKNOWN, pattern, words
-from agent.safety.wrappers import SHELLS, WRAPPERS
+from agent.safety.shell.marks import GLOBS, UNKNOWN, pattern, words
+from agent.safety.shell.wrappers import SHELLS, WRAPPERS
 
 DELETERS = words("rm srm wipe trash rmtrash del grm unlink")
 OWNERS = words("chmod chown chgrp chattr setfacl chflags gchmod gchown")
@@ -30,6 +30,9 @@ KNOWN = (
 )
 
 
+_PROBES = ("ls", "cat", "make", "python3", "nginx", "x9", "node")
+
+
 def possible_names(word: str) -> tuple[str, ...]:
     """The programs a marked first word may start: folders cut off, globs compared with known names."""
     name = word.rpartition("/")[2].replace(UNKNOWN, "")
@@ -41,4 +44,6 @@ def possible_names(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def _globbed(name: str) -> tuple[str, ...]:
     expression = pattern(name)
+    if sum(expression.fullmatch(probe) is not None for probe in _PROBES) > 1:
+        return ()  # nearly any program: nothing can be said
     return tuple(sorted(known for known in KNOWN if expression.fullmatch(known)))

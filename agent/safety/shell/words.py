@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-from agent.safety import marks
-from agent.safety.marks import GAP, KEEP, UNKNOWN, combine
-from agent.safety.shell_values import (
+from agent.safety.shell import marks
+from agent.safety.shell.marks import GAP, KEEP, UNKNOWN, combine
+from agent.safety.shell.values import (
     SLICE,
     Value,
     ansi_decoded,
@@ -258,7 +258,7 @@ class _Reader:
         if match["prefix"] == "!":
             values = self._indirect(values)
         if values is not None and match["index"]:
-            values = [indexed(value, match["index"][1:-1]) for value in values]
+            values = [found for value in values for found in indexed(value, match["index"][1:-1])]
         if operation:
             return self._operated(name, values, operation)
         if values is None:

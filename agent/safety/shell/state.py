@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from agent.safety.marks import UNKNOWN
 from agent.safety.places import LONGEST_PATH, absolute
-from agent.safety.shell_values import Value
+from agent.safety.shell.marks import UNKNOWN
+from agent.safety.shell.values import Value
 
 MOST_VALUES = 4_096
 """Values of one variable that are told apart."""
+MOST_MERGED = 32
+"""Values that a variable may collect in branches before the rest counts as unknown."""
 
 MOST_FOLDERS = 16
 """Folders the shell may be in that are told apart."""
@@ -70,9 +72,10 @@ class State:
         if add:
             values = [*(self.get("variable", name) or [UNKNOWN]), *values]
         unique = list(dict.fromkeys(values))
+        most = MOST_MERGED if add else MOST_VALUES
         self.spend(len(unique))
-        if len(unique) > MOST_VALUES:
-            unique = [*unique[:MOST_VALUES], UNKNOWN]
+        if len(unique) > most:
+            unique = [UNKNOWN, *unique[-most:]]
         self.put("variable", name, unique)
 
     def values(self, name: str) -> list[Value] | None:

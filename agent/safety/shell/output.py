@@ -12,11 +12,11 @@ import binascii
 import re
 from collections.abc import Callable, Sequence
 
-from agent.safety import marks
-from agent.safety.marks import GLOBS, UNKNOWN, value
 from agent.safety.places import absolute, joined
-from agent.safety.shell_state import State
-from agent.safety.shell_values import ansi_decoded
+from agent.safety.shell import marks
+from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, value
+from agent.safety.shell.state import State
+from agent.safety.shell.values import ansi_decoded
 
 Output = list[str] | None
 """What a command may print: all possible texts, or None."""
@@ -85,12 +85,14 @@ def base64(state: State, arguments: Arguments, stdin: Output) -> Output:
 
 
 def ls(state: State, arguments: Arguments, stdin: Output) -> Output:
-    """Names of a folder stand for everything in it."""
-    operands = [argument for argument in arguments if not argument.startswith("-")] or ["."]
-    itself = any(argument.startswith("-") and "d" in argument for argument in arguments)
+    """A folder prints any names, a file its own."""
+    operands = [argument for argument in arguments if not argument.startswith("-")]
     if any(UNKNOWN in operand for operand in operands):
         return None
-    return ["".join(f"{operand}\n" for operand in operands)] if itself else None
+    itself = "".join(f"{operand}\n" for operand in operands)
+    if any(argument.startswith("-") and "d" in argument for argument in arguments):
+        return [itself]
+    return [itself] if any(mark in itself for mark in GLOBS) else [f"{ANY}\n", itself]
 
 
 def content(state: State, paths: Sequence[str]) -> Output:
@@ -154,6 +156,35 @@ def _formatted(arguments: Arguments) -> str | None:
             return "".join(pieces)
 
 
+def which(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """Where programs are, as a rule."""
+    return ["".join(f"/usr/bin/{name}\n" for name in arguments if not name.startswith("-"))]
+
+
+def dirname(state: State, arguments: Arguments, stdin: Output) -> Output:
+    operands = [argument for argument in arguments if not argument.startswith("-")]
+    if any(UNKNOWN in operand for operand in operands):
+        return None
+    return ["".join(f"{operand.rstrip('/').rpartition('/')[0] or '/'}\n" for operand in operands)]
+
+
+def realpath(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """The path itself: links are not known here."""
+    operands = [argument for argument in arguments if not argument.startswith("-")]
+    if any(UNKNOWN in operand for operand in operands):
+        return None
+    return ["".join(f"{_full(state, operand)}\n" for operand in operands)]
+
+
+def xxd(state: State, arguments: Arguments, stdin: Output) -> Output:
+    if stdin is None or (not {"-r", "-p"} <= set(arguments) and "-rp" not in arguments):
+        return None
+    try:
+        return [marks.unmarked(bytes.fromhex(text).decode("utf-8", "replace")) for text in stdin]
+    except ValueError:
+        return None
+
+
 def pwd(state: State, arguments: Arguments, stdin: Output) -> Output:
     return [f"{cwd}\n" for cwd in state.cwds]
 
@@ -177,6 +208,11 @@ PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "printf": printf,
     "cat": cat,
     "pwd": pwd,
+    "which": which,
+    "dirname": dirname,
+    "realpath": realpath,
+    "readlink": realpath,
+    "xxd": xxd,
     "tee": passed_on,
     "rev": rev,
     "base64": base64,

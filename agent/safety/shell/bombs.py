@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agent.safety.shell_tree import Source
+from agent.safety.shell.tree import Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node

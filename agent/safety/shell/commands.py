@@ -6,17 +6,18 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from agent.safety.marks import UNKNOWN, value
-from agent.safety.names import possible_names
-from agent.safety.shell_finders import find, parallel, xargs
-from agent.safety.shell_output import PRINTERS, Arguments, Output, content, either
-from agent.safety.shell_state import TangledError
-from agent.safety.shell_tree import RESERVED
-from agent.safety.shell_values import Value
-from agent.safety.wrappers import ASSIGNMENT, SHELLS, WRAPPERS, Inner, ShellCall, shell_call, unwrap
+from agent.safety.shell.finders import find, parallel, xargs
+from agent.safety.shell.foreign_code import INTERPRETERS, deleted_trees, program_text, shell_texts
+from agent.safety.shell.marks import UNKNOWN, value
+from agent.safety.shell.names import possible_names
+from agent.safety.shell.output import PRINTERS, Arguments, Output, content, either
+from agent.safety.shell.state import TangledError
+from agent.safety.shell.tree import RESERVED
+from agent.safety.shell.values import Value
+from agent.safety.shell.wrappers import ASSIGNMENT, SHELLS, WRAPPERS, Inner, ShellCall, shell_call, unwrap
 
 if TYPE_CHECKING:
-    from agent.safety.shell_script import Interpreter
+    from agent.safety.shell.script import Interpreter
 
 DEEPEST = 20
 """Wrappers inside each other that are followed."""
@@ -44,6 +45,8 @@ class Commands:
             "alias": self._alias,
             "trap": self._trap,
             "read": self._read,
+            "mapfile": self._read_lines,
+            "readarray": self._read_lines,
             "export": self._export,
             "declare": self._export,
             "typeset": self._export,
@@ -55,8 +58,11 @@ class Commands:
         }
         self._builtins |= dict.fromkeys(SHELLS, self._run_shell)
 
-    def invoke(self, argv: Arguments, stdin: Output) -> Output:
-        """Follow one command line; returns what it may print. Raises `TangledError`."""
+    def invoke(self, argv: Arguments, stdin: Output, functions: bool = True) -> Output:
+        """Follow one command line; returns what it may print. Raises `TangledError`.
+
+        Only the shell itself calls `functions`; wrappers start programs.
+        """
         self._state.spend(1 + len(argv) // 8)
         at = 0
         while at < len(argv) and argv[at] in RESERVED:  # the grammar reads some of them as commands
@@ -68,17 +74,17 @@ class Commands:
         try:
             if self._depth > DEEPEST:
                 raise TangledError
-            return self._invoke(argv, stdin)
+            return self._invoke(argv, stdin, functions)
         finally:
             self._depth -= 1
 
-    def _invoke(self, argv: Arguments, stdin: Output) -> Output:
-        if self._state.get("function", argv[0]) is not None:
+    def _invoke(self, argv: Arguments, stdin: Output, functions: bool) -> Output:
+        if functions and self._state.get("function", argv[0]) is not None:
             return self.shell.call_function(argv[0], argv[1:], stdin)
         if argv[0] == UNKNOWN:
             # Perhaps nothing, as in `$SUDO rm …`.
             self.shell.judge.doubt("which program runs is not known here")
-            self.invoke(argv[1:], stdin)
+            self.invoke(argv[1:], stdin, functions)
             return None
         output: Output = []
         for name in possible_names(argv[0]) or ("",):
@@ -96,6 +102,8 @@ class Commands:
             return FINDERS[name](self, arguments, stdin)
         if name in WRAPPERS:
             return self._follow(unwrap(name, arguments), stdin)
+        if name in INTERPRETERS:
+            self._run_foreign(name, arguments, stdin)
         self._run_file(argv[0], arguments)
         return None
 
@@ -129,7 +137,7 @@ class Commands:
                 self._state.assign(name, [value(text)])
             if inner.script is not None:
                 return self._run(inner.script, stdin=stdin)
-            return self.invoke(inner.argv, stdin)
+            return self.invoke(inner.argv, stdin, functions=False)
 
     def _run_shell(self, arguments: Arguments, stdin: Output) -> Output:
         call: ShellCall = shell_call(arguments)
@@ -149,6 +157,15 @@ class Commands:
         for text in texts:
             output = either(output, self._run(value(text), positional))
         return output
+
+    def _run_foreign(self, name: str, arguments: Arguments, stdin: Output) -> None:
+        """Commands inside a program in another language."""
+        for code in program_text(name, arguments, stdin):
+            self.shell.judge.doubt(f"it runs a {name} program, which is not read")
+            for path in deleted_trees(code):
+                self.shell.judge.command("rm", ("-r", path), self._state.cwds)
+            for script in shell_texts(code):
+                self._run(script)
 
     def _run_file(self, path: str, arguments: Arguments) -> None:
         """A program that this very script has written before."""
@@ -191,9 +208,9 @@ class Commands:
         at = 0
         while at < len(arguments) and arguments[at].startswith("-"):
             if "v" in arguments[at].lower():
-                return None
+                return PRINTERS["which"](self._state, arguments[at + 1 :], stdin)
             at += 1
-        return self.invoke(arguments[at:], stdin)
+        return self.invoke(arguments[at:], stdin, functions=False)
 
     # The shell's own state
 
@@ -236,6 +253,14 @@ class Commands:
                 split = [line.split(None, place + (not last)) for line in lines]
                 found = [words[place] if place < len(words) else "" for words in split]
             self._state.assign(name, found)
+        return [""]
+
+    def _read_lines(self, arguments: Arguments, stdin: Output) -> Output:
+        if arguments and re.fullmatch(r"[A-Za-z_]\w*", arguments[-1]):
+            found: list[Value] = [UNKNOWN]
+            if stdin is not None:
+                found = [tuple(text.splitlines()) for text in stdin]
+            self._state.assign(arguments[-1], found)
         return [""]
 
     def _export(self, arguments: Arguments, stdin: Output) -> Output:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from agent.safety.shell_tree import REDIRECTS, Source
+from agent.safety.shell.tree import REDIRECTS, Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -1,8 +1,8 @@
 """Following a shell script without running it: which commands would run, with which arguments.
 
 The tree is walked in the order of execution. Variables, folders, functions and
-constant output are tracked as far as they can be known (`shell_state`), inner
-shells and wrappers are followed (`shell_commands`), and every command line and
+constant output are tracked as far as they can be known (`state`), inner
+shells and wrappers are followed (`commands`), and every command line and
 every file that is written to is shown to a `Judge`.
 """
 
@@ -10,22 +10,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from agent.safety import marks
-from agent.safety.backquotes import rewritten
-from agent.safety.bombs import is_bomb
-from agent.safety.marks import UNKNOWN
-from agent.safety.shell_commands import Commands
-from agent.safety.shell_output import Output, content, either, remember
-from agent.safety.shell_redirects import Redirection, redirection
-from agent.safety.shell_state import State, TangledError
-from agent.safety.shell_tree import REDIRECTS, Source, parse, rough_commands
-from agent.safety.shell_values import Value
-from agent.safety.shell_words import expand, expand_quoted, expand_text
-from agent.safety.wrappers import ASSIGNMENT
+from agent.safety.shell import marks
+from agent.safety.shell.assignments import assignment, declaration, unset
+from agent.safety.shell.backquotes import rewritten
+from agent.safety.shell.bombs import is_bomb
+from agent.safety.shell.commands import Commands
+from agent.safety.shell.judge import Judge
+from agent.safety.shell.marks import UNKNOWN
+from agent.safety.shell.output import Output, content, either, remember
+from agent.safety.shell.redirects import Redirection, redirection
+from agent.safety.shell.state import State, TangledError
+from agent.safety.shell.tree import REDIRECTS, Source, parse, rough_commands
+from agent.safety.shell.values import Value
+from agent.safety.shell.words import expand, expand_quoted, expand_text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -37,6 +39,9 @@ DEEPEST_SCRIPT = 16
 DEEPEST_RECURSION = 2
 """Calls of a function by itself that are followed."""
 
+_STATEMENTS = frozenset(
+    {"subshell", "compound_statement", "if_statement", "while_statement", "for_statement"}
+)
 _EXPRESSIONS = frozenset(
     {
         "test_command",
@@ -49,30 +54,14 @@ _EXPRESSIONS = frozenset(
 )
 
 
-class Judge(Protocol):
-    """Looks at what would happen. A method raises to stop the walk."""
-
-    def command(self, name: str, arguments: Sequence[str], cwds: Sequence[str]) -> None:
-        """A program would be started; all texts are marked."""
-
-    def written(self, path: str, cwds: Sequence[str]) -> None:
-        """A file would be opened for writing."""
-
-    def bomb(self, name: str) -> None:
-        """A function would start itself without end."""
-
-    def doubt(self, sentence: str) -> None:
-        """Something cannot be known."""
-
-
 class Interpreter:
     """Follows one script; `Commands` looks into single command lines."""
 
     def __init__(self, judge: Judge, home: str, cwd: str, length: int) -> None:
         self.judge = judge
-        self.state = State(home, cwd, budget=60_000 + 6 * length)
+        self.state = State(home, cwd, budget=150_000 + 6 * length)
         self.commands = Commands(self)
-        self._source = Source(b"", None)  # type: ignore[arg-type]
+        self.source = Source(b"", None)  # type: ignore[arg-type]
         self._depth = self._scripts = 0
         self._loops = 0
         self._calls: Counter[int] = Counter()
@@ -83,17 +72,17 @@ class Interpreter:
         if self._scripts >= DEEPEST_SCRIPT:
             raise TangledError
         text = rewritten(text)
-        outer = self._source
-        self._source = parse(text)
+        outer = self.source
+        self.source = parse(text)
         self._scripts += 1
         try:
-            output = self._block(self._source.root.children, stdin)
-            if not self._source.complete:
+            output = self._block(self.source.root.children, stdin)
+            if not self.source.complete:
                 self.judge.doubt("part of the command is not understood")
                 self._run_roughly(text)
                 output = None
         finally:
-            self._source = outer
+            self.source = outer
             self._scripts -= 1
         return output
 
@@ -129,7 +118,7 @@ class Interpreter:
             if handler is not None:
                 return handler(self, node, stdin)
             if kind in _EXPRESSIONS:
-                expand_quoted(self._source.text(node), self)
+                expand_quoted(self.source.text(node), self)
                 return [""]
             if kind in ("comment", "word", "heredoc_body", "heredoc_start", "heredoc_end"):
                 return [""]
@@ -193,12 +182,12 @@ class Interpreter:
 
     def _for(self, node: Node, stdin: Output) -> Output:
         values: list[Value] = []
-        for word in self._source.words(node.children_by_field_name("value")):
+        for word in self.source.words(node.children_by_field_name("value")):
             for reading in expand(word, self):
                 values += [marks.value(field) if UNKNOWN in field else field for field in reading]
         name = node.child_by_field_name("variable")
         if name is not None:
-            self.state.assign(self._source.text(name), values or [UNKNOWN])
+            self.state.assign(self.source.text(name), values or [UNKNOWN])
         return self._loop(node.child_by_field_name("body"), stdin)
 
     def _while(self, node: Node, stdin: Output) -> Output:
@@ -224,13 +213,13 @@ class Interpreter:
         name_node, body = node.child_by_field_name("name"), node.child_by_field_name("body")
         if name_node is None or body is None:
             return [""]
-        name = self._source.text(name_node)
-        if is_bomb(self._source, name, body):
+        name = self.source.text(name_node)
+        if is_bomb(self.source, name, body):
             self.judge.bomb(name)
-        self.state.put("function", name, (self._source, body))
+        self.state.put("function", name, (self.source, body))
         with self.state.scope(merge=False):
             self.state.positional = None
-            self._call_body(self._source, body, None)
+            self._call_body(self.source, body, None)
         return [""]
 
     def call_function(self, name: str, arguments: Sequence[str], stdin: Output) -> Output:
@@ -246,20 +235,20 @@ class Interpreter:
     def _call_body(self, source: Source, body: Node, stdin: Output) -> Output:
         if self._calls[body.id] > DEEPEST_RECURSION:
             return None
-        outer = self._source
-        self._source = source
+        outer = self.source
+        self.source = source
         self._calls[body.id] += 1
         try:
             return self._statement(body, stdin)
         finally:
             self._calls[body.id] -= 1
-            self._source = outer
+            self.source = outer
 
     # Commands and their surroundings
 
     def _redirected(self, node: Node, stdin: Output) -> Output:
         body = node.child_by_field_name("body")
-        around = redirection(self._source, [child for child in node.children if child.type in REDIRECTS])
+        around = redirection(self.source, [child for child in node.children if child.type in REDIRECTS])
         stdin = self._input(around, stdin)
         if body is not None and body.type == "command":
             output = self._command(body, stdin, around.words)
@@ -307,16 +296,19 @@ class Interpreter:
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:
         inner = [child for child in node.children if child.type in REDIRECTS]
-        around = redirection(self._source, inner)
+        around = redirection(self.source, inner)
+        inside = [child for child in node.children if child.type in _STATEMENTS]  # `time ( … )`
         words = [
             child
             for child in node.children
-            if child.type not in REDIRECTS and child.type != "variable_assignment"
+            if child.type not in REDIRECTS and child.type != "variable_assignment" and child not in inside
         ]
         assignments = [child for child in node.children if child.type == "variable_assignment"]
         stdin = self._input(around, stdin)
-        raw = [*self._source.words(words), *around.words, *more]
+        raw = [*self.source.words(words), *around.words, *more]
         output = self._run_words(raw, stdin, assignments)
+        for child in inside:
+            output = self._statement(child, stdin)
         return self._finish(around, output)
 
     def _run_words(self, raw: Sequence[str], stdin: Output, assignments: Sequence[Node] = ()) -> Output:
@@ -324,11 +316,11 @@ class Interpreter:
         lines = self._lines(raw)
         if not any(lines):
             for node in assignments:
-                self._assignment(node, None)
+                assignment(self, node, None)
             return [""]
-        with self.state.scope(merge=False) if assignments else _Nothing():
+        with self.state.scope(merge=False) if assignments else nullcontext():
             for node in assignments:
-                self._assignment(node, None)
+                assignment(self, node, None)
             output: Output = []
             for line in lines:
                 output = either(output, self.commands.invoke(line, stdin))
@@ -356,63 +348,7 @@ class Interpreter:
             lines[line] = None
         return list(lines)
 
-    def _assignment(self, node: Node, stdin: Output) -> Output:
-        name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
-        if name_node is None:
-            return [""]
-        name = self._source.text(name_node).partition("[")[0]
-        if value_node is None:
-            values: list[Value] = [""]
-        elif value_node.type == "array":
-            elements: list[str] = []
-            for word in self._source.words([child for child in value_node.children if child.is_named]):
-                for reading in expand(word, self):
-                    elements += [marks.value(field) for field in reading]
-            values = [tuple(elements)]
-        else:
-            # What stands right behind the value without a gap belongs to it (`$"…"`).
-            values = list(expand_text(self._source.slice(value_node.start_byte, node.end_byte), self))
-        if name_node.type == "subscript":
-            values = [UNKNOWN, *values]
-        elif node.children[1].type == "+=":
-            values = self._appended(name, values)
-        self.state.assign(name, values)
-        return [""]
-
-    def _appended(self, name: str, values: list[Value]) -> list[Value]:
-        before = self.state.values(name) or [""]
-        found: list[Value] = []
-        for old in before[:64]:
-            for new in values[:64]:
-                if isinstance(old, str) and isinstance(new, str):
-                    found.append(old + new)
-                else:
-                    found.append(
-                        (
-                            *((old,) if isinstance(old, str) else old),
-                            *((new,) if isinstance(new, str) else new),
-                        )
-                    )
-        self.state.spend(sum(len(each) for each in found) // 16)
-        return found
-
-    def _declaration(self, node: Node, stdin: Output) -> Output:
-        for child in node.children:
-            if child.type == "variable_assignment":
-                self._assignment(child, None)
-            elif child.type not in ("variable_name", "word") and child.is_named:
-                for text in expand_text(self._source.text(child), self):
-                    if match := ASSIGNMENT.fullmatch(text):
-                        self.state.assign(match[1], [match[3]])
-        return [""]
-
-    def _unset(self, node: Node, stdin: Output) -> Output:
-        for child in node.children:
-            if child.type == "variable_name":
-                self.state.assign(self._source.text(child), [""])
-        return [""]
-
-    # What words refer to (the `Scope` of shell_words)
+    # What words refer to (the `Scope` of words)
 
     def values(self, name: str) -> list[Value] | None:
         return self.state.values(name)
@@ -450,16 +386,6 @@ class Interpreter:
                 return f"/home/{user}"
 
 
-class _Nothing:
-    """A scope that changes nothing."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 def _joined(first: Output, second: Output) -> Output:
     """The output of two commands one after the other."""
     if first is None or second is None or len(first) * len(second) > 64:
@@ -480,7 +406,7 @@ _HANDLERS: dict[str, Callable[[Interpreter, Node, Output], Output]] = {
     "function_definition": Interpreter._function,
     "redirected_statement": Interpreter._redirected,
     "command": Interpreter._command,
-    "variable_assignment": Interpreter._assignment,
-    "declaration_command": Interpreter._declaration,
-    "unset_command": Interpreter._unset,
+    "variable_assignment": assignment,
+    "declaration_command": declaration,
+    "unset_command": unset,
 }

@@ -1,7 +1,7 @@
 """Shell source as a tree (tree-sitter-bash), and the raw words in it.
 
 The grammar finds structure: lists, pipelines, loops, functions, redirections.
-Words are handed on as they are written; `shell_words` reads them.
+Words are handed on as they are written; `words` reads them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from agent.safety.backquotes import Document, document_at, skip_documents
-from agent.safety.marks import words as table
-from agent.safety.shell_words import after_quote, closing
+from agent.safety.shell.backquotes import Document, document_at, skip_documents
+from agent.safety.shell.marks import words as table
+from agent.safety.shell.words import after_quote, closing
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node, Parser

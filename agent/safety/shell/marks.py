@@ -42,6 +42,7 @@ _LITERAL = str.maketrans(
 _UNBRACED = str.maketrans({OPEN: "{", CLOSE: "}", COMMA: ","})
 _MARKS = re.compile("[\ue000-\ue0ff]")
 _EXTENDED = re.compile(r"[?*+@!]\([^()]*\)")
+_SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
 _SEQUENCE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.-?\d{1,9})?")
 
 
@@ -91,12 +92,12 @@ def pattern(name: str) -> re.Pattern[str]:
         elif mark == ONE:
             pieces.append(".")
         elif mark == SET:
-            end = name.find("]", at + 1)
-            if end < 0:
+            body = _SET_BODY.match(name, at)
+            if body is None:
                 pieces.append(r"\[")
             else:
-                pieces.append(_set(name[at:end]))
-                at = end + 1
+                pieces.append(_set(body[1]))
+                at = body.end()
         else:
             pieces.append(re.escape(mark))
     expression = "".join(pieces)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from agent.safety.marks import UNKNOWN, words
-from agent.safety.shell_output import Arguments, Output
-from agent.safety.wrappers import unwrap
+from agent.safety.shell import names
+from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.shell.output import Arguments, Output, content
+from agent.safety.shell.wrappers import unwrap
 
 if TYPE_CHECKING:
-    from agent.safety.shell_commands import Commands
+    from agent.safety.shell.commands import Commands
 
 # Primaries of find that leave a whole tree a whole tree.
 _FIND_OPEN = words(
@@ -29,12 +30,13 @@ def find(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
         end += 1
     roots = arguments[start:end] or (".",)
     tests = arguments[end:]
-    whole = all(test in _FIND_OPEN for test in _primaries(tests))
-    if "-delete" in tests and whole:
+    whole = _is_whole(tests)
+    if "-delete" in tests and _is_whole(tests[: tests.index("-delete")]):
         commands.shell.judge.command("rm", ("-r", *roots), commands.shell.state.cwds)
     for place, test in enumerate(tests):
         if test in ("-exec", "-execdir", "-ok", "-okdir"):
-            _execute(commands, tests[place + 1 :], roots if whole else (UNKNOWN,), stdin)
+            selected = roots if _is_whole(tests, "-maxdepth") else (UNKNOWN,)
+            _execute(commands, tests[place + 1 :], selected, stdin, deep=whole)
         elif test in ("-fprint", "-fprint0", "-fls", "-fprintf") and place + 1 < len(tests):
             commands.shell.judge.written(tests[place + 1], commands.shell.state.cwds)
     return ["".join(f"{root}\n" for root in roots)] if whole else None
@@ -56,27 +58,40 @@ def _primaries(tests: Arguments) -> list[str]:
     return found
 
 
-def _execute(commands: Commands, rest: Arguments, roots: Arguments, stdin: Output) -> None:
+def _is_whole(tests: Arguments, *more: str) -> bool:
+    """Whether find selects everything in its folders; `more` are further tests that leave it so."""
+    return all(test in _FIND_OPEN or test in more for test in _primaries(tests))
+
+
+def _execute(commands: Commands, rest: Arguments, roots: Arguments, stdin: Output, *, deep: bool) -> None:
+    """Follow the command of `-exec`; with `deep` it is run on everything below the roots."""
     end = next((at for at, word in enumerate(rest) if word in (";", "+")), len(rest))
     line: list[str] = []
     for word in rest[:end]:
         line += roots if word == "{}" else [word.replace("{}", roots[0])]
     with commands.shell.state.scope(merge=False):
-        commands.invoke(tuple(line), stdin)
+        commands.invoke(tuple(line), stdin, functions=False)
+        if deep and line and line[0] in names.DELETERS | names.OWNERS | {"shred"}:
+            # One by one comes to the same as recursively.
+            name = "rm" if line[0] == "shred" else line[0]
+            commands.shell.judge.command(name, ("-R", *line[1:]), commands.shell.state.cwds)
 
 
 def xargs(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
     inner = unwrap("xargs", arguments)
     line = inner.argv if inner is not None else ("echo",)
     replaced = next((mark for mark in _placeholders(arguments) if any(mark in word for word in line)), None)
+    if (file := _value_of(arguments, "-a", "--arg-file")) is not None:
+        stdin = content(commands.shell.state, [file])
+    blanks = r"[\n\0]+" if replaced is not None or _splits_lines(arguments) else r"[\s\0]+"
     for text in stdin if stdin is not None else [UNKNOWN]:
+        items = [item for item in re.split(blanks, text) if item.strip()]
         if replaced is None:
-            items = [UNKNOWN] if text == UNKNOWN else [item for item in re.split(r"[\s\0]+", text) if item]
-            commands.invoke((*line, *items), None)
+            commands.invoke((*line, *items), None, functions=False)
             continue
-        items = [item.strip() for item in re.split(r"[\n\0]+", text) if item.strip()]
         for item in items:
-            commands.invoke(tuple(word.replace(replaced, item) for word in line), None)
+            filled = tuple(word.replace(replaced, item.strip()) for word in line)
+            commands.invoke(filled, None, functions=False)
     return None
 
 
@@ -90,6 +105,18 @@ def parallel(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
 
 def _filled(arguments: Arguments) -> Arguments:
     return arguments if any("{}" in argument for argument in arguments) else (*arguments, "{}")
+
+
+def _value_of(arguments: Arguments, *options: str) -> str | None:
+    for place, argument in enumerate(arguments[:-1]):
+        if argument in options:
+            return arguments[place + 1]
+    return None
+
+
+def _splits_lines(arguments: Arguments) -> bool:
+    """Whether `xargs` takes whole lines as items."""
+    return any(a.startswith(("-d", "--delimiter", "--null")) or re.match(r"-[a-z]*0", a) for a in arguments)
 
 
 def _placeholders(arguments: Arguments) -> list[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent.safety import marks
-from agent.safety.marks import GAP, KEEP, UNKNOWN
+from agent.safety.shell import marks
+from agent.safety.shell.marks import GAP, KEEP, UNKNOWN
 
 Value = str | tuple[str, ...]
 """What a variable holds: a text, or the elements of an array. May contain `UNKNOWN`."""
@@ -52,14 +52,15 @@ def split(text: str, separators: str) -> str:
     return marks.globbing(text)
 
 
-def indexed(value: Value, index: str) -> Value:
+def indexed(value: Value, index: str) -> list[Value]:
+    """What `${array[index]}` may be: one element, or any when the index is no number."""
     if index in ("@", "*"):
-        return value
+        return [value]
     elements = value if isinstance(value, tuple) else (value,)
-    try:
-        return elements[int(index)]
-    except (ValueError, IndexError):
-        return UNKNOWN
+    if not re.fullmatch(r"-?\d{1,6}", index):
+        return [UNKNOWN, *elements]
+    place = int(index)
+    return [elements[place] if -len(elements) <= place < len(elements) else ""]
 
 
 def sliced(text: str, start: int, length: int | None) -> str:
