@@ -1,0 +1,76 @@
+"""Long pastes, folded to one character of the text and unfolded when it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tools.text import clean
+from widgets.prompt.buffer import TOKENS, is_token, without_tokens
+
+LINES = 8
+"""A paste of more lines is folded."""
+CHARACTERS = 1_000
+"""A paste of more characters is folded."""
+LARGEST_OPEN = 50_000
+"""Characters up to which a folded paste can be opened in the prompt."""
+
+
+def tidy(text: str) -> str:
+    """Text from outside as the prompt keeps it: line feeds for any line end, no control characters."""
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def is_long(text: str) -> bool:
+    """Whether a paste is folded."""
+    return len(text) > CHARACTERS or len(text.rstrip("\n").split("\n", LINES + 1)) > LINES
+
+
+class Pastes:
+    """The pastes of one prompt by the code point that stands for each."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What is drawn for each code point: `[paste #1 · 340 lines]`."""
+        return self._labels
+
+    def fold(self, text: str) -> str:
+        """Keep a tidy text; returns the one character that stands for it."""
+        # A token is never reused while undo could bring it back.
+        token = chr(TOKENS[len(self._texts) % len(TOKENS)])
+        self._texts[token] = text
+        self._labels[token] = f"[paste #{len(self._texts)} · {_size(text)}]"
+        return token
+
+    def take(self, text: str) -> str:
+        """A paste as it goes into the buffer: itself when short, else a token for it."""
+        return self.fold(text) if is_long(text) else without_tokens(text)
+
+    def content(self, token: str) -> str:
+        """What a token stands for; empty when it is none of these."""
+        return self._texts.get(token, "")
+
+    def unfold(self, text: str) -> str:
+        """`text` with every token replaced by what it stands for."""
+        if text.isascii():
+            return text
+        pieces: list[str] = []
+        start = 0
+        for at, character in enumerate(text):
+            if is_token(character):
+                pieces += [text[start:at], self._texts.get(character, "")]
+                start = at + 1
+        return "".join(pieces) + text[start:]
+
+    def clear(self) -> None:
+        """Forget all pastes. Only when no text holds a token any more."""
+        self._texts.clear()
+        self._labels.clear()
+
+
+def _size(text: str) -> str:
+    lines = text.rstrip("\n").count("\n") + 1
+    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
