@@ -37,11 +37,11 @@ NIGHT: Mapping[str, str] = {
     "background": "#14161b",
     "surface": "#1b1e25",
     "text": "#d7dae0",
-    "dim": "#8b92a0",
+    "dim": "#939aa4",
     "accent": "#7aa2f7",
     "user": "#9ece6a",
     "reasoning": "#9aa3b5",
-    "rule": "#5b6270",
+    "rule": "#61687c",
     "success": "#7fbf6a",
     "warning": "#e0af68",
     "error": "#f7768e",
@@ -56,7 +56,7 @@ NIGHT: Mapping[str, str] = {
     "keyword": "#bb9af7",
     "string": "#9ece6a",
     "number": "#ff9e64",
-    "comment": "#8089a0",
+    "comment": "#9099a8",
     "function": "#7dcfff",
 }
 
@@ -83,5 +83,7 @@ class Skin:
     goodbye: str = "Until next time."
     tool_icons: Mapping[str, str] = field(default_factory=dict)
     """Glyphs by tool name, drawn instead of the state glyph's blank."""
+    faces: tuple[str, ...] = ()
+    """Shown beside the verb in the status bar while the model works; never in the gutter."""
     banner: str = ""
     """Art for the empty conversation; plain text."""

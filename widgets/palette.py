@@ -1,14 +1,49 @@
-"""A skin as styles that can be drawn."""
+"""A skin as styles that can be drawn.
+
+A role whose colour is `ansi_default` has no colour of its own: it is told apart by
+bold, dim, underline or reverse instead. So the skins for terminals without colours, and
+any skin brought down by `themes.depth.adapted`, keep every state distinguishable.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from rich.color import Color
 from rich.style import Style
 
+from themes.colors import DEFAULT
 from themes.skin import Skin
+
+if TYPE_CHECKING:
+    from textual.theme import Theme
+
+_ATTRIBUTES: Mapping[str, frozenset[str]] = {
+    "dim": frozenset({"dim"}),
+    "reasoning": frozenset({"dim"}),
+    "rule": frozenset({"dim"}),
+    "comment": frozenset({"dim"}),
+    "removed": frozenset({"dim"}),
+    "accent": frozenset({"bold"}),
+    "user": frozenset({"bold"}),
+    "added": frozenset({"bold"}),
+    "keyword": frozenset({"bold"}),
+    "function": frozenset({"underline"}),
+    "warning": frozenset({"underline"}),
+    "error": frozenset({"bold", "underline"}),
+    "cursor": frozenset({"reverse"}),
+}
+"""What stands in for the foreground of a role without a colour."""
+
+_MARKS: Mapping[str, frozenset[str]] = {
+    "selection": frozenset({"reverse"}),
+    "cursor": frozenset({"reverse"}),
+    "match": frozenset({"reverse", "underline"}),
+}
+"""What stands in for the background of a role without a colour."""
 
 
 @dataclass(frozen=True)
@@ -18,20 +53,128 @@ class Palette:
     skin: Skin
 
     def style(
-        self, role: str, background: str = "background", *, bold: bool = False, italic: bool = False
+        self,
+        role: str,
+        background: str = "background",
+        *,
+        bold: bool = False,
+        italic: bool = False,
+        underline: bool = False,
+        strike: bool = False,
     ) -> Style:
-        """The style of text in `role` on the background of another role."""
+        """The style of text in `role` on the background of another role. Raises `KeyError` for no role."""
         colors = self.skin.colors
-        return _style(colors[role], colors[background], bold, italic)
+        extra = (bold, italic, underline, strike)
+        return _style(role, colors[role], background, colors[background], extra)
 
 
-@lru_cache(maxsize=512)
-def _style(foreground: str, background: str, bold: bool, italic: bool) -> Style:
+@lru_cache(maxsize=2048)
+def _style(role: str, ink: str, ground: str, paper: str, extra: tuple[bool, bool, bool, bool]) -> Style:
+    attributes: set[str] = set()
+    if ink == DEFAULT:
+        attributes |= _ATTRIBUTES.get(role, frozenset())
+    if paper == DEFAULT:
+        attributes |= _MARKS.get(ground, frozenset())
+    bold, italic, underline, strike = extra
+    # Dim and bold cancel each other out in many terminals; who asks for bold means it.
     return Style(
-        color=_color(foreground), bgcolor=_color(background), bold=bold or None, italic=italic or None
+        color=color_of(ink),
+        bgcolor=color_of(paper),
+        bold=bold or "bold" in attributes or None,
+        dim=("dim" in attributes and not bold and "reverse" not in attributes) or None,
+        italic=italic or None,
+        underline=underline or "underline" in attributes or None,
+        strike=strike or None,
+        reverse="reverse" in attributes or None,
     )
 
 
-def _color(name: str) -> Color:
-    """A colour of a skin; `ansi_bright_red` and the like are those of the terminal."""
-    return Color.parse(name.removeprefix("ansi_") if name.startswith("ansi_") else name)
+@lru_cache(maxsize=512)
+def color_of(color: str) -> Color:
+    """A colour of a skin as rich draws it; `ansi_bright_red` and the like are those of the terminal."""
+    return Color.parse(color.removeprefix("ansi_"))
+
+
+def textual_theme(skin: Skin) -> Theme:
+    """`skin` as a theme for Textual's own widgets and for style sheets.
+
+    Style sheets see each role as `$role`, with hyphens: `$background`, `$dim`, `$rule`,
+    `$code-background`, `$added-background` … The role `text` is `$foreground`; `$text` stays
+    Textual's, which picks black or white to suit the background.
+
+    A style sheet is read before a theme is chosen; an application therefore also returns
+    `css_variables(skin)` from its `get_theme_variable_defaults`.
+    """
+    from textual.theme import Theme
+
+    colors = skin.colors
+    return Theme(
+        name=f"hermes-{skin.name}",
+        primary=colors["accent"],
+        secondary=colors["user"],
+        accent=colors["accent"],
+        warning=colors["warning"],
+        error=colors["error"],
+        success=colors["success"],
+        foreground=colors["text"],
+        background=colors["background"],
+        surface=colors["surface"],
+        panel=colors["surface"],
+        boost=colors["surface"],
+        dark=skin.dark,
+        ansi=colors["background"].startswith("ansi_"),
+        variables=css_variables(skin),
+    )
+
+
+def css_variables(skin: Skin) -> dict[str, str]:
+    """Variables of style sheets by name, without their `$`."""
+    colors = skin.colors
+    roles = {role.replace("_", "-"): color for role, color in colors.items() if role != "text"}
+    reverse = " reverse" if colors["selection"] == DEFAULT else ""
+    return {
+        **roles,
+        "ansi-background": colors["background"],
+        "ansi-foreground": colors["text"],
+        "foreground-muted": colors["dim"],
+        "text-muted": colors["dim"],
+        "text-disabled": colors["dim"],
+        "text-primary": colors["accent"],
+        "text-accent": colors["accent"],
+        "text-secondary": colors["user"],
+        "text-success": colors["success"],
+        "text-warning": colors["warning"],
+        "text-error": colors["error"],
+        "border": colors["accent"],
+        "border-blurred": colors["rule"],
+        "block-cursor-foreground": colors["text"],
+        "block-cursor-background": colors["selection"],
+        "block-cursor-text-style": f"bold{reverse}",
+        "block-cursor-blurred-foreground": colors["text"],
+        "block-cursor-blurred-background": colors["surface"],
+        "block-cursor-blurred-text-style": "none",
+        "block-hover-background": colors["surface"],
+        "input-cursor-foreground": colors["background"],
+        "input-cursor-background": colors["cursor"],
+        "input-cursor-text-style": "reverse" if colors["cursor"] == DEFAULT else "none",
+        "input-selection-foreground": colors["text"],
+        "input-selection-background": colors["selection"],
+        "screen-selection-foreground": colors["text"],
+        "screen-selection-background": colors["selection"],
+        "scrollbar": colors["rule"],
+        "scrollbar-hover": colors["dim"],
+        "scrollbar-active": colors["accent"],
+        "scrollbar-background": colors["background"],
+        "scrollbar-background-hover": colors["background"],
+        "scrollbar-background-active": colors["background"],
+        "scrollbar-corner-color": colors["background"],
+        "link-color": colors["accent"],
+        "link-color-hover": colors["accent"],
+        "link-background-hover": colors["selection"],
+        "footer-foreground": colors["text"],
+        "footer-background": colors["surface"],
+        "footer-key-foreground": colors["accent"],
+        "footer-description-foreground": colors["dim"],
+        "button-foreground": colors["text"],
+        "button-color-foreground": colors["background"],
+    }

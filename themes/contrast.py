@@ -1,0 +1,103 @@
+"""Whether a skin can be read: WCAG contrast of every pair of roles that is drawn.
+
+Text needs 4.5:1 on the backgrounds it stands on. Lines, the cursor, and anything but
+plain text while it is selected or found need 3:1.
+
+What the terminal decides cannot be measured. Its colours count as xterm shows them, on
+black in dark skins and on white in light ones, and need 3:1. A colour that is
+`ansi_default` needs nothing: the terminal's owner chose that pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from themes.colors import DEFAULT, RGB, blend, contrast, is_terminal, luminance, rgb
+from themes.skin import Skin
+
+TEXT = 4.5
+LINES = 3.0
+BLACK = RGB(0, 0, 0)
+WHITE = RGB(255, 255, 255)
+
+_PROSE = ("text", "dim", "accent", "user", "reasoning", "success", "warning", "error")
+_CODE = ("keyword", "string", "number", "comment", "function")
+_PAGES = ("background", "surface")
+_CODE_PAGES = ("code_background", "added_background", "removed_background")
+_MARKS = ("selection", "match")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One pair of roles that is hard to tell apart. `str()` is a sentence for a person."""
+
+    role: str
+    background: str
+    ratio: float
+    needed: float
+    suggestion: str = ""
+    """The nearest colour of the same hue that is enough here; empty when there is none."""
+
+    def __str__(self) -> str:
+        # Rounded down, so that 4.49 does not read as 4.5.
+        shown = int(self.ratio * 10) / 10
+        mend = f"; {self.suggestion} would do" if self.suggestion else ""
+        return (
+            f"`{self.role}` on `{self.background}` has a contrast of {shown}:1, "
+            f"at least {self.needed}:1 is needed{mend}."
+        )
+
+
+def pairs() -> Iterator[tuple[str, str, float]]:
+    """Every role with a background it is drawn on and the contrast it needs there."""
+    for page in _PAGES:
+        yield from ((role, page, TEXT) for role in (*_PROSE, "added", "removed"))
+        yield from ((role, page, LINES) for role in ("rule", "cursor"))
+    for page in _CODE_PAGES:
+        yield from ((role, page, TEXT) for role in ("text", "dim", *_CODE))
+    for role in ("added", "removed"):
+        yield role, f"{role}_background", TEXT
+    for mark in _MARKS:
+        yield "text", mark, TEXT
+        yield from ((role, mark, LINES) for role in (*_PROSE[1:], *_CODE, "added", "removed"))
+
+
+def check(skin: Skin) -> list[Finding]:
+    """What is hard to read in `skin`; empty when nothing is."""
+    return [finding for pair in pairs() if (finding := _finding(skin, *pair))]
+
+
+def _finding(skin: Skin, role: str, background: str, needed: float) -> Finding | None:
+    ink, paper = skin.colors[role], skin.colors[background]
+    if ink == DEFAULT and is_terminal(paper):
+        # Drawn as text of the terminal, or reversed; see widgets/palette.py.
+        return None
+    if is_terminal(ink) or is_terminal(paper):
+        needed = min(needed, LINES)
+    front, back = _seen(skin, ink, front=True), _seen(skin, paper, front=False)
+    ratio = contrast(front, back)
+    if ratio >= needed:
+        return None
+    suggestion = "" if is_terminal(ink) else mended(front, back, needed)
+    return Finding(role, background, ratio, needed, suggestion)
+
+
+def mended(ink: RGB, paper: RGB, needed: float) -> str:
+    """`ink` made lighter or darker until it has `needed` on `paper`; empty when nothing has."""
+    aims = sorted((BLACK, WHITE), key=lambda aim: -contrast(aim, paper))
+    for aim in aims:
+        for step in range(1, 65):
+            candidate = blend(ink, aim, step / 64)
+            if contrast(candidate, paper) >= needed:
+                return candidate.hex
+    return ""
+
+
+def is_dark(colors: Mapping[str, str]) -> bool:
+    """Whether the page is dark; a terminal's own background counts as dark."""
+    return luminance(rgb(colors["background"], default=BLACK)) < 0.18
+
+
+def _seen(skin: Skin, color: str, *, front: bool) -> RGB:
+    return rgb(color, default=WHITE if front == skin.dark else BLACK)

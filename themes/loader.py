@@ -1,0 +1,171 @@
+"""Skins by name: the built-in ones, and a person's own from a folder of YAML files.
+
+Loading never raises. A file that is partly wrong gives a skin that is partly as the
+file says; the rest is the default, and every problem is told.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from themes import schema
+from themes.document import Report, Section, parse
+from themes.files import SUFFIXES, UnreadableError, is_name, read
+from themes.legacy import translated
+from themes.problem import Problem, nearest
+from themes.skin import ROLES, Skin
+from themes.text import quoted
+
+BUILTIN = Path(__file__).parent / "builtin"
+_LIGHT_BASE = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A skin that can be used, and what was wrong with its file."""
+
+    skin: Skin
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A skin that is there. `own` skins hide built-in ones of the same name."""
+
+    name: str
+    path: Path
+    own: bool
+
+
+def list_skins(folder: Path | None = None) -> tuple[Listed, ...]:
+    """All skins by name, built-in ones first. Reads folders, not files; a missing folder is empty."""
+    own = {name: Listed(name, path, True) for name, path in _files(folder).items()} if folder else {}
+    builtin = [Listed(name, path, False) for name, path in _files(BUILTIN).items() if name not in own]
+    first = sorted(builtin, key=lambda listed: (listed.name != Skin().name, listed.name))
+    return (*first, *(own[name] for name in sorted(own)))
+
+
+def load_skin(name: str, folder: Path | None = None) -> Loaded:
+    """The skin called `name`; the default one with a problem when there is none."""
+    found = next((listed for listed in list_skins(folder) if listed.name == name), None)
+    if found is None:
+        known = [listed.name for listed in list_skins(folder)]
+        message = f"there is no skin `{quoted(name)}`{nearest(name, known)}"
+        return Loaded(Skin(), (Problem("skin", message),))
+    return load_file(found.path) if found.own else _builtin(name)
+
+
+def load_file(path: Path) -> Loaded:
+    """The skin in the file `path`, called like the file."""
+    return _load(path, own=True)
+
+
+def _load(path: Path, *, own: bool) -> Loaded:
+    """`own=False` is for the built-in skins: they stand on their own, so that others can stand on them."""
+    problems: list[Problem] = []
+
+    def report(message: str, line: int | None) -> None:
+        problems.append(Problem(path.name, message, line))
+
+    try:
+        content = read(path)
+    except UnreadableError as error:
+        report(f"cannot be read: {error}; the default skin is used.", None)
+        return Loaded(Skin(), tuple(problems))
+    root = translated(parse(content, report), report)
+    base = _base(root, report) if own else Skin()
+    name = path.stem if is_name(path.stem) else "unnamed"
+    skin = schema.build(root, name, base, report)
+    return Loaded(skin, tuple(sorted(problems, key=lambda problem: problem.line or 0)))
+
+
+def _base(root: Section, report: Report) -> Skin:
+    """What a skin has where its file says nothing."""
+    start = schema.base_name(root, report)
+    if start in builtin_names():
+        return _builtin(start).skin
+    if start is not None:
+        sentence = f"`base: {quoted(start)}` is no built-in skin{nearest(start, builtin_names())}"
+        report(sentence, root.lines["base"])
+    if schema.wants_light(root):
+        return replace(Skin(), colors=_builtin(_LIGHT_BASE).skin.colors, dark=False)
+    return Skin()
+
+
+def builtin_names() -> tuple[str, ...]:
+    """Names of the skins that come with Hermes, the default first."""
+    return tuple(listed.name for listed in list_skins())
+
+
+def new_skin(name: str, based_on: Skin) -> str:
+    """The text of a skin file that looks like `based_on`, with every part explained.
+
+    Raises `ValueError` when no skin may be called `name`.
+    """
+    if not is_name(name):
+        raise ValueError(f"`{quoted(name)}` is no name for a skin; use letters, digits, - and _.")
+    skin = based_on
+    lines = [
+        f"# A skin for Hermes; `hermes skins show {name}` draws a specimen of it.",
+        "# Whatever is left out is as in the default skin.",
+        "",
+        f"name: {_yaml(name)}",
+        f"description: {_yaml(skin.description)}",
+        f"dark: {'true' if skin.dark else 'false'}",
+        "",
+        '# Colours: "#rrggbb", always in quotes, or a colour of the terminal (ansi_red, ansi_default).',
+        "# `hermes skins check` tells which pairs are hard to read.",
+        "colors:",
+    ]
+    for role, meaning in ROLES.items():
+        lines.append(f"  {f'{role}: {_yaml(skin.colors[role])}':<34} # {meaning}")
+    lines += [
+        "",
+        f"prompt_symbol: {_yaml(skin.prompt_symbol)}   # at most 4 columns",
+        f"spinner: {_yaml(''.join(skin.spinner))}   # one frame a character"
+        if _single(skin)
+        else f"spinner: {_yaml(list(skin.spinner))}   # frames, equally wide, at most 2 columns",
+        f"faces: {_yaml(list(skin.faces))}   # shown beside the verb, at most 16 columns",
+        f"verbs: {_yaml(list(skin.verbs))}   # what the status bar says while the model works",
+        f"agent_name: {_yaml(skin.agent_name)}",
+        f"welcome: {_yaml(skin.welcome)}",
+        f"goodbye: {_yaml(skin.goodbye)}",
+        "",
+        "# Glyphs by tool name, at most 2 columns.",
+    ]
+    icons = [f"  {_yaml(tool)}: {_yaml(icon)}" for tool, icon in skin.tool_icons.items()]
+    lines += ["tool_icons:", *icons] if icons else ["# tool_icons:", '#   terminal: "$"']
+    lines += ["", "# Art for the empty conversation."]
+    art = [f"  {line}".rstrip() for line in skin.banner.split("\n")]
+    lines += ["banner: |2-", *art] if skin.banner else ["# banner: |", "#   (o_o)"]
+    return "\n".join(lines) + "\n"
+
+
+def _single(skin: Skin) -> bool:
+    return all(len(frame) == 1 for frame in skin.spinner)
+
+
+def _yaml(value: object) -> str:
+    # JSON is YAML, and its quoting is never ambiguous.
+    return json.dumps(value, ensure_ascii=False)
+
+
+@lru_cache(maxsize=64)
+def _builtin(name: str) -> Loaded:
+    return _load(_files(BUILTIN)[name], own=False)
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Skin files in `folder` by name; of `x.yaml` and `x.yml` the first one."""
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return {}
+    found: dict[str, Path] = {}
+    for path in paths:
+        if path.suffix in SUFFIXES and is_name(path.stem):
+            found.setdefault(path.stem, path)
+    return found

@@ -1,0 +1,51 @@
+"""Ways of talking: a name, what it is, and a paragraph for the system prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from themes.document import Section, Text, parse
+from themes.problem import nearest
+from themes.text import quoted
+
+_FILE = Path(__file__).with_name("personalities.yaml")
+
+
+@dataclass(frozen=True, slots=True)
+class Personality:
+    """One way of talking. It changes the tone of answers, never what is done or refused."""
+
+    name: str
+    description: str
+    """A few words for a list."""
+    style: str
+    """A paragraph for the system prompt, one line."""
+
+
+@lru_cache(maxsize=1)
+def personalities() -> tuple[Personality, ...]:
+    """All personalities, the usual tone first."""
+    found: list[Personality] = []
+    for name, node in parse(_FILE.read_bytes(), _fail).entries.items():
+        if not isinstance(node, Section):
+            raise TypeError(f"{_FILE.name}: {name} is no section")
+        description, style = node.entries.get("description"), node.entries.get("style")
+        if not isinstance(description, Text) or not isinstance(style, Text):
+            raise TypeError(f"{_FILE.name}: {name} lacks a description or a style")
+        found.append(Personality(name, description.text, style.text.strip()))
+    return tuple(found)
+
+
+def personality(name: str) -> Personality:
+    """The personality called `name`, in any case. Raises `KeyError` with a sentence when there is none."""
+    known = {each.name: each for each in personalities()}
+    try:
+        return known[name.strip().lower()]
+    except KeyError:
+        raise KeyError(f"there is no personality `{quoted(name)}`{nearest(name, known)}") from None
+
+
+def _fail(message: str, line: int | None) -> None:
+    raise ValueError(f"{_FILE.name}:{line}: {message}")

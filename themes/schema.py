@@ -1,0 +1,263 @@
+"""The parts of a skin file, read one by one: a part that is wrong keeps its default and is reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from themes.colors import DEFAULT, TERMINAL_COLORS, normalized
+from themes.contrast import is_dark
+from themes.document import Items, Node, Report, Section, Text
+from themes.problem import nearest
+from themes.skin import ROLES, Skin
+from themes.text import plain, quoted
+
+KEYS = (
+    *("name", "description", "base", "dark", "colors", "prompt_symbol", "spinner", "faces", "verbs"),
+    *("agent_name", "welcome", "goodbye", "tool_icons", "banner"),
+)
+
+_LENGTHS = {"description": 120, "agent_name": 40, "welcome": 200, "goodbye": 200}
+"""Characters a text may have."""
+_ITEMS = 64
+"""Frames, faces and verbs a skin may have of each."""
+_ICONS = 200
+_BANNER_LINES, _BANNER_CELLS = 40, 160
+
+
+def base_name(root: Section, report: Report) -> str | None:
+    """The built-in skin that `root` says it starts from, None when it says nothing."""
+    node = root.entries.get("base")
+    return _text(node, "base", report) if node is not None else None
+
+
+def wants_light(root: Section) -> bool:
+    """Whether a skin without a base is a light one: it says so, or its background is light."""
+    dark = root.entries.get("dark")
+    if isinstance(dark, Text) and dark.text.lower() in _TRUTHS:
+        return not _TRUTHS[dark.text.lower()]
+    colors = root.entries.get("colors")
+    node = colors.entries.get("background") if isinstance(colors, Section) else None
+    color = normalized(node.text) if isinstance(node, Text) else None
+    return color is not None and not is_dark({"background": color})
+
+
+def build(root: Section, name: str, base: Skin, report: Report) -> Skin:
+    """The skin `root` describes, called `name`; whatever it does not say is as in `base`."""
+    for key, line in root.lines.items():
+        if key in root.entries and key not in KEYS:
+            report(f"`{quoted(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
+    said = _Parts(root, report)
+    given = said.text("name", 64)
+    if given is not None and given != name:
+        report(f"the skin is called `{name}` like its file, not `{quoted(given)}`.", root.lines["name"])
+    colors = said.colors(base)
+    parts: dict[str, Any] = {
+        "description": "",
+        "dark": is_dark(colors) if colors["background"] != DEFAULT else base.dark,
+        **{key: value for key, limit in _LENGTHS.items() if (value := said.text(key, limit)) is not None},
+        **{
+            key: value
+            for key, cells in (("spinner", 2), ("faces", 16), ("verbs", 40))
+            if (value := said.words(key, cells)) is not None
+        },
+        **{
+            key: value
+            for key, value in {
+                "dark": said.truth("dark"),
+                "prompt_symbol": said.symbol("prompt_symbol", 4),
+                "tool_icons": said.icons(),
+                "banner": said.banner(),
+            }.items()
+            if value is not None
+        },
+    }
+    return replace(base, name=name, colors=colors, **parts)
+
+
+_TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+class _Parts:
+    """Reads the parts of one file. Each method gives None when the part is not there or wrong."""
+
+    def __init__(self, root: Section, report: Report) -> None:
+        self._root = root
+        self._report = report
+
+    def text(self, key: str, limit: int) -> str | None:
+        """One line of at most `limit` characters."""
+        node = self._root.entries.get(key)
+        text = _text(node, key, self._report) if node is not None else None
+        if node is None or text is None:
+            return None
+        if len(text) > limit:
+            self._report(f"`{key}` is longer than {limit} characters; its end is left out.", node.line)
+            text = text[:limit].rstrip()
+        return text
+
+    def symbol(self, key: str, cells: int) -> str | None:
+        """A few visible characters, at most `cells` columns wide."""
+        node = self._root.entries.get(key)
+        if node is None:
+            return None
+        text = _text(node, key, self._report)
+        if text is None or not _fits(text, key, cells, node.line, self._report):
+            return None
+        return text
+
+    def truth(self, key: str) -> bool | None:
+        node = self._root.entries.get(key)
+        if node is None:
+            return None
+        value = _TRUTHS.get(node.text.lower()) if isinstance(node, Text) else None
+        if value is None:
+            self._report(f"`{key}` must be true or false.", node.line)
+        return value
+
+    def words(self, key: str, cells: int) -> tuple[str, ...] | None:
+        """A list of short texts. One text of a spinner is read character by character."""
+        node = self._root.entries.get(key)
+        if node is None:
+            return None
+        if isinstance(node, Text) and key == "spinner" and not node.empty:
+            frames = tuple(Text(character, node.line) for character in plain(node.text) if character != " ")
+            node = Items(frames, node.line)
+        if not isinstance(node, Items):
+            self._report(f'`{key}` must be a list such as ["a", "b"].', node.line)
+            return None
+        if len(node.items) > _ITEMS:
+            self._report(f"`{key}` has more than {_ITEMS} entries; the rest is left out.", node.line)
+        found = [
+            text
+            for item in node.items[:_ITEMS]
+            if (text := _text(item, key, self._report)) is not None
+            and _fits(text, key, cells, item.line, self._report)
+        ]
+        if not found and node.items:
+            return None
+        if not found and key != "faces":
+            self._report(f"`{key}` is an empty list; leave it out for the default.", node.line)
+            return None
+        return self._steady(key, found, node.line)
+
+    def _steady(self, key: str, found: list[str], line: int) -> tuple[str, ...] | None:
+        """Frames of a spinner are equally wide: the text beside it must not move."""
+        if key == "spinner" and len({_cells(frame) for frame in found}) > 1:
+            self._report("the frames of `spinner` are not equally wide.", line)
+            return None
+        return tuple(found)
+
+    def icons(self) -> dict[str, str] | None:
+        node = self._root.entries.get("tool_icons")
+        if node is None:
+            return None
+        if not isinstance(node, Section):
+            self._report("`tool_icons` must be a section of `tool: glyph` lines.", node.line)
+            return None
+        if len(node.entries) > _ICONS:
+            self._report(f"`tool_icons` has more than {_ICONS} entries; the rest is left out.", node.line)
+        found: dict[str, str] = {}
+        for tool, value in list(node.entries.items())[:_ICONS]:
+            key = f"tool_icons.{quoted(tool)}"
+            icon = _text(value, key, self._report)
+            if icon is not None and _fits(icon, key, 2, value.line, self._report):
+                found[plain(tool)] = icon
+        return found
+
+    def banner(self) -> str | None:
+        node = self._root.entries.get("banner")
+        if node is None or (isinstance(node, Text) and node.text == ""):
+            return None
+        if not isinstance(node, Text):
+            self._report("`banner` must be text; begin it with `banner: |`.", node.line)
+            return None
+        lines = [line.rstrip() for line in plain(node.text, lines=True).split("\n")]
+        while lines and not lines[0]:
+            del lines[0]
+        while lines and not lines[-1]:
+            del lines[-1]
+        if len(lines) > _BANNER_LINES or any(len(line) > _BANNER_CELLS for line in lines):
+            self._report(
+                f"`banner` is larger than {_BANNER_LINES} lines of {_BANNER_CELLS} columns; it is left out.",
+                node.line,
+            )
+            return None
+        return "\n".join(lines)
+
+    def colors(self, base: Skin) -> dict[str, str]:
+        """Every role: as the file says, else as `base` has it."""
+        colors = {role: base.colors[role] for role in ROLES}
+        node = self._root.entries.get("colors")
+        if node is None:
+            return colors
+        if not isinstance(node, Section):
+            self._report("`colors` must be a section of `role: colour` lines.", node.line)
+            return colors
+        for role, value in node.entries.items():
+            line = node.lines.get(role, value.line)
+            if role not in ROLES:
+                self._report(f"`{quoted(role)}` is no role of a skin{nearest(role, ROLES)}", line)
+            elif (color := _color(role, value, self._report)) is not None:
+                colors[role] = color
+        return colors
+
+
+def _color(role: str, node: Node, report: Report) -> str | None:
+    if not isinstance(node, Text):
+        report(f"`colors.{role}` must be one colour.", node.line)
+        return None
+    if node.empty:
+        report(f'`colors.{role}` is empty; a colour needs quotes: "#rrggbb".', node.line)
+        return None
+    color = normalized(node.text)
+    if color is None:
+        report(f"`colors.{role}`: {_no_color(node.text)}", node.line)
+    return color
+
+
+def _no_color(text: str) -> str:
+    shown = quoted(text, 30)
+    if normalized("#" + text.strip()):
+        return f'`{shown}` lacks its #; write "#{shown.lower()}".'
+    if normalized("ansi_" + text.strip().replace(" ", "_")):
+        return f"`{shown}` is no colour; the terminal's own is `ansi_{shown.lower().replace(' ', '_')}`."
+    if text.strip().lower().startswith("ansi"):
+        return f"`{shown}` is no colour of the terminal{nearest(text, (DEFAULT, *TERMINAL_COLORS))}"
+    if text.strip().startswith("#") and normalized(text.strip()[:7]):
+        return f"`{shown}` has too many digits; colours are opaque: `{text.strip()[:7].lower()}`."
+    return f'`{shown}` is no colour; write "#rrggbb" or a colour of the terminal such as `ansi_red`.'
+
+
+def _text(node: Node, key: str, report: Report) -> str | None:
+    """The harmless text of a scalar."""
+    if not isinstance(node, Text):
+        report(f"`{key}` must be text.", node.line)
+        return None
+    if node.empty:
+        report(f'`{key}` is empty; leave it out for the default, or write "" for nothing.', node.line)
+        return None
+    text = plain(node.text).strip()
+    if _removed(node.text, text):
+        report(f"`{key}` held characters that cannot be shown; they are left out.", node.line)
+    return text
+
+
+def _removed(before: str, after: str) -> bool:
+    return "".join(before.split()) != "".join(after.split())
+
+
+def _fits(text: str, key: str, cells: int, line: int, report: Report) -> bool:
+    if not text:
+        report(f"`{key}` needs something that can be seen.", line)
+        return False
+    if _cells(text) > cells:
+        report(f"`{key}`: `{quoted(text)}` is wider than {cells} columns.", line)
+        return False
+    return True
+
+
+def _cells(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
