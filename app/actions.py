@@ -1,0 +1,185 @@
+"""What the commands do. Each method is named by a command of `app.commands`."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from app.commands import BY_ID, Command, read_slash
+from app.host import Wish
+
+if TYPE_CHECKING:
+    from app.application import HermesApp
+
+QUIT_WINDOW = 2.0
+"""Seconds in which a second ctrl+c quits."""
+
+
+class Actions:
+    """The commands of one application. Methods take the argument typed after a slash command."""
+
+    def __init__(self, app: HermesApp) -> None:
+        self._app = app
+        self._asked_to_quit = float("-inf")
+
+    async def run(self, command: Command, argument: str = "") -> None:
+        """Carry out a command; what goes wrong is one sentence on the screen."""
+        try:
+            result = getattr(self, command.action)(argument)
+            if inspect.isawaitable(result):
+                await result
+        except HermesError as error:
+            self._app.complain(str(error))
+
+    async def run_slash(self, text: str) -> None:
+        """Carry out what was typed after a slash."""
+        call = read_slash(text)
+        if isinstance(call, str):
+            self._app.complain(call)
+        else:
+            await self.run(call.command, call.argument)
+
+    def allowed(self, id: str) -> bool:
+        """Whether the keys of a command act now; if not, the focused widget gets them."""
+        app = self._app
+        match BY_ID[id].action:
+            case "stop":
+                return app.host.busy
+            case "quit":
+                return not app.session.prompt.text and not app.host.busy
+            case _:
+                return True
+
+    # Turn
+
+    def stop(self, _argument: str) -> None:
+        if self._app.host.engine is not None:
+            self._app.host.engine.interrupt()
+
+    def recall(self, _argument: str) -> None:
+        self._app.recall_queue()
+
+    def back_out(self, _argument: str) -> None:
+        app = self._app
+        prompt = app.session.prompt
+        if selected := app.session.get_selected_text():
+            app.copy_to_clipboard(selected)
+            app.session.clear_selection()
+            app.say("Copied.")
+        elif prompt.text:
+            prompt.text = ""
+        elif app.host.busy:
+            self.stop("")
+        elif time.monotonic() - self._asked_to_quit <= QUIT_WINDOW:
+            app.exit()
+        else:
+            self._asked_to_quit = time.monotonic()
+            app.say("Press ctrl+c again to quit.", timeout=QUIT_WINDOW)
+
+    # Conversation
+
+    def find(self, argument: str) -> None:
+        self._app.session.find(argument)
+
+    def fold(self, _argument: str) -> None:
+        self._app.session.transcript.fold_all()
+
+    def unfold(self, _argument: str) -> None:
+        self._app.session.transcript.unfold_all()
+
+    def jump_to_end(self, _argument: str) -> None:
+        self._app.session.transcript.jump_to_end()
+
+    def copy(self, _argument: str) -> None:
+        engine = self._app.need_engine()
+        answers = (node.content for node in reversed(engine.session.path) if node.kind == "assistant")
+        text = next((answer for answer in answers if answer.strip()), "")
+        if text:
+            self._app.copy_to_clipboard(text)
+            self._app.say("The last answer is on the clipboard.")
+        else:
+            self._app.say("There is no answer yet.")
+
+    # Sessions
+
+    async def new_session(self, _argument: str) -> None:
+        await self._app.open_session(Wish(fresh=True))
+
+    async def resume(self, argument: str) -> None:
+        if argument:
+            await self._app.open_session(Wish(resume=argument))
+        else:
+            await self.sessions("")
+
+    async def sessions(self, _argument: str) -> None:
+        from agent.home import Home
+        from app.screens.sessions import SessionsScreen
+
+        engine = self._app.need_engine()
+        screen = SessionsScreen(engine.session.store, engine.session.id, Home.locate().run)
+        chosen = await self._app.push_screen_wait(screen)
+        if chosen is not None and chosen != engine.session.id:
+            await self._app.open_session(Wish(resume=chosen))
+
+    async def title(self, argument: str) -> None:
+        engine = self._app.need_engine()
+        await engine.session.store.rename(engine.session.id, argument)
+        self._app.say("Renamed.")
+
+    async def model(self, argument: str) -> None:
+        engine = self._app.need_engine()
+        if not argument:
+            self._app.say(f"{engine.model} answers. /model provider/name goes on with another.")
+            return
+        if engine.busy:
+            self._app.complain("A turn is running; stop it (esc) before another model goes on.")
+            return
+        wish = Wish(resume=engine.session.id, model=argument)
+        await self._app.open_session(wish)
+
+    def context(self, _argument: str) -> None:
+        self._app.say(self._app.bridge.context_line(), timeout=10)
+
+    # View
+
+    def todo(self, _argument: str) -> None:
+        self._app.session.open_pane("todo")
+
+    def agents(self, _argument: str) -> None:
+        self._app.session.open_pane("agents")
+
+    def log(self, _argument: str) -> None:
+        self._app.session.open_pane("log")
+
+    def files(self, _argument: str) -> None:
+        self._app.session.open_pane("files")
+
+    async def skins(self, argument: str) -> None:
+        from app.screens.skins import SkinsScreen
+
+        app = self._app
+        if argument:
+            app.use_skin(argument)
+            return
+        before = app.skin
+        chosen = await app.push_screen_wait(SkinsScreen(before.name))
+        if chosen is None:
+            app.show_skin(before)
+
+    # Program
+
+    def palette(self, _argument: str) -> None:
+        self._app.action_command_palette()
+
+    def help(self, _argument: str) -> None:
+        from app.screens.help import HelpScreen
+
+        self._app.push_screen(HelpScreen())
+
+    def suspend(self, _argument: str) -> None:
+        self._app.action_suspend_process()
+
+    def quit(self, _argument: str) -> None:
+        self._app.exit()

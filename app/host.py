@@ -1,0 +1,81 @@
+"""The one engine the application works with, and changing it for another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from agent.events import Event
+
+if TYPE_CHECKING:
+    from agent.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which session to open, beyond what the command line says."""
+
+    resume: str | None = None
+    """Id, start of an id, or title."""
+    model: str | None = None
+    fresh: bool = False
+    """A new session, whatever the command line says about resuming."""
+
+
+Listener = Callable[[Event], None]
+Opener = Callable[[Wish, Listener], Awaitable["Engine"]]
+
+
+class EngineHost:
+    """Opens and closes engines one after the other; events of one that is closed are not heard."""
+
+    def __init__(self, opener: Opener, listener: Listener) -> None:
+        self._opener = opener
+        self._listener = listener
+        self._turn = asyncio.Lock()
+        self._closed = False
+        self.engine: Engine | None = None
+        self.session = ""
+        """Id of the session that was open last; empty if none ever was."""
+
+    @property
+    def busy(self) -> bool:
+        return self.engine is not None and self.engine.busy
+
+    async def open(self, wish: Wish) -> Engine:
+        """Open a session; the one before is closed first, because two may want the same lock.
+
+        When that fails the session before is opened again, and the error raised.
+        """
+        async with self._turn:
+            before = self.session if self.engine is not None else ""
+            await self._close()
+            try:
+                return await self._open(wish)
+            except HermesError:
+                if before:
+                    await self._open(Wish(resume=before))
+                raise
+
+    async def close(self) -> None:
+        """Stop what runs and close the engine, for good."""
+        self._closed = True
+        async with self._turn:
+            await self._close()
+
+    async def _open(self, wish: Wish) -> Engine:
+        engine = await self._opener(wish, self._listener)
+        if self._closed:
+            await engine.aclose()
+            raise HermesError("Hermes is about to end; no session was opened.")
+        self.engine = engine
+        self.session = engine.session.id
+        return engine
+
+    async def _close(self) -> None:
+        engine, self.engine = self.engine, None
+        if engine is not None:
+            await engine.aclose()

@@ -1,0 +1,85 @@
+"""The dialog for an action that needs a yes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content, Span
+from textual.widgets import Input, Static
+
+from agent.events import ApprovalAsked, Decision
+from app.screens.dialog import Choices, Dialog, line
+from tools.text import reveal
+
+CHOICES = ["Allow once", "Allow for this session", "Deny", "Deny and tell why …"]
+DENY = 2
+
+_DANGEROUS = re.compile(
+    r"(?<![\w./-])(?:"
+    r"sudo|doas|su|rm(?:\s+-\S+)*|rmdir|shred|dd|mkfs\S*|chmod|chown|kill|killall|pkill|truncate|"
+    r"git\s+(?:push(?:\s+\S+)*?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"
+    r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
+    r")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{1,2}\s*/\S+|\\(?:x[0-9a-f]{2}|u[0-9a-f]{4})"
+)
+"""Parts of a command the eye should not miss. Only a help for reading: the gate has judged already."""
+
+
+class ApprovalDialog(Dialog[Decision]):
+    """Says who asks, what exactly would happen, what it would touch and why. No is the default."""
+
+    def __init__(self, request: ApprovalAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
+        super().__init__(spill)
+        self.request = request
+
+    def body(self) -> ComposeResult:
+        request = self.request
+        yield Static(Content(f"◆ {line(request.agent)} wants to use {line(request.tool)}"), classes="who")
+        with VerticalScroll(classes="text subject", can_focus=False):
+            yield Static(marked(reveal(request.headline)))
+        notes = [f"· {line(reason)}" for reason in request.reasons]
+        if request.touches:
+            notes.append(f"will touch: {', '.join(line(each) for each in request.touches)}")
+        notes.append("on no: nothing runs; the agent is told and looks for another way")
+        with VerticalScroll(classes="text notes", can_focus=False):
+            yield Static(Content("\n".join(notes)), classes="note")
+        yield Choices(CHOICES, chosen=DENY)
+        field = Input(placeholder="why not, for the agent to read", compact=True)
+        field.display = False
+        yield field
+        yield Static(Content("1–4 or ⏎ choose · PgUp PgDn scroll · esc deny"), classes="keys")
+
+    def key_pageup(self) -> None:
+        self.query_one(".subject", VerticalScroll).scroll_page_up(animate=False)
+
+    def key_pagedown(self) -> None:
+        self.query_one(".subject", VerticalScroll).scroll_page_down(animate=False)
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        match event.option_index:
+            case 0:
+                self.dismiss(Decision("once"))
+            case 1:
+                self.dismiss(Decision("session"))
+            case chosen if chosen == DENY:
+                self.decline()
+            case _:
+                field = self.query_one(Input)
+                field.display = True
+                field.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(Decision("deny", event.value.strip()))
+
+    def decline(self) -> None:
+        self.dismiss(Decision("deny"))
+
+
+def marked(text: str) -> Content:
+    """`text` with what is dangerous or was hidden in the tone of errors. Pure."""
+    spans = [Span(match.start(), match.end(), "bold $text-error") for match in _DANGEROUS.finditer(text)]
+    return Content(text, spans)

@@ -1,0 +1,60 @@
+"""The dialog for a question of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from agent.events import QuestionAsked
+from app.screens.dialog import Choices, Dialog, line, words
+from tools.context import Answer
+
+OWN_WORDS = "Something else …"
+
+
+class ClarifyDialog(Dialog[Answer]):
+    """Shows a question with its choices, and takes an answer in the person's own words if it may have one."""
+
+    def __init__(self, request: QuestionAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
+        super().__init__(spill)
+        self.request = request
+        self._free = request.allow_freetext or not request.choices
+        self._choices = [*request.choices, *([OWN_WORDS] if self._free and request.choices else [])]
+
+    def body(self) -> ComposeResult:
+        yield Static(Content(f"◆ {line(self.request.agent)} asks"), classes="who")
+        with VerticalScroll(classes="text", can_focus=False):
+            yield words(self.request.question)
+        if self._choices:
+            yield Choices(self._choices)
+        if self._free:
+            field = Input(placeholder="your answer", compact=True)
+            field.display = not self._choices
+            yield field
+        keys = "1–9 or ⏎ choose · " if self._choices else "⏎ answer · "
+        yield Static(Content(f"{keys}esc decline: the agent goes on without an answer"), classes="keys")
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        if event.option_index < len(self.request.choices):
+            self.dismiss(Answer("answered", self.request.choices[event.option_index]))
+            return
+        field = self.query_one(Input)
+        field.display = True
+        field.focus()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        if event.value.strip():
+            self.dismiss(Answer("answered", event.value.strip()))
+
+    def entry(self) -> Widget:
+        return self.query_one(Choices if self._choices else Input)
+
+    def decline(self) -> None:
+        self.dismiss(Answer("declined"))

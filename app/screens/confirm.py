@@ -1,0 +1,63 @@
+"""The dialog before something that cannot be taken back."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Input, Static
+
+from app.screens.dialog import Choices, Dialog, line, words
+
+
+class ConfirmDialog(Dialog[bool]):
+    """Asks for a yes; anything else is a no."""
+
+    def __init__(self, question: str, yes: str, no: str = "Cancel") -> None:
+        super().__init__()
+        self._question = question
+        self._yes = yes
+        self._no = no
+
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        yield Choices([self._yes, self._no], chosen=1)
+        yield Static(Content("1 2 or ⏎ choose · esc cancel"), classes="keys")
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(event.option_index == 0)
+
+    def decline(self) -> None:
+        self.dismiss(False)
+
+
+class TextDialog(Dialog[str | None]):
+    """Asks for one line. What was typed while it opened belongs to it."""
+
+    def __init__(self, label: str, value: str = "") -> None:
+        super().__init__(self._take)
+        self._label = label
+        self._value = value
+
+    def body(self) -> ComposeResult:
+        yield words(self._label)
+        yield Input(line(self._value), compact=True)
+        yield Static(Content("⏎ take it · esc cancel"), classes="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._arm()
+
+    def entry(self) -> Widget:
+        return self.query_one(Input)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.dismiss(event.value)
+
+    def decline(self) -> None:
+        self.dismiss(None)
+
+    def _take(self, text: str) -> None:
+        self.query_one(Input).insert_text_at_cursor(text)

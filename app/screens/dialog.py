@@ -1,0 +1,118 @@
+"""What all dialogs share: they open armed with patience, and end in a typed outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.timer import Timer
+from textual.widget import Widget
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from tools.text import clean, reveal
+
+Outcome = TypeVar("Outcome")
+
+ARMING_DELAY = 0.35
+"""Seconds before a dialog takes its first key; a key in that time starts them anew."""
+
+
+class Dialog(ModalScreen[Outcome]):
+    """A question in the middle of the session.
+
+    A key typed before the dialog could be read is never an answer: until it is
+    armed, what is typed goes to `spill`, which is the draft it was meant for.
+    """
+
+    CSS_PATH = "dialog.tcss"
+    AUTO_FOCUS: ClassVar[str | None] = ""
+
+    def __init__(self, spill: Callable[[str], None] = lambda _text: None) -> None:
+        super().__init__()
+        self._spill = spill
+        self._arming: Timer | None = None
+        self.armed = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog", disabled=True):
+            yield from self.body()
+
+    def body(self) -> ComposeResult:
+        """The widgets inside the frame."""
+        raise NotImplementedError
+
+    def decline(self) -> None:
+        """End with the safe outcome."""
+        raise NotImplementedError
+
+    def entry(self) -> Widget:
+        """What gets the focus once the dialog is armed."""
+        return self.query_one(Choices)
+
+    def on_mount(self) -> None:
+        self._arming = self.set_timer(ARMING_DELAY, self._arm)
+
+    def on_key(self, event: events.Key) -> None:
+        if self.armed:
+            if event.key == "escape":
+                event.stop()
+                self.decline()
+            return
+        event.stop()
+        event.prevent_default()
+        if event.is_printable and event.character:
+            self._spill(event.character)
+        if self._arming is not None:
+            self._arming.reset()
+
+    def on_paste(self, event: events.Paste) -> None:
+        if not self.armed:
+            event.stop()
+            self._spill(event.text)
+
+    def _arm(self) -> None:
+        self.armed = True
+        self.query_one("#dialog").disabled = False
+        self.entry().focus()
+
+
+class Choices(OptionList):
+    """A list of choices: arrows, j and k, digits, enter and the mouse."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down", "Down"), ("k", "cursor_up", "Up")]
+
+    def __init__(self, choices: list[str], *, chosen: int = 0, id: str | None = None) -> None:
+        self._chosen = chosen
+        options = [
+            Option(Content.assemble((f"{number}  ", "$text-muted"), line(choice)), id=str(number))
+            for number, choice in enumerate(choices, 1)
+        ]
+        super().__init__(*options, id=id, compact=True)
+
+    def on_mount(self) -> None:
+        self.highlighted = self._chosen
+
+    def on_key(self, event: events.Key) -> None:
+        if event.character and event.character.isascii() and event.character.isdigit():
+            number = int(event.character)
+            if 1 <= number <= self.option_count:
+                event.stop()
+                self.highlighted = number - 1
+                self.action_select()
+
+
+def line(text: str) -> str:
+    """Outside text as one line, with what cannot be seen spelled out."""
+    return " ".join(reveal(text).split())
+
+
+def words(text: str, classes: str = "") -> Static:
+    """Outside text, cleaned, never read as markup."""
+    return Static(Content(clean(text)), classes=classes)

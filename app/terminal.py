@@ -1,0 +1,77 @@
+"""The terminal itself: the last filter before it, and what the program says to it beside drawing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from rich.segment import Segment
+from textual.color import Color
+from textual.driver import Driver
+from textual.filter import LineFilter
+
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+SUBSTITUTE = "\N{REPLACEMENT CHARACTER}"
+
+
+class ControlFilter(LineFilter):
+    """Keeps characters that steer a terminal out of everything that is drawn.
+
+    Text is cleaned where it comes in; this is the last line of defence, for text
+    that found a way around. A control character was drawn as no cell by some
+    widgets and as one by others, so it is replaced, never just dropped.
+    """
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The same line; the very same list when there was nothing to take out."""
+        if all(segment.control is None and is_plain(segment.text) for segment in segments):
+            return segments
+        return [
+            Segment(_STEERING.sub(SUBSTITUTE, segment.text), segment.style)
+            for segment in segments
+            if segment.control is None
+        ]
+
+
+@lru_cache(maxsize=4096)
+def is_plain(text: str) -> bool:
+    """Whether nothing in the text steers a terminal or turns the direction of writing."""
+    return _STEERING.search(text) is None
+
+
+def notification(text: str) -> str:
+    """The bytes that make a terminal notify a person: OSC 9, then the bell for those that know no better."""
+    line = " ".join(_STEERING.sub(" ", text).split())[:200]
+    return f"\x1b]9;{line}\x1b\\\a"
+
+
+class Attention:
+    """Calls a person back who looks elsewhere.
+
+    Only a terminal that reports focus can say so; without a report the person
+    counts as present, and nothing rings.
+    """
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+        self.away = False
+        """Whether the terminal said that it lost the focus."""
+
+    def call(self, text: str) -> bool:
+        """Notify, if the person is away; tells whether it did."""
+        if self.away:
+            self._write(notification(text))
+        return self.away
+
+
+def speaking(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:
+    """`driver`, which hands its `write` to `hear` when it begins: for bytes that are no part of a picture."""
+
+    class SpeakingDriver(driver):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            hear(self.write)
+
+    return SpeakingDriver

@@ -1,0 +1,198 @@
+"""Dialogs: nothing typed before they appeared is an answer; every way out is a typed outcome."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from agent.events import ApprovalAsked, Decision, QuestionAsked
+from app.screens import dialog as dialogs
+from app.screens.approval import ApprovalDialog, marked
+from app.screens.clarify import ClarifyDialog
+from app.screens.confirm import ConfirmDialog, TextDialog
+from app.screens.dialog import Choices, Dialog
+from tools.context import Answer
+
+
+class Host(App[None]):
+    """An application with nothing but a dialog."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: list[Any] = []
+        self.spilt = ""
+
+    def spill(self, text: str) -> None:
+        self.spilt += text
+
+    async def ask(self, dialog: Dialog[Any], pilot: Pilot[None], *, armed: bool = True) -> None:
+        await self.push_screen(dialog, self.outcomes.append)
+        await pilot.pause()
+        while armed and not dialog.armed:
+            await pilot.pause(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.03)
+
+
+def question(text: str = "Which one?", choices: tuple[str, ...] = ("red", "blue"), free: bool = True):
+    reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    return QuestionAsked(id="question-1", question=text, choices=choices, allow_freetext=free, reply=reply)
+
+
+def approval(headline: str = "rm -rf build", **more: Any) -> ApprovalAsked:
+    reply: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
+    fields = {"tool": "terminal", "reasons": ("it deletes files",), **more}
+    return ApprovalAsked(id="approval-1", headline=headline, reply=reply, **fields)
+
+
+@pytest.mark.parametrize(
+    ("keys", "outcome"),
+    [
+        (["enter"], Answer("answered", "red")),
+        (["down", "enter"], Answer("answered", "blue")),
+        (["j", "enter"], Answer("answered", "blue")),
+        (["2"], Answer("answered", "blue")),
+        (["3", "n", "o", "enter"], Answer("answered", "no")),
+        (["escape"], Answer("declined")),
+        (["3", "x", "escape"], Answer("declined")),
+    ],
+)
+async def test_a_question_ends_as_it_was_answered(keys: list[str], outcome: Answer) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ClarifyDialog(question()), pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert host.outcomes == [outcome]
+
+
+async def test_a_question_without_choices_takes_words_and_no_empty_answer() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ClarifyDialog(question(choices=(), free=False)), pilot)
+        await pilot.press("enter", "o", "k", "enter")
+        await pilot.pause()
+        assert host.outcomes == [Answer("answered", "ok")]
+
+
+async def test_a_question_that_must_be_chosen_offers_no_own_words() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        dialog = ClarifyDialog(question(free=False))
+        await host.ask(dialog, pilot)
+        assert dialog.query_one(Choices).option_count == 2 and not dialog.query(Input)
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        (["enter"], Decision("deny")),
+        (["escape"], Decision("deny")),
+        (["1"], Decision("once")),
+        (["up", "up", "enter"], Decision("once")),
+        (["2"], Decision("session")),
+        (["3"], Decision("deny")),
+        (["4", "u", "s", "e", "enter"], Decision("deny", "use")),
+        (["4", "u", "escape"], Decision("deny")),
+    ],
+)
+async def test_an_approval_is_a_no_unless_it_was_chosen(keys: list[str], decision: Decision) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ApprovalDialog(approval()), pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert host.outcomes == [decision]
+
+
+async def test_a_choice_can_be_clicked() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ApprovalDialog(approval()), pilot)
+        await pilot.click(Choices, offset=(5, 0))
+        await pilot.pause()
+        assert host.outcomes == [Decision("once")]
+
+
+async def test_what_was_typed_before_goes_to_the_draft_and_answers_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 60.0)
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        dialog = ApprovalDialog(approval(), host.spill)
+        await host.ask(dialog, pilot, armed=False)
+        await pilot.press("1", "y", "enter", "escape", "space", "é")
+        await pilot.click(Choices, offset=(5, 0))
+        await pilot.pause()
+        assert host.outcomes == [] and host.screen is dialog
+        assert host.spilt == "1y é"
+
+
+async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() -> None:
+    command = "\n".join(f"echo line {number} && rm -rf /tmp/{number}" for number in range(300))
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        dialog = ApprovalDialog(approval(command))
+        await host.ask(dialog, pilot)
+        area = dialog.query_one(".subject")
+        assert area.max_scroll_y > 250
+        choices = dialog.query_one(Choices).region
+        assert choices.height == 4 and choices.bottom <= 23
+        await pilot.press("pagedown")
+        await pilot.pause()
+        assert area.scroll_y > 5
+
+
+async def test_hidden_characters_of_a_command_are_spelled_out_and_nothing_is_markup() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        dialog = ApprovalDialog(approval("echo [bold]hi[/] \x1b]52;c;x\x07 \u202egnp.exe"))
+        await host.ask(dialog, pilot)
+        text = str(dialog.query_one(".subject Static").render())  # type: ignore[attr-defined]
+        assert "[bold]hi[/]" in text and "\\x1b]52;c;x\\x07" in text and "\\u202e" in text
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        ("rm -rf build", ["rm -rf"]),
+        ("curl https://x.y | sh", ["curl", "| sh"]),
+        ("git push --force origin main", ["git push --force"]),
+        ("git reset --hard", ["git reset --hard"]),
+        ("sudo apt install x", ["sudo"]),
+        ("echo hi > /etc/hosts", ["> /etc/hosts"]),
+        ("ls -la charm/rm-notes.txt", []),
+        ("pytest -q tests", []),
+    ],
+)
+def test_what_is_dangerous_in_a_command_is_marked(command: str, parts: list[str]) -> None:
+    content = marked(command)
+    assert [content.plain[span.start : span.end] for span in content.spans] == parts
+
+
+@pytest.mark.parametrize(("keys", "sure"), [(["enter"], False), (["escape"], False), (["1"], True)])
+async def test_a_confirmation_is_a_no_unless_it_was_chosen(keys: list[str], sure: bool) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ConfirmDialog("Delete it?", "Delete"), pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert host.outcomes == [sure]
+
+
+async def test_a_line_is_asked_for_with_the_old_one_in_place() -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(TextDialog("Title", "old"), pilot)
+        await pilot.press("end", "e", "r", "enter")
+        await pilot.pause()
+        assert host.outcomes == ["older"]

@@ -1,0 +1,154 @@
+"""The list of sessions over a real store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.pilot import Pilot
+from textual.widgets import Input, OptionList, Static
+
+from agent.store.locks import SessionLock
+from agent.store.store import Store
+from app.screens import dialog as dialogs
+from app.screens.sessions import SessionsScreen, age
+from themes.skin import Skin
+from widgets.palette import css_variables
+
+
+class Host(App[None]):
+    def __init__(self) -> None:
+        super().__init__()
+        self.outcomes: list[Any] = []
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return css_variables(Skin())
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
+
+
+@pytest.fixture
+async def store(tmp_path: Path):
+    async with await Store.open(tmp_path / "state.db") as store:
+        for words in ("Count the otters", "Paint the fence [red]", "Bake bread"):
+            session = await store.create_session(workspace="/tmp/zoo", model="demo")
+            await store.append(session.id, "user", words, {"origin": "prompt"})
+            await store.append(session.id, "assistant", f"Done: {words}.", {})
+        yield store
+
+
+async def until(pilot: Pilot[None], true: Any) -> None:
+    for _ in range(300):
+        await pilot.pause(0.01)
+        if true():
+            return
+    raise AssertionError("it never came true")
+
+
+def text_of(screen: SessionsScreen) -> str:
+    return str(screen.query_one("#sessions-text", Static).render())
+
+
+async def opened(
+    host: Host, pilot: Pilot[None], store: Store, run: Path, current: str = ""
+) -> SessionsScreen:
+    screen = SessionsScreen(store, current, run)
+    await host.push_screen(screen, host.outcomes.append)
+    await until(pilot, lambda: screen.query_one(OptionList).option_count == 3 and "Done" in text_of(screen))
+    return screen
+
+
+async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp_path: Path) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        screen = await opened(host, pilot, store, tmp_path)
+        labels = [str(option.prompt) for option in screen.query_one(OptionList).options]
+        assert [label.split("\n")[0].strip() for label in labels] == [
+            "Bake bread",
+            "Paint the fence [red]",
+            "Count the otters",
+        ]
+        await pilot.press("j")
+        await until(pilot, lambda: "Done: Paint the fence [red]." in text_of(screen))
+        await pilot.press("enter")
+        await pilot.pause()
+        sessions = await store.list_sessions()
+        assert host.outcomes == [sessions[1].id]
+
+
+async def test_typing_searches_what_was_said(store: Store, tmp_path: Path) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        screen = await opened(host, pilot, store, tmp_path)
+        await pilot.press("slash", *"otters")
+        await until(pilot, lambda: screen.query_one(OptionList).option_count == 1)
+        await until(pilot, lambda: "Count the otters" in text_of(screen))
+        await pilot.press("enter", "escape")
+        await until(pilot, lambda: screen.query_one(OptionList).option_count == 3)
+        await pilot.press("slash", *"zzzz")
+        await until(pilot, lambda: "Nothing found" in text_of(screen))
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert host.outcomes == [None]
+
+
+async def test_a_session_is_renamed_in_place(store: Store, tmp_path: Path) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        screen = await opened(host, pilot, store, tmp_path)
+        await pilot.press("r")
+        await until(pilot, lambda: host.screen is not screen and host.screen.query(Input))
+        await pilot.press("ctrl+u", *"Rolls", "enter")
+        await until(
+            pilot,
+            lambda: any("Rolls" in str(option.prompt) for option in screen.query_one(OptionList).options),
+        )
+
+
+@pytest.mark.parametrize(("answer", "left"), [("1", 2), ("enter", 3)])
+async def test_deleting_asks_first(store: Store, tmp_path: Path, answer: str, left: int) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        screen = await opened(host, pilot, store, tmp_path)
+        await pilot.press("d")
+        await until(pilot, lambda: getattr(host.screen, "armed", False))
+        await pilot.press(answer)
+        await until(pilot, lambda: host.screen is screen)
+        await until(pilot, lambda: screen.query_one(OptionList).option_count == left)
+        assert len(await store.list_sessions()) == left
+
+
+async def test_a_session_that_is_open_is_not_deleted(store: Store, tmp_path: Path) -> None:
+    host = Host()
+    here, there, _ = await store.list_sessions()
+    lock = SessionLock(tmp_path / "run", there.id)
+    assert lock.acquire()
+    try:
+        async with host.run_test(size=(80, 24)) as pilot:
+            screen = await opened(host, pilot, store, tmp_path / "run", here.id)
+            await pilot.press("d")
+            await pilot.pause()
+            assert host.screen is screen
+            await pilot.press("j", "d")
+            await until(pilot, lambda: getattr(host.screen, "armed", False))
+            await pilot.press("1")
+            await until(pilot, lambda: host.screen is screen)
+            await pilot.pause(0.05)
+            assert len(await store.list_sessions()) == 3
+    finally:
+        lock.release()
+
+
+def test_ages_are_words() -> None:
+    assert [age(seconds) for seconds in (-5, 59, 61, 7_200, 200_000)] == [
+        "just now",
+        "just now",
+        "1 min ago",
+        "2 h ago",
+        "2 d ago",
+    ]
