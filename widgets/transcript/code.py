@@ -11,7 +11,7 @@ from textual.strip import Strip
 
 from tools.text import clean
 from widgets.palette import Palette
-from widgets.transcript.wrap import Row, crop, expand_tabs, flat, pad, strips
+from widgets.transcript.wrap import Row, crop, expand_tabs, pad, strips
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -121,10 +121,10 @@ def language_of(info: str) -> str:
 
 
 def paint(line: CodeLine, palette: Palette, background: str) -> Row:
-    """A line of code as runs on the background of a role, tabs expanded."""
+    """A line of clean code as runs on the background of a role, tabs expanded."""
     if any("\t" in text for text, _ in line):
         line = _expand(line)
-    return [Segment(flat(text), ink(palette, role, background)) for text, role in line if text]
+    return [Segment(text, ink(palette, role, background)) for text, role in line if text]
 
 
 def ink(palette: Palette, role: str, background: str) -> Style:

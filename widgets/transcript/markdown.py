@@ -6,12 +6,12 @@ Reference definitions are text: a block is drawn without those around it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -36,6 +36,7 @@ LEAST_WIDTH = 10
 """Cells that nested text keeps, however deep it is; what stands beyond the edge is cut."""
 
 _BULLETS = "•◦▪"
+_TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
 
 
 def render(block: Block, width: int, palette: Palette) -> list[Strip]:
@@ -151,16 +152,23 @@ class _Renderer:
 
     def _list(self, element: _Element, width: int, depth: int) -> list[Row]:
         items = list(_elements(element.inner))
-        markers = self._markers(element, len(items), depth)
         rows: list[Row] = []
-        for marker, item in zip(markers, items, strict=True):
-            lead = Segment(marker, self._dim)
-            indent = Segment(" " * cell_len(marker), self._base)
-            drawn = self.blocks(item.inner, width - cell_len(marker), gaps=False, depth=depth + 1) or [[]]
+        for marker, item in zip(self._markers(element, len(items), depth), items, strict=True):
+            lead = self._lead(marker, _task(item))
+            size = sum(run.cell_length for run in lead)
+            drawn = self.blocks(item.inner, width - size, gaps=False, depth=depth + 1) or [[]]
             if rows and self._after_blank(item):
                 rows.append([])
-            rows += [[indent if number else lead, *row] for number, row in enumerate(drawn)]
+            indent = Segment(" " * size, self._base)
+            rows += [[indent, *row] if number else [*lead, *row] for number, row in enumerate(drawn)]
         return rows
+
+    def _lead(self, marker: str, done: bool | None) -> Row:
+        """What stands before an item. The state of a task takes the place of a bullet."""
+        if done is None:
+            return [Segment(marker, self._dim)]
+        state = Segment("✓ ", self._palette.style("success")) if done else Segment("○ ", self._dim)
+        return [state] if marker[0] in _BULLETS else [Segment(marker, self._dim), state]
 
     def _markers(self, element: _Element, count: int, depth: int) -> list[str]:
         if element.kind == "bullet_list":
@@ -181,6 +189,16 @@ class _Renderer:
         ]
         aligns: list[Align] = [_align(cell.token) for cell in _elements(lines[0].inner)]
         return render_table(Table(cells, aligns), width, self._palette.style("rule"), self._base)
+
+
+def _task(item: _Element) -> bool | None:
+    """Whether the task of an item is done, its mark taken out of the text; None if it is no task."""
+    first = next(_elements(item.inner), None)
+    children = first.inner[0].children if first and first.kind == "paragraph" else None
+    if not children or children[0].type != "text" or not (found := _TASK.match(children[0].content)):
+        return None
+    children[0].content = children[0].content[found.end() :]
+    return found[1] != " "
 
 
 def _align(token: Token) -> Align:

@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.text import clean, printable
+from tools.text import clean
 from widgets.palette import Palette
 
 Row = list[Segment]
@@ -25,13 +25,14 @@ _WIDE = (
     "\U00020000-\U0003fffd"
 )
 _CLOSING = "、。，．：；？！）」』】〕〉》”’…!?,.;:)\\]"
+_BLANKS = re.compile("[\b\t\n\r\u2028\u2029]")
 # Words end at blanks; scripts without blanks may be cut between any two signs, but not before punctuation.
 _PIECE = re.compile(rf"[ \t]+|[{_WIDE}][{_CLOSING}]*|[^ \t{_WIDE}]+")
 
 
 def flat(text: str) -> str:
     """`text` as it can stand within one row: no control characters, no line feeds, no tabs."""
-    return re.sub(r"[\n\t]", " ", printable(text))
+    return text if text.isprintable() else clean(_BLANKS.sub(" ", text))
 
 
 def expand_tabs(line: str, size: int) -> str:
