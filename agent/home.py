@@ -66,6 +66,11 @@ class Home:
         return self.root / "scratch"
 
     @property
+    def skins(self) -> Path:
+        """Skins of the person's own, one YAML file each."""
+        return self.root / "skins"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
     "config": "show and change settings",
     "model": "fetch and list models that run on this machine",
+    "skins": "list, show, check and begin skins",
     "doctor": "check that everything Hermes needs is in order",
 }
 
