@@ -1,0 +1,1 @@
+"""The project folder: what changes in it, and who changed it."""

@@ -1,0 +1,262 @@
+"""Notices what others change in the project, and tells it once it has come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from agent.workspace.changes import Changes
+from agent.workspace.eyes import Source, open_source
+from agent.workspace.own_writes import OwnWrites
+from agent.workspace.summary import summarize
+from agent.workspace.tree import Tree, merged
+from agent.workspace.words import Words
+from tools.files.credentials import Guard
+from tools.files.threads import Stopped
+
+T = TypeVar("T")
+
+MAX_WAIT = 5.0
+"""Seconds after which changes are told although more keep coming."""
+
+SWEEP_SECONDS = 10.0
+"""Least time between two looks at the folders that cannot be watched."""
+
+_SWEEP_SHARE = 0.01
+"""Share of one core that these looks may take."""
+
+_ROOT_SECONDS = 1.0
+"""Time between two looks for a project folder that is gone."""
+
+
+@dataclass(slots=True)
+class Claim:
+    """What changed while the engine let something work; filled when the claim ends."""
+
+    changes: Changes = field(default_factory=Changes)
+
+
+class Watcher:
+    """Tells `on_changes`, on the event loop, what others changed below `root`.
+
+    Contents are compared, so touching a file or writing the same again is no
+    change. Changes that come together are told together, `settle` seconds after
+    the last of them. What the engine writes is announced with `own_write`,
+    `expect` or `claim` and not told. While `enabled` is off, changes are taken
+    in without a word. All disk work happens in one thread of its own.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        on_changes: Callable[[Changes], None],
+        *,
+        settle: float = 0.4,
+        guard: Guard | None = None,
+    ) -> None:
+        self.enabled = True
+        self._root = root.absolute()
+        self._on_changes = on_changes
+        self._settle = settle
+        self._guard = guard
+        self._own = OwnWrites()
+        self._words = Words(self._wake)
+        self._stop = threading.Event()
+        self._heard = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._free = asyncio.Event()
+        self._free.set()
+        self._claims: list[Claim] = []
+        self._lock = asyncio.Lock()
+        self._sweep_seconds = SWEEP_SECONDS
+        self._next_sweep = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: ThreadPoolExecutor | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._source: Source | None = None
+        self._tree: Tree | None = None
+
+    @property
+    def coverage(self) -> str:
+        """What is watched, in a sentence for the person."""
+        tree = self._tree
+        if tree is None or not self._ready.is_set():
+            return "The project folder is being read." if self._task else "The project folder is not watched."
+        if not tree.has_root:
+            return "The project folder is gone; it is watched again when it is back."
+        text = f"{tree.files:,} files in {tree.folders:,} folders are watched"
+        if tree.unwatched:
+            seconds = round(self._sweep_seconds)
+            text = (
+                f"{tree.folders - tree.unwatched:,} of {tree.folders:,} folders are watched; "
+                f"the system allows no more, so the others are looked at every {seconds} seconds"
+            )
+        return text + ("; the project has more than that, which is not looked at." if tree.left_out else ".")
+
+    async def start(self) -> None:
+        """Begin to watch. Returns at once; the project is read in the background (see `ready`)."""
+        if self._task is not None:
+            return
+        self._loop = asyncio.get_running_loop()
+        self._stop.clear()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermes-watcher")
+        self._task = asyncio.create_task(self._run(), name="watcher")
+
+    async def ready(self) -> None:
+        """Wait until the project was read: what changes from now on is noticed."""
+        await self._ready.wait()
+
+    async def stop(self) -> None:
+        """Stop watching. No thread is left; what was not told yet is dropped."""
+        task, thread = self._task, self._thread
+        if task is None or thread is None:
+            return
+        self._stop.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await self._in_thread(self._close)
+        thread.shutdown(wait=True)
+        self._task = self._thread = self._tree = None
+        self._ready.clear()
+
+    def own_write(self, path: Path, digest: str | None) -> None:
+        """The engine writes `path`: `digest` is the SHA-256 of the content in hex, None for a removal.
+
+        Call it before the write, or right after; paths outside the project are
+        passed over. Safe from any thread.
+        """
+        relative = self._relative(path)
+        if relative is not None:
+            self._own.expect(relative, None if digest is None else bytes.fromhex(digest))
+
+    async def expect(self, paths: Iterable[Path]) -> None:
+        """What stands at these paths now is known to the engine and no news."""
+        await self.ready()
+        relative = [path for path in map(self._relative, paths) if path is not None]
+        async with self._lock:
+            await self._in_thread(lambda: self._known().adopt(relative))
+
+    @asynccontextmanager
+    async def claim(self) -> AsyncIterator[Claim]:
+        """Let something work in the project, such as a command, whose changes are not those of the person.
+
+        What changed before is told first. What changes within goes to the
+        claim, whoever did it. Claims may overlap; all that are open get the same.
+        """
+        claim = Claim()
+        await self.ready()
+        await self._look_and_tell(for_claim=True)
+        self._claims.append(claim)
+        self._free.clear()
+        try:
+            yield claim
+        finally:
+            try:
+                await self._look_and_tell(for_claim=True)
+            finally:
+                self._claims.remove(claim)
+                if not self._claims:
+                    self._free.set()
+
+    # On the event loop
+
+    async def _run(self) -> None:
+        await self._in_thread(self._open)
+        self._ready.set()
+        while True:
+            await self._rest()
+            await self._free.wait()
+            await self._look_and_tell()
+
+    async def _rest(self) -> None:
+        """Wait for word of a change and then for quiet, or until it is time to look unasked."""
+        tree = self._known()
+        seconds = self._sweep_seconds if tree.unwatched else None
+        try:
+            await asyncio.wait_for(self._heard.wait(), seconds if tree.has_root else _ROOT_SECONDS)
+        except TimeoutError:
+            return
+        begun = time.monotonic()
+        while time.monotonic() - begun < MAX_WAIT:
+            left = self._words.last + self._settle - time.monotonic()
+            if left <= 0:
+                return
+            await asyncio.sleep(left)
+
+    async def _look_and_tell(self, *, for_claim: bool = False) -> None:
+        async with self._lock:
+            if self._stop.is_set():
+                return
+            self._heard.clear()
+            changes = await self._in_thread(lambda: self._look(for_claim))
+            if not changes:
+                return
+            for claim in self._claims:
+                claim.changes = claim.changes.followed_by(changes)
+            if self._claims or not self.enabled:
+                return
+            try:
+                self._on_changes(changes)
+            except Exception as error:  # a listener that fails must not end the watch
+                context = {"message": "A listener of the watcher failed.", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+    def _wake(self) -> None:
+        if self._loop is not None and not self._stop.is_set():
+            try:
+                self._loop.call_soon_threadsafe(self._heard.set)
+            except RuntimeError:
+                return  # the loop is closed: nobody is left to be told
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+    # In the watcher's thread
+
+    def _open(self) -> None:
+        self._root = self._root.resolve()
+        self._guard = self._guard or Guard({})
+        self._source = open_source(self._root, self._words.tell)
+        self._tree = Tree(self._root, self._source, self._own, self._stop)
+        self._tree.survey()
+
+    def _close(self) -> None:
+        if self._source is not None:
+            self._source.close()
+            self._source = None
+
+    def _look(self, for_claim: bool) -> Changes:
+        tree, guard = self._known(), self._guard
+        if for_claim and self._source is not None:
+            self._source.catch_up()
+        paths = self._words.take()
+        if paths is None or not tree.has_root:
+            found = tree.look_everywhere()
+        else:
+            found = tree.look(paths)
+            if tree.unwatched and (for_claim or time.monotonic() >= self._next_sweep):
+                begun = time.monotonic()
+                found = merged(found, tree.sweep())
+                self._sweep_seconds = max(SWEEP_SECONDS, (time.monotonic() - begun) / _SWEEP_SHARE)
+                self._next_sweep = time.monotonic() + self._sweep_seconds
+        return summarize(found, self._root, guard) if found and guard is not None else Changes()
+
+    def _known(self) -> Tree:
+        if self._tree is None:
+            raise Stopped
+        return self._tree
+
+    def _relative(self, path: Path) -> str | None:
+        """`path` relative to the project, links above it followed; None outside of it."""
+        absolute = self._root / path
+        for form in (absolute, absolute.parent.resolve() / absolute.name):
+            if form.is_relative_to(self._root):
+                return form.relative_to(self._root).as_posix()
+        return None
