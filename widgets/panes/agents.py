@@ -1,0 +1,134 @@
+"""The subagents, one or two lines each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rich.text import Text
+from textual.message import Message
+
+from widgets.panes import figures
+from widgets.panes.lines import fit, one_line, spread
+from widgets.panes.pane import Pane, Summary
+from widgets.rows import RowList
+
+AgentState = Literal["pending", "running", "waiting", "done", "failed", "interrupted"]
+"""`waiting`: it asks the person something."""
+
+LOOKS: Mapping[AgentState, tuple[str, str]] = {
+    "pending": ("○", "dim"),
+    "running": ("▶", "accent"),
+    "waiting": ("◆", "warning"),
+    "done": ("✓", "success"),
+    "failed": ("✗", "error"),
+    "interrupted": ("■", "warning"),
+}
+LIVE: frozenset[AgentState] = frozenset({"running", "waiting"})
+NAME_CELLS = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRow:
+    """One subagent as it stands. None means unknown."""
+
+    agent: str
+    """Its id, as in events."""
+    name: str
+    state: AgentState
+    action: str = ""
+    """What it does now or, when it is over, what came of it."""
+    seconds: float | None = None
+    """Since it started."""
+    calls: int = 0
+    tokens: int | None = None
+    budget: float | None = None
+    """The share of its budget that is used, 0 to 1."""
+    cost: float | None = None
+    """US dollars."""
+
+
+class AgentsPane(Pane):
+    """Who else is at work, on what, and what it takes. Out of sight while there is nobody."""
+
+    class Opened(Message):
+        """The person wants to see the transcript of a subagent."""
+
+        def __init__(self, agent: str) -> None:
+            super().__init__()
+            self.agent = agent
+
+    def __init__(self) -> None:
+        super().__init__(
+            "agents",
+            self._row,
+            title="AGENTS",
+            search_text=self._text,
+            empty="No subagents. Large tasks are shared out here.",
+        )
+        self.agents: tuple[AgentRow, ...] = ()
+
+    @property
+    def vacant(self) -> bool:
+        return not self.agents
+
+    def show(self, rows: Sequence[AgentRow]) -> None:
+        """Show these subagents, in this order. Unchanged rows are not drawn again."""
+        before, self.agents = self.agents, tuple(rows)
+        if [row.agent for row in before] != [row.agent for row in self.agents]:
+            self.reset(len(self.agents))
+        else:
+            for index, (old, new) in enumerate(zip(before, self.agents, strict=True)):
+                if old != new:
+                    self.changed(index)
+        if [row.state for row in before] != [row.state for row in self.agents]:
+            self.reshaped()
+
+    def wanted_lines(self, width: int) -> int:
+        return sum(2 if row.state in LIVE else 1 for row in self.agents) or 1
+
+    def figure(self) -> str:
+        live = self._live()
+        return f"{live} live" if live else str(len(self.agents) or "")
+
+    def summary(self) -> Summary:
+        waiting = sum(row.state == "waiting" for row in self.agents)
+        return Summary(self.title, str(self._live() or len(self.agents)), alerts=waiting)
+
+    def _live(self) -> int:
+        return sum(row.state in LIVE for row in self.agents)
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        self.post_message(self.Opened(self.agents[event.index].agent))
+
+    def _text(self, index: int) -> str:
+        row = self.agents[index]
+        return f"{one_line(row.name)} {row.state} {one_line(row.action)}"
+
+    def _row(self, index: int, width: int) -> Sequence[Text]:
+        row = self.agents[index]
+        glyph, role = LOOKS[row.state]
+        live = row.state in LIVE
+        name = fit(Text(one_line(row.name), self.ink("text", bold=live)), max(width // 3, NAME_CELLS))
+        name.pad_right(max(NAME_CELLS - name.cell_len, 0))
+        first = Text.assemble(" ", (glyph, self.ink(role)), " ", name, " ")
+        first.append(one_line(row.action) or row.state, self.ink("text" if live else "dim"))
+        hint = Text("⏎ ", self.ink("warning")) if row.state == "waiting" else Text(" ")
+        lines = [spread(first, hint, width)]
+        if live:
+            lines.append(fit(self._figures(row, width), width))
+        return lines
+
+    def _figures(self, row: AgentRow, width: int) -> Text:
+        parts = [figures.elapsed(row.seconds), f"{row.calls} call{'s' * (row.calls != 1)}"]
+        parts.append(figures.tokens(row.tokens))
+        end = [] if row.budget is None else [figures.gauge(row.budget, 4)]
+        end += [] if row.cost is None else [figures.money(row.cost)]
+        if end:
+            parts.append(" ".join(end))
+        line = Text("   " + " · ".join(parts), self.ink("dim"))
+        if row.budget is not None and row.budget >= 0.9:
+            line.highlight_words([end[0]], self.ink("warning"))
+        return line

@@ -1,0 +1,87 @@
+"""How the room beside the conversation is shared out. Pure arithmetic, in terminal cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Mode = Literal["wide", "bar", "bare"]
+"""`wide`: panes in a side column; `bar`: their summary in one line; `bare`: the conversation only."""
+
+COLUMN_FROM = 100
+"""Width of the screen from which there is a side column."""
+BAR_FROM = 60
+SIDE_LEAST, MAIN_LEAST = 24, 60
+"""What the side column and the conversation keep, however the rule between them is moved."""
+FLEXIBLE_LEAST = 6
+"""Lines that a flexible pane keeps before others grow."""
+
+
+def mode_for(width: int) -> Mode:
+    """How panes are shown on a screen of `width` cells."""
+    if width >= COLUMN_FROM:
+        return "wide"
+    return "bar" if width >= BAR_FROM else "bare"
+
+
+def side_width(wished: int, width: int) -> int:
+    """Cells of the side column on a screen of `width`, as near to what is wished as can be."""
+    return max(min(wished, width - MAIN_LEAST - 1), SIDE_LEAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What one pane wants: lines of content, and whether it takes what others leave."""
+
+    lines: int
+    flexible: bool = False
+    folded: bool = False
+
+
+def share(height: int, wants: Sequence[Want]) -> list[int]:
+    """Lines for each pane, its title row included, one rule between each two that are shown.
+
+    Panes grow evenly up to what they want; flexible ones take the rest. When even
+    titles do not fit, panes from the end get nothing.
+    """
+    heights = [0] * len(wants)
+    room = height
+    for index in range(len(wants)):
+        cost = 1 if index == 0 else 2
+        if room < cost:
+            break
+        heights[index] = 1
+        room -= cost
+    opened = [i for i, want in enumerate(wants) if heights[i] and not want.folded]
+    limits = {i: FLEXIBLE_LEAST if wants[i].flexible else 1 + max(wants[i].lines, 1) for i in opened}
+    room = _grow(heights, limits, room)
+    flexible = [i for i in opened if wants[i].flexible]
+    _grow(heights, dict.fromkeys(flexible, height), room)
+    return heights
+
+
+def _grow(heights: list[int], limits: dict[int, int], room: int) -> int:
+    """Give each index a line in turn until its limit; what is left."""
+    growing = list(limits)
+    while room > 0 and growing:
+        growing = [index for index in growing if heights[index] < limits[index]]
+        for index in growing[:room]:
+            heights[index] += 1
+        room -= min(len(growing), room)
+    return room
+
+
+def jump_keys(names: Sequence[str]) -> dict[str, str]:
+    """A letter for each name: its first that is still free, else any other."""
+    keys: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in names:
+        letters = [c for c in name.casefold() if "a" <= c <= "z"] + list(
+            "abcdefghijklmnopqrstuvwxyz123456789"
+        )
+        key = next((letter for letter in letters if letter not in taken), "")
+        if key:
+            taken.add(key)
+            keys[name] = key
+    return keys

@@ -1,0 +1,37 @@
+"""Lines of text that fit a width."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from tools.text import clean
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """Outside text as one short line: cleaned, every run of blanks one space.
+
+    Only the first `limit` characters matter, so a huge text costs no more than a small one.
+    """
+    return " ".join(clean(text[: limit * 4]).split())[:limit]
+
+
+def fit(text: Text, width: int) -> Text:
+    """`text` in at most `width` cells; what is cut is marked with `…`."""
+    if text.cell_len <= width:
+        return text
+    text = text.copy()
+    text.truncate(max(width, 0), overflow="ellipsis")
+    return text
+
+
+def spread(left: Text, right: Text, width: int) -> Text:
+    """`left` and, at the right edge, `right`. When room is short, `left` is cut first."""
+    if right.cell_len == 0:
+        return fit(left, width)
+    right = fit(right, width)
+    room = width - right.cell_len - 1
+    if room < 1:
+        return right if room < 0 else Text(" ").append_text(right)
+    left = fit(left, room)
+    gap = Text(" " * (width - left.cell_len - right.cell_len))
+    return Text.assemble(left, gap, right)

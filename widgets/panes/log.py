@@ -1,0 +1,303 @@
+"""The tool log: every call of every agent, calls of scripts under their script."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from rich.text import Text
+from textual.message import Message
+from textual.timer import Timer
+
+from tools.results import Display, Outcome
+from widgets.panes import figures
+from widgets.panes.lines import fit, one_line, spread
+from widgets.panes.pane import Pane, Summary
+from widgets.rows import RowList
+
+KEPT = 20_000
+"""Rows the log keeps; older ones make room."""
+TEXT_LIMIT = 200
+"""Characters kept of a subject, a summary or a line of output."""
+VERB_CELLS = 9
+SECONDS_FROM = 60
+"""Width in cells from which the time of day has seconds."""
+
+LOOKS: Mapping[Outcome | None, tuple[str, str]] = {
+    None: ("▶", "accent"),
+    "done": ("✓", "success"),
+    "failed": ("✗", "error"),
+    "denied": ("⊘", "warning"),
+    "interrupted": ("■", "warning"),
+}
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """One call. `key` orders the log: number of the top-level call, then number below it."""
+
+    key: tuple[int, int]
+    call: str
+    tool: str
+    agent: str
+    verb: str
+    subject: str
+    summary: str
+    at: datetime
+    started: float
+    outcome: Outcome | None = None
+    seconds: float | None = None
+    children: int = 0
+
+    @property
+    def nested(self) -> bool:
+        return self.key[1] > 0
+
+    def show(self, display: Display) -> None:
+        self.verb = one_line(display.verb, 40) or one_line(self.tool, 40)
+        self.subject = one_line(display.subject, TEXT_LIMIT)
+        self.summary = one_line(display.summary, TEXT_LIMIT)
+
+
+class LogPane(Pane):
+    """Every call with its time, subject, outcome and duration, the newest in view.
+
+    With `nested_only` it is the sandbox log: scripts that called tools, and these calls.
+    It keeps the newest `kept` rows and says in its title how many went.
+    """
+
+    FLEXIBLE = True
+
+    class Opened(Message):
+        """The person wants to see a call in full."""
+
+        def __init__(self, call_id: str) -> None:
+            super().__init__()
+            self.call_id = call_id
+
+    def __init__(
+        self,
+        *,
+        nested_only: bool = False,
+        kept: int = KEPT,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = datetime.now,
+    ) -> None:
+        super().__init__(
+            "sandbox" if nested_only else "log",
+            self._row,
+            title="SANDBOX" if nested_only else "LOG",
+            search_text=lambda index: self._text(self._order[index]),
+            empty="No script has called a tool yet." if nested_only else "Every tool call shows up here.",
+            follow=True,
+        )
+        self.nested_only = nested_only
+        self.lost = 0
+        """How many older rows were given up."""
+        self._kept = kept
+        self._clock = clock
+        self._now = now
+        self._order: list[_Entry] = []
+        self._calls: dict[str, _Entry] = {}
+        self._waiting: dict[str, _Entry] = {}
+        """In the sandbox log: running calls that have not called a tool yet."""
+        self._live: set[_Entry] = set()
+        self._numbers = 0
+        self._ticker: Timer | None = None
+
+    # What the application tells
+
+    def start(
+        self, call_id: str, tool: str, display: Display, parent: str | None = None, agent: str = "main"
+    ) -> None:
+        """A call starts; `parent` is the call whose script makes it. A known id gets another row."""
+        above = self._root(parent) if parent else None
+        if above is None:
+            self._numbers += 1
+            key = (self._numbers, 0)
+        else:
+            above.children += 1
+            key = (above.key[0], above.children)
+        entry = _Entry(key, call_id, tool, agent, "", "", "", self._now(), self._clock())
+        entry.show(display)
+        if parent is None and self.nested_only:
+            self._waiting[call_id] = entry
+            return
+        self._add(entry)
+
+    def progress(self, call_id: str, text: str) -> None:
+        """A running call wrote `text`; its last line stands in for the summary."""
+        entry = self._calls.get(call_id)
+        if entry is None or entry.outcome is not None:
+            return
+        tail = text[-4 * TEXT_LIMIT :].rstrip().rpartition("\n")[2]
+        line = one_line(tail, TEXT_LIMIT)
+        if line and line != entry.summary:
+            entry.summary = line
+            self._redraw(entry)
+
+    def finish(self, call_id: str, outcome: Outcome, seconds: float | None, display: Display) -> None:
+        """A call ended after `seconds`. Calls whose row is gone already are none of the log's business."""
+        self._waiting.pop(call_id, None)
+        entry = self._calls.get(call_id)
+        if entry is None:
+            return
+        entry.outcome, entry.seconds = outcome, seconds
+        entry.show(display)
+        self._live.discard(entry)
+        self._redraw(entry)
+        if entry.children:
+            self._redraw_last_child(entry)
+        self._tick()
+        self.reshaped()
+
+    def clear(self) -> None:
+        """Forget everything, as when another session opens."""
+        for rows in (self._order, self._calls, self._waiting, self._live):
+            rows.clear()
+        self.lost = 0
+        self.reset(0)
+        self._tick()
+        self.reshaped()
+
+    # Keeping order
+
+    def _root(self, parent: str) -> _Entry | None:
+        """The top-level row of a script; in the sandbox log it appears with its first call."""
+        waiting = self._waiting.pop(parent, None)
+        if waiting is not None:
+            self._add(waiting)
+            return waiting
+        entry = self._calls.get(parent)
+        if entry is None or not entry.nested:
+            return entry
+        index = self._index((entry.key[0], 0))
+        return self._order[index] if index is not None else None
+
+    def _add(self, entry: _Entry) -> None:
+        index = bisect_left(self._order, entry.key, key=lambda other: other.key)
+        self._order.insert(index, entry)
+        earlier = self._calls.get(entry.call)
+        if earlier is not None and earlier in self._live:
+            # Models reuse ids; what ran under this one can no longer be told apart.
+            self._live.discard(earlier)
+            earlier.outcome = "interrupted"
+        self._calls[entry.call] = entry
+        self._live.add(entry)
+        if index == len(self._order) - 1:
+            self.appended()
+        else:
+            self.inserted(index)
+        if entry.nested and index > 0:
+            self.changed(index - 1)
+        self._make_room()
+        self._tick()
+        self.reshaped()
+
+    def _make_room(self) -> None:
+        excess = len(self._order) - self._kept
+        if excess <= 0:
+            return
+        for entry in self._order[:excess]:
+            self._live.discard(entry)
+            if self._calls.get(entry.call) is entry:
+                del self._calls[entry.call]
+        del self._order[:excess]
+        self.lost += excess
+        self.dropped(excess)
+
+    def _index(self, key: tuple[int, int]) -> int | None:
+        index = bisect_left(self._order, key, key=lambda other: other.key)
+        return index if index < len(self._order) and self._order[index].key == key else None
+
+    def _redraw(self, entry: _Entry) -> None:
+        if (index := self._index(entry.key)) is not None:
+            self.changed(index)
+
+    def _redraw_last_child(self, root: _Entry) -> None:
+        if (index := self._index((root.key[0], root.children))) is not None:
+            self.changed(index)
+
+    # The seconds of running calls
+
+    def on_mount(self) -> None:
+        self._ticker = self.set_interval(1.0, self._redraw_running, pause=True)
+        self._tick()
+
+    def _tick(self) -> None:
+        if self._ticker is not None:
+            self._ticker.resume() if self._live else self._ticker.pause()
+
+    def _redraw_running(self) -> None:
+        for entry in self._live:
+            self._redraw(entry)
+
+    # How it looks
+
+    @property
+    def vacant(self) -> bool:
+        return self.nested_only and not self._order
+
+    def figure(self) -> str:
+        count = len(self._order)
+        if self.lost:
+            return f"newest {count:,} of {count + self.lost:,}"
+        return f"{count:,}" if count else ""
+
+    def title_end(self) -> Text:
+        if self.over or self.needle or not self.has_focus or not self.count:
+            return super().title_end()
+        return Text(f"{self.figure()}  / filter", self.ink("dim"))
+
+    def summary(self) -> Summary:
+        return Summary(self.title, f"{len(self._order) + self.lost:,}" if self._order else "")
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        self.post_message(self.Opened(self._order[event.index].call))
+
+    def _text(self, entry: _Entry) -> str:
+        agent = "" if entry.agent == "main" else f"{entry.agent} "
+        state = entry.outcome or "running"
+        return (
+            f"{entry.at:%H:%M:%S} {agent}{entry.verb} {entry.subject} · {entry.summary or state} · {state}"
+            f" · {figures.took(self._seconds(entry))}"
+        )
+
+    def _seconds(self, entry: _Entry) -> float | None:
+        return entry.seconds if entry.outcome is not None else self._clock() - entry.started
+
+    def _row(self, index: int, width: int) -> Sequence[Text]:
+        entry = self._order[index]
+        glyph, role = LOOKS[entry.outcome]
+        line = Text.assemble(" ", (glyph, self.ink(role)), " ")
+        if entry.nested:
+            line.append("  └ " if self._closes(entry) else "  ├ ", self.ink("rule"))
+        else:
+            line.append(f"{entry.at:%H:%M:%S} " if width >= SECONDS_FROM else f"{entry.at:%H:%M} ")
+            line.stylize(self.ink("dim"), 3)
+        if entry.agent != "main":
+            line.append(one_line(entry.agent, 20) + " ", self.ink("accent"))
+        verb = fit(Text(entry.verb, self.ink("text" if entry.outcome is None else "dim")), VERB_CELLS)
+        verb.pad_right(max(VERB_CELLS - verb.cell_len, 0))
+        line.append_text(verb).append(" ").append(entry.subject, self.ink("text"))
+        if entry.summary:
+            line.append(" · " if entry.subject else "", self.ink("dim"))
+            line.append(entry.summary, self.ink("error" if entry.outcome == "failed" else "dim"))
+        return [spread(line, self._end(entry), width)]
+
+    def _end(self, entry: _Entry) -> Text:
+        seconds = self._seconds(entry)
+        text = figures.elapsed(seconds) if entry.outcome is None else figures.took(seconds)
+        return Text(text + " ", self.ink("accent" if entry.outcome is None else "dim"))
+
+    def _closes(self, entry: _Entry) -> bool:
+        """Whether no further call of the same script follows: the script is over and this was its last."""
+        root = self._index((entry.key[0], 0))
+        if root is None:
+            return False
+        above = self._order[root]
+        return above.outcome is not None and entry.key[1] == above.children

@@ -1,0 +1,256 @@
+"""The top line: where we are, what the model costs, what is going on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.message import Message
+from textual.strip import Strip
+from textual.timer import Timer
+from textual.widget import Widget
+
+from themes.skin import Skin
+from widgets.palette import Palette
+from widgets.panes import figures
+from widgets.panes.lines import fit, one_line
+
+GAUGE_CELLS = 10
+TITLE_CELLS = 12
+"""What a title keeps before other parts are left out."""
+SPINNER_SECONDS = 0.1
+CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
+"""Shares of the context window from which its figure changes colour."""
+
+LEFT_OUT = (
+    "cache", "folder", "gauge", "branch", "name", "cost", "verb", "title", "model", "approvals",
+    "elapsed", "context", "offline", "budget", "unsandboxed", "spinner",
+)  # fmt: skip
+"""Parts in the order in which they go when room is short; waiting questions never go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the status bar tells. None means unknown and is shown as `–`; empty texts are left out."""
+
+    title: str = ""
+    folder: str = ""
+    branch: str | None = None
+    """The git branch; None outside of a repository."""
+    detached: bool = False
+    """No branch is checked out; `branch` names the commit."""
+    model: str | None = None
+    context_used: int | None = None
+    """Tokens of the next request."""
+    context_window: int | None = None
+    cost: float | None = None
+    """US dollars of the whole session."""
+    cache: float | None = None
+    """Share of the input that came from the provider's cache, 0 to 1."""
+    approvals: str = ""
+    """The approvals mode where it is worth a badge, such as `all`."""
+    unsandboxed: bool = False
+    offline: bool = False
+    budget_reached: bool = False
+    busy_since: float | None = None
+    """When work began, on the clock of the bar (seconds, monotonic); None when idle."""
+    questions: int = 0
+    """Questions and approvals that wait for the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of the line."""
+
+    name: str
+    text: Text
+    gap: int = 2
+    """Blank cells before it."""
+
+
+class StatusBar(Widget):
+    """One line: `hermes  title · folder · branch        model  ▕███████░░░▏ 61%  $0.42  cache 97%`."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "StatusBar { height: 1; }"
+
+    class QuestionsChosen(Message):
+        """The person clicked the badge of waiting questions."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.palette = Palette(Skin())
+        self.status = Status()
+        self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
+        """Whether a spinner turns while the agent works."""
+        self._clock = clock
+        self._turns = 0
+        self._timer: Timer | None = None
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours and words of another skin."""
+        self.palette = palette
+        self.refresh()
+
+    def show(self, status: Status) -> None:
+        """Tell this from now on."""
+        if status == self.status:
+            return
+        before, self.status = self.status, status
+        if status.busy_since is not None and status.busy_since != before.busy_since:
+            self._turns += 1
+        if (before.busy_since is None) != (status.busy_since is None):
+            self._run_timer()
+        self.refresh()
+
+    def on_mount(self) -> None:
+        self._run_timer()
+
+    def _run_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.stop()
+            self._timer = None
+        if self.status.busy_since is not None and self.is_attached:
+            self._timer = self.set_interval(SPINNER_SECONDS if self.motion else 1.0, self.refresh)
+
+    def on_click(self, event: events.Click) -> None:
+        for name, start, end in self._places():
+            if name == "questions" and start <= event.x < end:
+                self.post_message(self.QuestionsChosen())
+                event.stop()
+
+    def render_line(self, y: int) -> Strip:
+        width = self.size.width
+        base = self.ink("text")
+        if y > 0:
+            return Strip.blank(width, base)
+        line = Text(style=base)
+        for part, start in self._placed():
+            line.append(" " * (start - line.cell_len)).append_text(part.text)
+        return Strip(line.render(self.app.console)).adjust_cell_length(width, base)
+
+    def ink(self, role: str, *, bold: bool = False) -> Style:
+        """The style of text in `role`."""
+        return self.palette.style(role, bold=bold)
+
+    def _places(self) -> list[tuple[str, int, int]]:
+        return [(part.name, start, start + part.text.cell_len) for part, start in self._placed()]
+
+    def _placed(self) -> list[tuple[Part, int]]:
+        return place(self._left(), self._right(), self.size.width)
+
+    def _left(self) -> list[Part]:
+        status = self.status
+        parts = [
+            Part("name", Text(one_line(self.palette.skin.agent_name, 24), self.ink("accent", bold=True)), 1)
+        ]
+        if status.title:
+            parts.append(Part("title", Text(one_line(status.title, 80), self.ink("text"))))
+        for name, text in (("folder", status.folder), ("branch", self._branch())):
+            if text:
+                mark = Text("· " if len(parts) > 1 else "", self.ink("dim"))
+                role = "warning" if name == "branch" and status.detached else "dim"
+                parts.append(Part(name, mark.append(one_line(text, 60), self.ink(role)), 1))
+        if status.busy_since is not None:
+            parts += self._busy(status.busy_since)
+        return parts
+
+    def _branch(self) -> str:
+        branch = self.status.branch or ""
+        return f"detached {branch}".strip() if self.status.detached else branch
+
+    def _busy(self, since: float) -> list[Part]:
+        seconds = max(self._clock() - since, 0.0)
+        skin, accent = self.palette.skin, self.ink("accent")
+        faces = skin.spinner if self.motion and skin.spinner else ("▶",)
+        face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
+        verbs = skin.verbs or ("Working",)
+        verb = verbs[(self._turns - 1) % len(verbs)]
+        return [
+            Part("spinner", Text(one_line(face, 12), accent), 3),
+            Part("verb", Text(one_line(verb, 24), accent), 1),
+            Part("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1),
+        ]
+
+    def _right(self) -> list[Part]:
+        status = self.status
+        parts = []
+        if status.questions:
+            parts.append(Part("questions", Text(f"◆ {status.questions}", self.ink("warning", bold=True))))
+        for name, shown, text, role in (
+            ("offline", status.offline, "✗ offline", "error"),
+            ("budget", status.budget_reached, "■ budget reached", "warning"),
+            ("unsandboxed", status.unsandboxed, "unsandboxed", "error"),
+            ("approvals", bool(status.approvals), f"approvals {one_line(status.approvals, 20)}", "warning"),
+        ):
+            if shown:
+                parts.append(Part(name, Text(text, self.ink(role))))
+        parts.append(
+            Part("model", Text(one_line(status.model or "", 48) or figures.UNKNOWN, self.ink("text")))
+        )
+        parts += self._window()
+        parts.append(Part("cost", Text(figures.money(status.cost), self.ink("dim"))))
+        if status.cache is not None:
+            parts.append(Part("cache", Text(f"cache {figures.percent(status.cache)}", self.ink("dim"))))
+        return parts
+
+    def _window(self) -> list[Part]:
+        used, window = self.status.context_used, self.status.context_window
+        if used is None or not window:
+            text = figures.UNKNOWN if used is None else f"{figures.tokens(used)} tokens"
+            return [Part("context", Text(text, self.ink("dim")))]
+        share = used / window
+        role = "dim"
+        if share >= CONTEXT_WARNING:
+            role = "error" if share >= CONTEXT_ALARM else "warning"
+        return [
+            Part("gauge", Text(figures.gauge(share, GAUGE_CELLS), self.ink(role))),
+            Part("context", Text(figures.percent(share), self.ink(role)), 1),
+        ]
+
+
+def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple[Part, int]]:
+    """Where the parts go in `width` cells: `left` from the start, `right` to the end.
+
+    Short of room, titles shrink to `TITLE_CELLS`, then whole parts go in the order of `LEFT_OUT`.
+    """
+    left, right = list(left), list(right)
+    spare = width - _needed(left, right)
+    for name in LEFT_OUT:
+        if spare >= 0:
+            break
+        left = [part for part in left if part.name != name]
+        right = [part for part in right if part.name != name]
+        spare = width - _needed(left, right)
+    placed: list[tuple[Part, int]] = []
+    x = 0
+    for part in left:
+        x += part.gap if placed else 1
+        text = part.text
+        if part.name == "title":
+            room = min(text.cell_len, TITLE_CELLS) + max(spare, 0)
+            text = fit(text, room)
+        placed.append((Part(part.name, text, part.gap), x))
+        x += text.cell_len
+    x = max(width - 1 - _length(right), x)
+    for index, part in enumerate(right):
+        x += part.gap if index else 0
+        placed.append((part, x))
+        x += part.text.cell_len
+    return placed
+
+
+def _length(parts: Sequence[Part]) -> int:
+    return sum(part.text.cell_len + (part.gap if index else 0) for index, part in enumerate(parts))
+
+
+def _needed(left: Sequence[Part], right: Sequence[Part]) -> int:
+    """Cells that `left` and `right` take, titles at their shortest, a blank at each end."""
+    saved = sum(max(part.text.cell_len - TITLE_CELLS, 0) for part in left if part.name == "title")
+    between = 2 if left and right else 0
+    return 2 + _length(left) - saved + between + _length(right)

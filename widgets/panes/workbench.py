@@ -1,0 +1,330 @@
+"""The conversation with its side panes: beside it, over it, or in one line below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+from rich.text import Text
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal, Vertical
+from textual.message import Message
+from textual.widget import Widget
+
+from themes.skin import Skin
+from widgets.palette import Palette
+from widgets.panes.arrangement import Mode, Want, jump_keys, mode_for, share, side_width
+from widgets.panes.bar import BarPart, PaneBar
+from widgets.panes.pane import Pane
+from widgets.panes.rules import Divider, Rule
+
+WIDTH = 38
+"""Cells of the side column unless the person moved the rule."""
+STEP = 2
+MAIN = "conversation"
+
+
+class Workbench(Container):
+    """`main` to the left, `panes` in a column to the right of it, rules around; no boxes.
+
+    Under 100 columns the column goes and `bar` stands in for it, under 60 only
+    the conversation is left; a pane that is opened then lies over it until esc.
+    """
+
+    DEFAULT_CSS = """
+    Workbench { layout: vertical; height: 1fr; }
+    Workbench > #workbench-middle { height: 1fr; layers: base over; }
+    Workbench #workbench-main { width: 1fr; height: 1fr; }
+    Workbench #workbench-side { layer: base; height: 1fr; }
+    Workbench #workbench-side.-over { layer: over; width: 100%; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("less_than_sign", "resize_side(1)", "Wider panes", show=False, id="workbench.wider"),
+        Binding(
+            "greater_than_sign", "resize_side(-1)", "Narrower panes", show=False, id="workbench.narrower"
+        ),
+        Binding("alt+j", "jump", "Jump", id="workbench.jump"),
+        Binding("escape", "close_pane", "Back", show=False, id="workbench.close_pane"),
+    ]
+
+    class StateChanged(Message):
+        """Width or folding changed by hand; `state` is worth remembering."""
+
+        def __init__(self, state: dict[str, Any]) -> None:
+            super().__init__()
+            self.state = state
+
+    def __init__(self, main: Widget, panes: Sequence[Pane], bar: PaneBar, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.palette = Palette(Skin())
+        self.panes = tuple(panes)
+        self.bar = bar
+        self.opened: Pane | None = None
+        """The pane that lies over the conversation."""
+        self._main = main
+        self._wished = WIDTH
+        self._jump: dict[str, Callable[[], object]] | None = None
+        self._targets: dict[str, Widget] = {}
+        self._came_from: Widget | None = None
+        self._top = Rule(mark="┬")
+        self._bottom = Rule(mark="┴")
+        self._divider = Divider()
+        self._side = Vertical(id="workbench-side")
+        self._rules = [Rule(background="surface") for _ in self.panes[1:]]
+
+    def compose(self) -> ComposeResult:
+        yield self._top
+        with Horizontal(id="workbench-middle"):
+            with Container(id="workbench-main"):
+                yield self._main
+            yield self._divider
+            with self._side:
+                for index, pane in enumerate(self.panes):
+                    if index:
+                        yield self._rules[index - 1]
+                    yield pane
+        yield self._bottom
+        yield self.bar
+
+    # What the application calls
+
+    def use(self, palette: Palette) -> None:
+        """Draw everything but the main area in the colours of another skin."""
+        self.palette = palette
+        for part in (self._top, self._bottom, self._divider, self.bar, *self._rules, *self.panes):
+            part.use(palette)
+        self._side.styles.background = palette.skin.colors["surface"]
+
+    def state(self) -> dict[str, Any]:
+        """What the person arranged, as data for `restore`."""
+        return {"width": self._wished, "folded": [pane.label for pane in self.panes if pane.folded]}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Arrange as remembered. What makes no sense, as from an edited file, is passed over."""
+        width, folded = state.get("width"), state.get("folded")
+        if isinstance(width, int) and not isinstance(width, bool) and width > 0:
+            self._wished = width
+        if isinstance(folded, (list, tuple)):
+            for pane in self.panes:
+                pane.folded = pane.label in folded
+        self._arrange()
+
+    def add_jump_target(self, label: str, widget: Widget) -> None:
+        """Let jump mode also lead to a widget outside, such as the prompt."""
+        self._targets[label] = widget
+
+    def open(self, label: str) -> None:
+        """Bring the pane `label` into sight and give it the keys."""
+        pane = next((pane for pane in self.panes if pane.label == label), None)
+        if pane is None:
+            return
+        if self.mode == "wide":
+            pane.folded = False
+            self._arrange()
+            self.call_after_refresh(pane.focus)
+            return
+        if self.opened is None:
+            self._came_from = self.screen.focused
+        self.opened = pane
+        self._arrange()
+        self.call_after_refresh(pane.focus)
+
+    @property
+    def mode(self) -> Mode:
+        """How panes are shown at the present width."""
+        return mode_for(self.size.width)
+
+    # Keys
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc belongs to the workbench only while a pane lies over the conversation."""
+        return self.opened is not None if action == "close_pane" else True
+
+    def action_close_pane(self) -> None:
+        self.opened = None
+        self._arrange()
+        self._focus_back()
+
+    def action_resize_side(self, direction: int) -> None:
+        if self.mode == "wide":
+            self._set_width(side_width(self._wished, self.size.width) + direction * STEP, remember=True)
+
+    def action_jump(self) -> None:
+        """Put a letter on every pane and wait for one."""
+        if self._jump is not None:
+            return
+        shown = [pane for pane in self.panes if not pane.vacant]
+        keys = jump_keys([*(pane.label for pane in shown), MAIN, *self._targets])
+        self._jump = {}
+        hint = Text(" ", self.palette.style("dim"))
+        for name, key in keys.items():
+            self._jump[key] = self._jump_to(name)
+            hint.append(f" {key} ", self.palette.style("background", "accent", bold=True))
+            hint.append(f" {name}  ", self.palette.style("text"))
+        self._bottom.say(hint.append("esc back ", self.palette.style("dim")))
+        for pane in shown:
+            pane.jump_key = keys.get(pane.label, "")
+            pane.repaint()
+        self._tell_bar()
+        if self.opened is None:
+            self._came_from = self.screen.focused
+        self.can_focus = True
+        self.focus()
+
+    def _jump_to(self, name: str) -> Callable[[], object]:
+        if name in self._targets:
+            return self._targets[name].focus
+        return self._focus_main if name == MAIN else lambda: self.open(name)
+
+    def on_key(self, event: events.Key) -> None:
+        if self._jump is None:
+            return
+        event.stop()
+        event.prevent_default()
+        go = self._jump.get(event.key)
+        self._end_jump()
+        if go is None:
+            self._focus_back()
+        else:
+            go()
+
+    def on_blur(self) -> None:
+        if self._jump is not None:
+            self._end_jump()
+
+    def _end_jump(self) -> None:
+        self._jump = None
+        self.can_focus = False
+        self._bottom.say(Text())
+        for pane in self.panes:
+            if pane.jump_key:
+                pane.jump_key = ""
+                pane.repaint()
+        self._tell_bar()
+
+    def _focus_back(self) -> None:
+        back, self._came_from = self._came_from, None
+        if back is not None and back.is_attached and back.focusable:
+            back.focus()
+        else:
+            self._focus_main()
+
+    def _focus_main(self) -> None:
+        if self.opened is not None:
+            self.opened = None
+            self._arrange()
+        inside = self._main.walk_children(Widget, with_self=True)
+        target = next((widget for widget in inside if widget.focusable), None)
+        if target is not None:
+            target.focus()
+
+    # What happens
+
+    def on_mount(self) -> None:
+        self.use(self.palette)
+
+    def on_resize(self) -> None:
+        if self.mode == "wide" and self.opened is not None:
+            self.opened = None
+        self._arrange()
+
+    @on(Pane.Reshaped)
+    def _pane_reshaped(self, event: Pane.Reshaped) -> None:
+        event.stop()
+        self._arrange()
+
+    @on(Pane.FoldAsked)
+    def _fold(self, event: Pane.FoldAsked) -> None:
+        event.stop()
+        event.pane.folded = not event.pane.folded
+        event.pane.repaint()
+        self._arrange()
+        self.post_message(self.StateChanged(self.state()))
+
+    @on(PaneBar.Chosen)
+    def _chosen(self, event: PaneBar.Chosen) -> None:
+        event.stop()
+        self.open(event.name)
+
+    @on(Divider.Dragged)
+    def _dragged(self, event: Divider.Dragged) -> None:
+        event.stop()
+        self._set_width(self.region.right - event.screen_x - 1, remember=event.done)
+
+    def _set_width(self, width: int, *, remember: bool) -> None:
+        self._wished = side_width(width, self.size.width)
+        self._arrange()
+        if remember:
+            self.post_message(self.StateChanged(self.state()))
+
+    # Arranging
+
+    def _arrange(self) -> None:
+        """Give every part its place. Sets only what changes, so it costs nothing when nothing does."""
+        if not self.is_attached or self.size.width == 0:
+            return
+        wide = self.mode == "wide"
+        width = side_width(self._wished, self.size.width)
+        over = self.opened is not None
+        self._side.set_class(over, "-over")
+        _set(self._side, "width", "100%" if over else width)
+        self._show(self._side, wide or over)
+        self._show(self._divider, wide)
+        self._show(self.bar, self.mode == "bar")
+        joint = self.size.width - width - 1 if wide else None
+        self._top.join(joint)
+        self._bottom.join(joint)
+        for pane in self.panes:
+            if pane.over != (pane is self.opened):
+                pane.over = pane is self.opened
+                pane.repaint()
+        self._stack(width if wide else self.size.width)
+        self._tell_bar()
+
+    def _stack(self, width: int) -> None:
+        """Heights of the panes in the column, and the rules between those that are shown."""
+        height = max(self.size.height - 2 - (self.mode == "bar"), 0)
+        if self.opened is not None:
+            heights = [height if pane is self.opened else 0 for pane in self.panes]
+        else:
+            heights = self._heights(height, width)
+        joints: list[int] = []
+        y = 0
+        for index, (pane, lines) in enumerate(zip(self.panes, heights, strict=True)):
+            if index:
+                ruled = lines > 0 and y > 0
+                self._show(self._rules[index - 1], ruled)
+                if ruled:
+                    joints.append(y)
+                    y += 1
+            self._show(pane, lines > 0)
+            if lines:
+                _set(pane, "height", lines)
+            y += lines
+        self._divider.join(joints)
+
+    def _heights(self, height: int, width: int) -> list[int]:
+        shown = [pane for pane in self.panes if not pane.vacant]
+        wants = [
+            Want(0 if pane.folded else pane.wanted_lines(width), pane.FLEXIBLE, pane.folded) for pane in shown
+        ]
+        lines = dict(zip((pane.label for pane in shown), share(height, wants), strict=True))
+        return [lines.get(pane.label, 0) for pane in self.panes]
+
+    def _show(self, widget: Widget, shown: bool) -> None:
+        if widget.display != shown:
+            widget.display = shown
+
+    def _tell_bar(self) -> None:
+        self.bar.show(
+            [BarPart(pane.label, pane.summary(), pane.jump_key) for pane in self.panes if not pane.vacant]
+        )
+
+
+def _set(widget: Widget, dimension: str, value: int | str) -> None:
+    """Set width or height, unless it has that value: a layout is dear."""
+    wanted = value if isinstance(value, str) else str(value)
+    if str(getattr(widget.styles, dimension)) != wanted:
+        setattr(widget.styles, dimension, value)

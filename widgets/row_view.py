@@ -1,0 +1,261 @@
+"""Which lines of which rows are in view: the arithmetic behind `RowList`, without a screen."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+
+
+class RowView:
+    """A window of `height` lines over rows of any height, some of them hidden by a filter.
+
+    Cursor and scroll position are row indices, so they stay with their row when
+    others come in, go or are hidden. Heights are asked for in or near the window only.
+    """
+
+    def __init__(self, height_of: Callable[[int], int], *, count: int = 0, follow: bool = False) -> None:
+        self._height_of = height_of
+        self._can_follow = follow
+        self.count = count
+        """Rows in all."""
+        self.rows: Sequence[int] = range(count)
+        """Indices of the shown rows, ascending."""
+        self.scanned: int | None = None
+        """While a filter is on: rows before this one have been judged."""
+        self.height = 0
+        """Lines of the window."""
+        self.follow = follow
+        self._cursor = 0
+        self._top = 0
+        self._skip = 0
+        self._layout: list[tuple[int, int]] | None = None
+
+    # The window
+
+    @property
+    def cursor_row(self) -> int | None:
+        """The row under the cursor; while following, the newest."""
+        if not self.rows:
+            return None
+        return self.rows[-1] if self.follow else self.rows[self._position(self._cursor)]
+
+    def layout(self) -> list[tuple[int, int]]:
+        """The lines in view from top to bottom: a row, and which of its lines."""
+        if self._layout is None:
+            self._settle()
+            self._layout = self._lines_from(self._position(self._top), self._skip)
+        return self._layout
+
+    def forget_layout(self) -> None:
+        """Heights may have changed."""
+        self._layout = None
+
+    def resize(self, height: int) -> None:
+        """The window has `height` lines now."""
+        self.height = max(height, 0)
+        self._layout = None
+        if not self.follow:
+            self._reveal_cursor()
+
+    # What happens to the rows
+
+    def reset(self, count: int) -> None:
+        """Other rows, `count` of them; the cursor stays where it was if there still is such a row."""
+        self.count = count
+        self.rows = range(count)
+        self.scanned = None
+        self._cursor = min(self._cursor, max(count - 1, 0))
+        self._layout = None
+
+    def append(self, count: int, matching: Sequence[int]) -> None:
+        """`count` rows at the end, of which the filter accepts `matching`."""
+        if self.scanned is None:
+            self.rows = range(self.count + count)
+        elif self.scanned >= self.count:
+            self.scanned = self.count + count
+            self._shown_list().extend(matching)
+        self.count += count
+        self._layout = None
+
+    def insert(self, index: int, accepted: bool) -> None:
+        """One row before the row at `index`."""
+        self.count += 1
+        if self.scanned is None:
+            self.rows = range(self.count)
+        else:
+            rows = self._shown_list()
+            at = bisect_left(rows, index)
+            rows[at:] = [row + 1 for row in rows[at:]]
+            if index < self.scanned or self.scanned >= self.count - 1:
+                self.scanned += 1
+                if accepted:
+                    rows.insert(at, index)
+        self._cursor += index <= self._cursor
+        self._top += index <= self._top
+        self._layout = None
+
+    def drop(self, count: int) -> None:
+        """The first `count` rows go."""
+        count = min(count, self.count)
+        self.count -= count
+        if self.scanned is None:
+            self.rows = range(self.count)
+        else:
+            rows = self._shown_list()
+            rows[:] = [row - count for row in rows[bisect_left(rows, count) :]]
+            self.scanned = max(self.scanned - count, 0)
+        self._skip = 0 if self._top < count else self._skip
+        self._cursor = max(self._cursor - count, 0)
+        self._top = max(self._top - count, 0)
+        self._layout = None
+
+    def judge(self, index: int, accepted: bool) -> None:
+        """The row at `index` changed, and the filter with it."""
+        self._layout = None
+        if self.scanned is None or index >= self.scanned:
+            return
+        rows = self._shown_list()
+        at = bisect_left(rows, index)
+        shown = at < len(rows) and rows[at] == index
+        if accepted and not shown:
+            rows.insert(at, index)
+        elif shown and not accepted:
+            del rows[at]
+
+    def start_filter(self) -> None:
+        """Show no row until `found` tells which."""
+        self.rows = []
+        self.scanned = 0
+        self._layout = None
+
+    def found(self, rows: Sequence[int], scanned: int) -> None:
+        """Of the rows before `scanned`, also these match."""
+        self._shown_list().extend(rows)
+        self.scanned = scanned
+        self._layout = None
+
+    def show_all(self) -> None:
+        """No filter any more; the cursor stays on its row and in view."""
+        if (row := self.cursor_row) is not None and self.scanned is not None:
+            self._cursor = row
+        self.rows = range(self.count)
+        self.scanned = None
+        self._layout = None
+        if not self.follow:
+            self._reveal_cursor()
+
+    def _shown_list(self) -> list[int]:
+        if not isinstance(self.rows, list):
+            self.rows = list(self.rows)
+        return self.rows
+
+    # Moving
+
+    def move(self, rows: int) -> None:
+        """Move the cursor by so many shown rows."""
+        if (current := self.cursor_row) is None:
+            return
+        position = self._position(current) + rows
+        self.move_to(self.rows[min(max(position, 0), len(self.rows) - 1)])
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on a row, or the nearest shown after it. On the last one it follows again."""
+        if not self.rows:
+            return
+        layout = self.layout()
+        self._keep_top(layout)
+        self._cursor = self.rows[self._position(index)]
+        self.follow = self._can_follow and self._cursor == self.rows[-1]
+        self._layout = None
+        if not self.follow:
+            self._reveal_cursor()
+
+    def to_end(self) -> None:
+        """The cursor on the last row."""
+        if self.rows:
+            self.move_to(self.rows[-1])
+
+    def scroll(self, lines: int) -> bool:
+        """Move the window without the cursor. False if it is at that end already."""
+        layout = self.layout()
+        if not layout:
+            return False
+        before = (layout[0], self.follow)
+        self._keep_top(layout)
+        if self.follow:
+            self._cursor = self.rows[-1]
+        position, skip = self._step(self._position(self._top), self._skip + lines)
+        bottom = self._bottom()
+        at_end = (position, skip) >= bottom
+        self.follow = self._can_follow and at_end
+        position, skip = min((position, skip), bottom)
+        self._top, self._skip = self.rows[position], skip
+        self._layout = None
+        return (self.layout()[0], self.follow) != before
+
+    # Arithmetic
+
+    def _position(self, row: int) -> int:
+        return min(bisect_left(self.rows, row), max(len(self.rows) - 1, 0))
+
+    def _keep_top(self, layout: list[tuple[int, int]]) -> None:
+        if layout:
+            self._top, self._skip = layout[0]
+
+    def _lines_from(self, position: int, skip: int) -> list[tuple[int, int]]:
+        lines: list[tuple[int, int]] = []
+        while position < len(self.rows) and len(lines) < self.height:
+            row = self.rows[position]
+            room = self.height - len(lines)
+            lines += [(row, line) for line in range(skip, min(self._height_of(row), skip + room))]
+            position, skip = position + 1, 0
+        return lines
+
+    def _step(self, position: int, skip: int) -> tuple[int, int]:
+        """Bring `skip`, lines from the start of the row at `position`, into a row; ends clamp."""
+        while skip < 0 and position > 0:
+            position -= 1
+            skip += self._height_of(self.rows[position])
+        while position < len(self.rows) - 1 and skip >= self._height_of(self.rows[position]):
+            skip -= self._height_of(self.rows[position])
+            position += 1
+        return position, max(skip, 0)
+
+    def _bottom(self) -> tuple[int, int]:
+        """The top of the window when the last line is at its bottom."""
+        position, lines = len(self.rows), 0
+        while position > 0 and lines < self.height:
+            position -= 1
+            lines += self._height_of(self.rows[position])
+        return min(position, len(self.rows) - 1), max(lines - self.height, 0)
+
+    def _settle(self) -> None:
+        """Bring the top into range: at the end while following, never past it."""
+        if not self.rows:
+            return
+        bottom = self._bottom()
+        position = self._position(self._top)
+        skip = self._skip if self.rows[position] == self._top else 0
+        place = bottom if self.follow else min((position, skip), bottom)
+        self._top, self._skip = self.rows[place[0]], place[1]
+
+    def _reveal_cursor(self) -> None:
+        """Move the window as little as needed to have the cursor's row in it."""
+        if not self.rows or self.height <= 0:
+            return
+        position = self._position(self._cursor)
+        height = self._height_of(self.rows[position])
+        top, skip = self._position(self._top), self._skip
+        if (position, 0) < (top, skip):
+            top, skip = position, 0
+        else:
+            lines, at = height, position
+            while at > top and lines < self.height:
+                at -= 1
+                lines += self._height_of(self.rows[at])
+            above = (at, max(lines - self.height, 0)) if lines >= self.height else (top, skip)
+            top, skip = max((top, skip), above)
+            if height > self.height:
+                top, skip = position, 0
+        self._top, self._skip = self.rows[top], skip
+        self._layout = None
