@@ -84,6 +84,11 @@ class History:
         self.leave()
         return draft
 
+    @property
+    def is_walking(self) -> bool:
+        """Whether an entry is shown rather than a text of its own."""
+        return self._at is not None
+
     def leave(self) -> None:
         """End the walk: what is shown is a text of its own now."""
         self._at = None

@@ -65,7 +65,7 @@ def _wrap(line: str, width: int, labels: Mapping[str, str]) -> tuple[Span, ...]:
     start = chance = 0
     used = since_chance = 0
     for cluster in clusters(line, labels):
-        if used + cluster.cells > width and cluster.start > start:
+        while used + cluster.cells > width and cluster.start > start:
             if chance <= start or cluster.shown == " ":
                 chance, since_chance = cluster.start, 0
             rows.append((start, chance))

@@ -31,18 +31,21 @@ class Pastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
+        self._untidy: set[str] = set()
 
     @property
     def labels(self) -> Mapping[str, str]:
         """What is drawn for each code point: `[paste #1 · 340 lines]`."""
         return self._labels
 
-    def fold(self, text: str) -> str:
-        """Keep a tidy text; returns the one character that stands for it."""
+    def fold(self, text: str, *, is_tidy: bool = True) -> str:
+        """Keep a text; returns the one character that stands for it. An untidy one is tidied later."""
         # A token is never reused while undo could bring it back.
         token = chr(TOKENS[len(self._texts) % len(TOKENS)])
         self._texts[token] = text
         self._labels[token] = f"[paste #{len(self._texts)} · {_size(text)}]"
+        if not is_tidy:
+            self._untidy.add(token)
         return token
 
     def take(self, text: str) -> str:
@@ -50,8 +53,12 @@ class Pastes:
         return self.fold(text) if is_long(text) else without_tokens(text)
 
     def content(self, token: str) -> str:
-        """What a token stands for; empty when it is none of these."""
-        return self._texts.get(token, "")
+        """What a token stands for, tidy; empty when it is none of these."""
+        text = self._texts.get(token, "")
+        if token in self._untidy:
+            text = self._texts[token] = tidy(text)
+            self._untidy.discard(token)
+        return text
 
     def unfold(self, text: str) -> str:
         """`text` with every token replaced by what it stands for."""
@@ -61,7 +68,7 @@ class Pastes:
         start = 0
         for at, character in enumerate(text):
             if is_token(character):
-                pieces += [text[start:at], self._texts.get(character, "")]
+                pieces += [text[start:at], self.content(character)]
                 start = at + 1
         return "".join(pieces) + text[start:]
 
@@ -69,8 +76,9 @@ class Pastes:
         """Forget all pastes. Only when no text holds a token any more."""
         self._texts.clear()
         self._labels.clear()
+        self._untidy.clear()
 
 
 def _size(text: str) -> str:
-    lines = text.rstrip("\n").count("\n") + 1
+    lines = len(text.rstrip("\r\n").splitlines()) if "\r" in text else text.rstrip("\n").count("\n") + 1
     return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"

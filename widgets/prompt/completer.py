@@ -1,0 +1,106 @@
+"""The completion under way: which word, which choices, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from widgets.prompt.buffer import Buffer
+from widgets.prompt.completion import (
+    Choice,
+    Command,
+    Mention,
+    PathIndex,
+    file_choices,
+    mention_at,
+    rank_commands,
+)
+from widgets.prompt.menu import Menu
+
+
+class Completer:
+    """Keeps a menu in step with the word at the cursor.
+
+    Files are listed once for each mention and ranked in threads; a ranking that
+    comes in after the word has changed is dropped.
+    """
+
+    def __init__(
+        self, menu: Menu, commands: Sequence[Command], files_provider: Callable[[], Iterable[str]] | None
+    ) -> None:
+        self.menu = menu
+        self.commands = commands
+        self.files_provider = files_provider
+        self._mention: Mention | None = None
+        self._closed: tuple[str, int] | None = None
+        self._index: tuple[int, asyncio.Future[PathIndex]] | None = None
+
+    def follow(self, text: str, cursor: int) -> Mention | None:
+        """Follow the text. Returns a mention of a file that `rank` is to be called with."""
+        mention = mention_at(text, cursor)
+        if mention == self._mention:
+            return None
+        self._mention = mention
+        if mention is None:
+            self._closed = None
+        if mention is None or mention.kind != "file":
+            self._index = None
+        if mention is None or (mention.kind, mention.start) == self._closed:
+            self.menu.show(())
+            return None
+        if mention.kind == "command":
+            self.menu.show(rank_commands(self.commands, mention.query))
+            return None
+        return mention if self.files_provider else None
+
+    async def rank(self, mention: Mention) -> None:
+        """Rank the files for a mention and show them, unless the person went on meanwhile."""
+        provider = self.files_provider
+        if provider is None:
+            return
+        if self._index is None or self._index[0] != mention.start:
+            listing = asyncio.to_thread(lambda: PathIndex(provider()))
+            self._index = mention.start, asyncio.ensure_future(listing)
+        # Shielded: the next key cancels this ranking, but the listing serves all of them.
+        index = await asyncio.shield(self._index[1])
+        paths = await asyncio.to_thread(index.rank, mention.query)
+        if mention == self._mention:
+            self.menu.show(file_choices(paths, mention.query))
+
+    def close(self) -> bool:
+        """Close the menu until another word is begun. False when it was not open."""
+        if not self.menu.is_open:
+            return False
+        if self._mention is not None:
+            self._closed = self._mention.kind, self._mention.start
+        self.menu.show(())
+        return True
+
+    def forget(self) -> None:
+        """The text is another one altogether."""
+        self._mention = self._closed = self._index = None
+        self.menu.show(())
+
+    def is_exact(self) -> bool:
+        """Whether the word is already what the selected choice says."""
+        chosen = self._chosen()
+        return (
+            self._mention is not None
+            and chosen is not None
+            and self._mention.query == chosen.label.lstrip("/")
+        )
+
+    def take(self, buffer: Buffer) -> Choice | None:
+        """Put the selected choice into the text and close the menu. None when it was not open."""
+        mention, chosen = self._mention, self._chosen()
+        if mention is None or chosen is None:
+            return None
+        end = mention.end
+        if buffer.text[end : end + 1] == " ":
+            end += 1
+        buffer.replace(mention.start, end, chosen.text)
+        self.menu.show(())
+        return chosen
+
+    def _chosen(self) -> Choice | None:
+        return self.menu.choices[self.menu.selected] if self.menu.is_open else None
