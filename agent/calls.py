@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.events import Event, ToolFinished, ToolStarted
 from agent.messages import ToolCall
@@ -26,6 +26,9 @@ from tools.registry import Registry, ToolEntry, call_tool
 from tools.results import Display, Outcome
 from tools.text import clean
 from tools.todo import reminder
+
+if TYPE_CHECKING:
+    from agent.workspace.attention import Attention
 
 PREVIEW = 1_500
 """Characters of a spilled result that stay in the conversation."""
@@ -88,6 +91,7 @@ class CallRunner:
         parallel: int = 8,
         result_limit: int = 100_000,
         secrets: Mapping[str, str] | None = None,
+        attention: Attention | None = None,
     ) -> None:
         self._session = session
         self._tools = tools
@@ -98,6 +102,7 @@ class CallRunner:
         self._parallel = asyncio.Semaphore(parallel)
         self._result_limit = result_limit
         self._secrets = secrets or {}
+        self._attention = attention
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self.guard = RepeatGuard()
@@ -153,11 +158,18 @@ class CallRunner:
             started.add(call.id)
             text = self._refusal(call, calls)
             if text is None:
-                text = await call_tool(call.name, arguments, self._context_for(call), self._tools)
+                text = await self._act(call, entry, arguments)
             result = await self._read(text)
             outcome, text = self._judge(call, result)
             commit = self._commit(call, outcome, text, time.monotonic() - began, arguments, finished)
             await self._shielded(commit)
+
+    async def _act(self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any]) -> str:
+        """Run the tool; what changes in the workspace meanwhile is put down to the call."""
+        if self._attention is None or entry is None or entry.read_only:
+            return await call_tool(call.name, arguments, self._context_for(call), self._tools)
+        async with self._attention.during(call.id):
+            return await call_tool(call.name, arguments, self._context_for(call), self._tools)
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
         """Why a call is answered without being run, as its result."""

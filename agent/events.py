@@ -201,8 +201,31 @@ class Noticed(Event):
     """Something worth a line that neither person nor model said."""
 
     type: ClassVar[str] = "notice"
-    kind: Literal["info", "warning", "process", "compaction", "recovery", "store"]
+    kind: Literal["info", "warning", "process", "files", "compaction", "recovery", "store"]
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """One file that changed. `path` is relative to the workspace, with `/`; `diff` may be shortened."""
+
+    path: str
+    kind: Literal["added", "modified", "removed"]
+    added: int = 0
+    """Lines, as far as they were counted."""
+    removed: int = 0
+    diff: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesChanged(Event):
+    """Files of the workspace changed: by a call of the agent, or by the person and their other programs."""
+
+    type: ClassVar[str] = "files_changed"
+    by: Literal["agent", "others"]
+    files: tuple[FileChange, ...]
+    call: str = ""
+    """The call during which it happened; empty for `others`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,8 +52,12 @@ class Mailbox:
 
     def notify(self, text: str) -> None:
         """Show a notice now and keep it for the model's next request."""
-        self._notices.append(text)
+        self.remember(text)
         self._emit(Noticed(kind="process", text=clean(text)))
+
+    def remember(self, text: str) -> None:
+        """Keep a note for the model's next request without showing it."""
+        self._notices.append(text)
 
     def take_notices(self) -> list[str]:
         taken = list(self._notices)

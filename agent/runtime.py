@@ -44,6 +44,7 @@ from tools.toolsets import resolve as resolve_toolsets
 if TYPE_CHECKING:
     from agent.config.loader import Loaded
     from agent.config.schema import Settings
+    from agent.workspace.attention import Attention
 
 Closer = Callable[[], Awaitable[None]]
 
@@ -156,6 +157,7 @@ async def _assemble(
         parallel=settings.agent.parallel_calls,
         result_limit=profile.result_limit,
         secrets=terminals.secrets,
+        attention=await _attention(options, stream, mailbox, closers),
     )
     dialogue = _dialogue(session, routes, plan, settings, stream, state)
     turns = TurnRunner(
@@ -363,6 +365,20 @@ def _announce(
         stream.emit(PrefixBroken(reason="prompt or tools changed since this session was last open"))
     if session.todos():
         stream.emit(TodosChanged(items=session.todos()))
+
+
+async def _attention(
+    options: Options, stream: EventStream, mailbox: Mailbox, closers: list[Closer]
+) -> Attention | None:
+    """The watcher of the workspace, where a person works beside the agent."""
+    if not options.attended:
+        return None
+    from agent.workspace.attention import Attention
+
+    attention = Attention(options.workspace, stream.emit, mailbox.remember)
+    await attention.start()
+    closers.append(attention.stop)
+    return attention
 
 
 def _count_past_usage(meter: Meter, path: Sequence[Node]) -> None:

@@ -16,7 +16,7 @@ from agent.workspace.changes import Changes
 from agent.workspace.eyes import Source, open_source
 from agent.workspace.own_writes import OwnWrites
 from agent.workspace.summary import summarize
-from agent.workspace.tree import Tree, merged
+from agent.workspace.tree import Difference, Tree, merged
 from agent.workspace.words import Words
 from tools.files.credentials import Guard
 from tools.files.threads import Stopped
@@ -31,6 +31,9 @@ SWEEP_SECONDS = 10.0
 
 _SWEEP_SHARE = 0.01
 """Share of one core that these looks may take."""
+
+_QUICK_SWEEP = 0.5
+"""Seconds a command may be held up by such a look."""
 
 _ROOT_SECONDS = 1.0
 """Time between two looks for a project folder that is gone."""
@@ -77,6 +80,8 @@ class Watcher:
         self._lock = asyncio.Lock()
         self._sweep_seconds = SWEEP_SECONDS
         self._next_sweep = 0.0
+        self._unsure = False
+        self._sweep_unsure = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._task: asyncio.Task[None] | None = None
@@ -87,8 +92,10 @@ class Watcher:
     def coverage(self) -> str:
         """What is watched, in a sentence for the person."""
         tree = self._tree
+        if self._task is None or self._stop.is_set():
+            return "The project folder is not watched."
         if tree is None or not self._ready.is_set():
-            return "The project folder is being read." if self._task else "The project folder is not watched."
+            return "The project folder is being read."
         if not tree.has_root:
             return "The project folder is gone; it is watched again when it is back."
         text = f"{tree.files:,} files in {tree.folders:,} folders are watched"
@@ -109,9 +116,15 @@ class Watcher:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermes-watcher")
         self._task = asyncio.create_task(self._run(), name="watcher")
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the project was read."""
+        return self._ready.is_set()
+
     async def ready(self) -> None:
         """Wait until the project was read: what changes from now on is noticed."""
-        await self._ready.wait()
+        if self._task is not None:
+            await self._ready.wait()
 
     async def stop(self) -> None:
         """Stop watching. No thread is left; what was not told yet is dropped."""
@@ -138,10 +151,11 @@ class Watcher:
 
     async def expect(self, paths: Iterable[Path]) -> None:
         """What stands at these paths now is known to the engine and no news."""
-        await self.ready()
         relative = [path for path in map(self._relative, paths) if path is not None]
+        await self.ready()
         async with self._lock:
-            await self._in_thread(lambda: self._known().adopt(relative))
+            if self._tree is not None and not self._stop.is_set():
+                await self._in_thread(lambda: self._known().adopt(relative))
 
     @asynccontextmanager
     async def claim(self) -> AsyncIterator[Claim]:
@@ -149,17 +163,22 @@ class Watcher:
 
         What changed before is told first. What changes within goes to the
         claim, whoever did it. Claims may overlap; all that are open get the same.
+        While the project is still being read nothing is waited for, and what
+        changes in that time goes to nobody.
         """
         claim = Claim()
-        await self.ready()
-        await self._look_and_tell(for_claim=True)
+        if self._ready.is_set():
+            await self._look_and_tell(for_claim=True)
+        else:
+            self._unsure = True
         self._claims.append(claim)
         self._free.clear()
         try:
             yield claim
         finally:
             try:
-                await self._look_and_tell(for_claim=True)
+                if self._ready.is_set():
+                    await self._look_and_tell(for_claim=True)
             finally:
                 self._claims.remove(claim)
                 if not self._claims:
@@ -168,12 +187,18 @@ class Watcher:
     # On the event loop
 
     async def _run(self) -> None:
-        await self._in_thread(self._open)
-        self._ready.set()
-        while True:
-            await self._rest()
-            await self._free.wait()
-            await self._look_and_tell()
+        try:
+            await self._in_thread(self._open)
+            self._ready.set()
+            while True:
+                await self._rest()
+                await self._free.wait()
+                await self._look_and_tell()
+        except Exception as error:  # the session goes on without a watcher, and says so in `coverage`
+            self._stop.set()
+            self._complain("The project is no longer watched.", error)
+        finally:
+            self._ready.set()
 
     async def _rest(self) -> None:
         """Wait for word of a change and then for quiet, or until it is time to look unasked."""
@@ -196,17 +221,19 @@ class Watcher:
                 return
             self._heard.clear()
             changes = await self._in_thread(lambda: self._look(for_claim))
-            if not changes:
-                return
+            unsure, self._unsure = self._unsure, False
             for claim in self._claims:
                 claim.changes = claim.changes.followed_by(changes)
-            if self._claims or not self.enabled:
+            if not changes or unsure or self._claims or not self.enabled:
                 return
             try:
                 self._on_changes(changes)
             except Exception as error:  # a listener that fails must not end the watch
-                context = {"message": "A listener of the watcher failed.", "exception": error}
-                asyncio.get_running_loop().call_exception_handler(context)
+                self._complain("A listener of the watcher failed.", error)
+
+    def _complain(self, message: str, error: Exception) -> None:
+        handler = asyncio.get_running_loop().call_exception_handler
+        handler({"message": message, "exception": error})
 
     def _wake(self) -> None:
         if self._loop is not None and not self._stop.is_set():
@@ -241,12 +268,25 @@ class Watcher:
             found = tree.look_everywhere()
         else:
             found = tree.look(paths)
-            if tree.unwatched and (for_claim or time.monotonic() >= self._next_sweep):
-                begun = time.monotonic()
-                found = merged(found, tree.sweep())
-                self._sweep_seconds = max(SWEEP_SECONDS, (time.monotonic() - begun) / _SWEEP_SHARE)
-                self._next_sweep = time.monotonic() + self._sweep_seconds
+            if tree.unwatched:
+                found = merged(found, self._sweep(tree, for_claim))
         return summarize(found, self._root, guard) if found and guard is not None else Changes()
+
+    def _sweep(self, tree: Tree, for_claim: bool) -> list[Difference]:
+        """Look at the folders that cannot be watched, if it is time to, or quick enough to do for a claim."""
+        is_quick = self._sweep_seconds * _SWEEP_SHARE <= _QUICK_SWEEP
+        if for_claim and not is_quick:
+            # Nobody can tell later whether the command or the person changed what is found there.
+            self._sweep_unsure = True
+            return []
+        begun = time.monotonic()
+        if not for_claim and begun < self._next_sweep:
+            return []
+        found = tree.sweep()
+        self._sweep_seconds = max(SWEEP_SECONDS, (time.monotonic() - begun) / _SWEEP_SHARE)
+        self._next_sweep = time.monotonic() + self._sweep_seconds
+        unsure, self._sweep_unsure = self._sweep_unsure, False
+        return [] if unsure else found
 
     def _known(self) -> Tree:
         if self._tree is None:

@@ -1,0 +1,82 @@
+"""The watcher in the service of a session: changes become events, notices and notes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from agent.events import Event, FileChange, FilesChanged, Noticed
+from agent.workspace.changes import Changes
+from agent.workspace.watcher import Watcher
+
+
+class Attention:
+    """Notices what changes in the workspace, and tells whose work it was.
+
+    `remember` receives the note for the model's next request.
+    """
+
+    def __init__(
+        self, workspace: Path, emit: Callable[[Event], None], remember: Callable[[str], None]
+    ) -> None:
+        self._emit = emit
+        self._remember = remember
+        self._watcher = Watcher(workspace, self._others_changed)
+
+    async def start(self) -> None:
+        """Begin to watch, in the background."""
+        await self._watcher.start()
+
+    async def stop(self) -> None:
+        await self._watcher.stop()
+
+    @property
+    def coverage(self) -> str:
+        """What is watched, in a sentence."""
+        return self._watcher.coverage
+
+    @property
+    def enabled(self) -> bool:
+        return self._watcher.enabled
+
+    @enabled.setter
+    def enabled(self, on: bool) -> None:
+        self._watcher.enabled = on
+
+    @asynccontextmanager
+    async def during(self, call: str) -> AsyncIterator[None]:
+        """What changes while this is open is the work of the call.
+
+        A project that is still being read for the first time delays nothing.
+        """
+        if not self._watcher.is_ready:
+            yield
+            return
+        async with self._watcher.claim() as claim:
+            yield
+        if claim.changes:
+            self._emit(FilesChanged(by="agent", call=call, files=files_of(claim.changes)))
+
+    def _others_changed(self, changes: Changes) -> None:
+        self._emit(FilesChanged(by="others", files=files_of(changes)))
+        self._emit(Noticed(kind="files", text=changes.sentence()))
+        self._remember(changes.note())
+
+
+def files_of(changes: Changes) -> tuple[FileChange, ...]:
+    """Changes file by file; a renamed file counts as removed and added."""
+    diffs = {diff.path: diff for diff in changes.diffs}
+    kinds = [
+        *((path, "modified") for path in changes.modified),
+        *((path, "added") for path in changes.added),
+        *((new, "added") for _, new in changes.renamed),
+        *((path, "removed") for path in changes.removed),
+        *((old, "removed") for old, _ in changes.renamed),
+    ]
+    files = []
+    for path, kind in kinds:
+        diff = diffs.get(path)
+        lines = (diff.added, diff.removed, diff.text) if diff is not None else (0, 0, "")
+        files.append(FileChange(path, kind, *lines))  # type: ignore[arg-type]
+    return tuple(files)

@@ -1,0 +1,43 @@
+"""A session with a person notices what changes in the workspace, and whose work it was."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from agent.events import Event, FilesChanged, Noticed
+from tests.support.engines import Bench, bench
+from tests.support.replies import by_step, call, say
+
+
+async def soon(b: Bench, kind: type[Event], count: int = 1) -> None:
+    """Wait until so many events of a kind were seen."""
+    while len(b.seen(kind)) < count:
+        await asyncio.sleep(0.05)
+
+
+async def test_the_agents_own_work_is_put_down_to_its_call(tmp_path: Path) -> None:
+    script = by_step([call("write_file", path="made.txt", content="one\ntwo\n"), say("done")])
+    async with bench(tmp_path, script) as b, b.engine(attended=True) as engine:
+        await asyncio.sleep(0.5)
+        await engine.run("go")
+        await soon(b, FilesChanged)
+        (change,) = b.seen(FilesChanged)
+        assert (change.by, change.call != "") == ("agent", True)
+        assert [(file.path, file.kind) for file in change.files] == [("made.txt", "added")]
+        assert not [event for event in b.seen(Noticed) if event.kind == "files"]
+
+
+async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_request(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("hello"), say("I see")])) as b:
+        (b.workspace / "notes.txt").write_text("one\n")
+        async with b.engine(attended=True) as engine:
+            await engine.run("hi")
+            await asyncio.sleep(0.5)
+            (b.workspace / "notes.txt").write_text("one\ntwo\n")
+            await soon(b, FilesChanged)
+            await engine.run("look")
+        assert any(event.kind == "files" and "notes.txt" in event.text for event in b.seen(Noticed))
+        told = [message["content"] for message in b.server.requests[-1].messages if message["role"] == "user"]
+        assert any("+two" in text for text in told)
+        assert not b.server.refusals
