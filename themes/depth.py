@@ -28,8 +28,19 @@ _SEMANTIC = {
     "error": "ansi_bright_red",
     "removed": "ansi_bright_red",
 }
+_QUIET = frozenset({"dim", "reasoning", "rule", "comment"})
 # Plain red and blue are too dark on a black page in most palettes; their bright ones serve both pages.
-_WHEEL = ("ansi_bright_red", "ansi_yellow", "ansi_green", "ansi_cyan", "ansi_bright_blue", "ansi_magenta")
+_HUES = (
+    (20, "ansi_bright_red"),
+    (70, "ansi_yellow"),
+    (165, "ansi_green"),
+    (200, "ansi_cyan"),
+    (265, "ansi_bright_blue"),
+    (335, "ansi_magenta"),
+    (360, "ansi_bright_red"),
+)
+"""Degrees of the colour wheel up to which a hue goes by a name."""
+
 _GREY = 0.16
 """Saturation times value below which a colour is a grey."""
 
@@ -63,7 +74,7 @@ def _sixteenth(role: str, color: str) -> str:
     """The colour of the terminal that says the same as `color` does in `role`."""
     if is_terminal(color):
         return color
-    if role in _BACKGROUNDS:
+    if role in _BACKGROUNDS | _QUIET:
         return DEFAULT
     if role in _SEMANTIC:
         return _SEMANTIC[role]
@@ -74,4 +85,4 @@ def _by_hue(color: RGB) -> str:
     hue, saturation, value = colorsys.rgb_to_hsv(*(channel / 255 for channel in color))
     if saturation * value < _GREY:
         return DEFAULT
-    return _WHEEL[round(hue * len(_WHEEL)) % len(_WHEEL)]
+    return next(name for limit, name in _HUES if hue * 360 <= limit)

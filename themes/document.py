@@ -75,6 +75,8 @@ def parse(content: bytes, report: Report) -> Section:
         if root is None:
             return Section()
         node = _node(root, report)
+        if isinstance(node, Text) and node.empty:
+            return Section()
         if not isinstance(node, Section):
             raise _RefusedError("this is no skin; write `key: value` lines.", node.line)
     except _RefusedError as refused:
@@ -158,7 +160,7 @@ def _node(node: yaml.Node, report: Report) -> Node:
 
     line = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
-        return Text(node.value, line, node.style is not None)
+        return Text(node.value, line, quoted=bool(node.style))
     if isinstance(node, yaml.SequenceNode):
         return Items(tuple(_node(item, report) for item in node.value), line)
     entries: dict[str, Node] = {}

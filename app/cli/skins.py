@@ -85,13 +85,20 @@ def _list(home: Home) -> int:
     width = max(len(each.name) for each in listed)
     for each in listed:
         loaded = load_skin(each.name, home.skins)
-        shade = "dark " if loaded.skin.dark else "light"
+        shade = _shade(loaded.skin)
         notes = ["your own"] if each.own else []
         if loaded.problems:
             notes.append("has problems, see `hermes skins check`")
         note = f"   ({'; '.join(notes)})" if notes else ""
-        say(f"{each.name:{width}}  {shade}  {loaded.skin.description}{note}".rstrip())
+        say(f"{each.name:{width}}  {shade:5}  {loaded.skin.description}{note}".rstrip())
     return ExitCode.DONE
+
+
+def _shade(skin: Skin) -> str:
+    """`dark`, `light`, or `any` for a skin that is drawn on the terminal's own background."""
+    if skin.colors["background"] == "ansi_default":
+        return "any"
+    return "dark" if skin.dark else "light"
 
 
 def _show(loaded: Loaded) -> int:
@@ -122,8 +129,7 @@ def _describe(skin: Skin) -> None:
     """The skin in words."""
     from themes.skin import ROLES
 
-    shade = "dark" if skin.dark else "light"
-    say(f"{skin.name} ({shade})" + (f": {skin.description}" if skin.description else ""))
+    say(f"{skin.name} ({_shade(skin)})" + (f": {skin.description}" if skin.description else ""))
     say(f"  prompt     {skin.prompt_symbol}")
     say(f"  spinner    {' '.join(skin.spinner)}")
     if skin.faces:

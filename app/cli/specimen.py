@@ -47,8 +47,7 @@ class _Page:
             self._line(
                 [
                     (f" {skin.prompt_symbol} ", "user"),
-                    ("The totals are off by a cent. ", "user"),
-                    ("Find out why.", "user"),
+                    ("The totals are off by a cent. Find out why.", "user"),
                 ]
             ),
             self._line([(" ▸ Thought for 4 s", "reasoning")]),
@@ -69,7 +68,7 @@ class _Page:
             self._line([("   42 ", "dim"), ("  ", "text"), *_CODE], "code_background"),
             self._line(
                 [
-                    (f" {skin.spinner[0]} ", "accent"),
+                    (f" {skin.spinner[len(skin.spinner) // 2]} ", "accent"),
                     (" ".join((*skin.faces[:1], skin.verbs[0])) + "…", "dim"),
                 ]
             ),
