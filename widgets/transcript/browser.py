@@ -1,0 +1,261 @@
+"""Moving around in a document: keys, mouse, folds and search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from tools.text import clean
+from widgets.transcript.document import Place
+from widgets.transcript.items import Fold, Item, UserItem, folds
+from widgets.transcript.painting import SCROLLBAR
+from widgets.transcript.surface import Surface
+
+WHEEL = 3
+"""Rows of one notch of the mouse wheel."""
+
+
+class Browser(Surface, can_focus=True):
+    """A document that a person reads: scrolls, folds, searches, copies."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Previous item", show=False, id="transcript.up"),
+        Binding("down,j", "move(1)", "Next item", show=False, id="transcript.down"),
+        Binding("enter", "open", "Open", id="transcript.open"),
+        Binding("space", "fold", "Fold", id="transcript.fold"),
+        Binding("o", "full_screen", "Full screen", id="transcript.full_screen"),
+        Binding("y", "copy", "Copy", id="transcript.copy"),
+        Binding("n", "find(1)", "Next match", show=False, id="transcript.find_next"),
+        Binding("N", "find(-1)", "Previous match", show=False, id="transcript.find_previous"),
+        Binding("left_square_bracket", "user(-1)", "Your last message", show=False, id="transcript.user_up"),
+        Binding(
+            "right_square_bracket", "user(1)", "Your next message", show=False, id="transcript.user_down"
+        ),
+        Binding("g,home", "top", "Start", show=False, id="transcript.top"),
+        Binding("G,end", "end", "End", show=False, id="transcript.end"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="transcript.page_up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="transcript.page_down"),
+    ]
+
+    @dataclass
+    class Copied(Message, namespace="transcript"):
+        """The person wants this text in the clipboard."""
+
+        text: str
+
+    @dataclass
+    class Opened(Message, namespace="transcript"):
+        """The person wants to see this item on the full screen."""
+
+        item: Item
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._on_scrollbar = False
+
+    def find(self, pattern: str) -> int:
+        """Search all items without regard to case; the number of hits. An empty pattern ends the search."""
+        self.settle()
+        count = self.finder.search(self.document, pattern)
+        self.repaint()
+        return count
+
+    def find_next(self) -> None:
+        """Go to the next hit; after the last comes the first."""
+        self._find(1)
+
+    def find_previous(self) -> None:
+        """Go to the hit before."""
+        self._find(-1)
+
+    def fold_all(self) -> None:
+        """Fold whatever folds."""
+        self._fold_all(Fold.CLOSED)
+
+    def unfold_all(self) -> None:
+        """Open whatever folds."""
+        self._fold_all(Fold.OPEN)
+
+    def jump_to_end(self) -> None:
+        """Go to the end and follow it."""
+        self._viewport.to_end()
+        self.repaint()
+
+    def jump_user(self, step: int) -> None:
+        """Go to the message of the person before the first row (-1), or after it (1)."""
+        if not self.document.entries:
+            return
+        self._viewport.rows()
+        top = self._viewport.top
+        here = top.item if self._focused is None else self._focused
+        if step < 0 and self._focused is None and top > self.document.start_of(here):
+            here += 1
+        index = here + step
+        while 0 <= index < len(self.document):
+            if isinstance(self.document.entries[index].item, UserItem):
+                self._focused = index
+                self._viewport.to(self.document.start_of(index))
+                break
+            index += step
+        self.repaint()
+
+    def scroll_rows(self, rows: int) -> None:
+        """Move by some rows, down if positive."""
+        self._viewport.scroll(rows)
+        self.repaint()
+
+    def copy_block(self) -> None:
+        """Ask for the source of the focused item to be copied; without one, that of the last item."""
+        if not self.document.entries:
+            return
+        self.settle()
+        index = len(self.document) - 1 if self._focused is None else self._focused
+        self.post_message(self.Copied(clean(self.document.source(index))))
+
+    def toggle(self, index: int, *, further: bool = False) -> None:
+        """Fold or unfold an item. `further`: what opened itself opens further instead of folding."""
+        entry = self.document.entries[index]
+        if not folds(entry.item):
+            return
+        self.settle()
+        closed = entry.fold is Fold.CLOSED or (further and entry.fold is Fold.PEEK)
+        self._viewport.hold()
+        self.document.fold(index, Fold.OPEN if closed else Fold.CLOSED)
+        if index == self._viewport.top.item and not closed:
+            # Its rows may be gone: its head is what stays.
+            self._viewport.reveal(self.document.start_of(index), 1)
+        elif closed:
+            self._viewport.reveal(self.document.start_of(index))
+        self.repaint()
+
+    def on_focus(self) -> None:
+        self.repaint()
+
+    def on_blur(self) -> None:
+        self.repaint()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_rows(-WHEEL)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_rows(WHEEL)
+
+    @property
+    def allow_select(self) -> bool:
+        """Dragging the scrollbar selects nothing."""
+        return not self._on_scrollbar
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and self._over_scrollbar(event):
+            self._on_scrollbar = True
+            self.capture_mouse()
+            self._drag(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._drag(event)
+            return
+        self._on_scrollbar = self._over_scrollbar(event)
+        if event.button == 1 and self.text_selection is not None and event.y in (0, self.size.height - 1):
+            self.scroll_rows(-1 if event.y == 0 else 1)
+
+    def on_mouse_up(self) -> None:
+        self._on_scrollbar = False
+        self.release_mouse()
+
+    def on_click(self, event: events.Click) -> None:
+        if self._over_scrollbar(event) or self.text_selection is not None or event.y >= len(self._rows):
+            return
+        place = self._rows[event.y].place
+        start = self.document.start_of(place.item)
+        if place < start:
+            return
+        self._focused = place.item
+        closed = self.document.entries[place.item].fold is not Fold.OPEN
+        # The head folds and unfolds; a row below it only opens, for its text is there to be selected.
+        if event.chain == 1 and (place == start or closed):
+            self.toggle(place.item, further=place != start)
+        self.repaint()
+
+    def action_move(self, step: int) -> None:
+        """Move the focus between items."""
+        index = self._focused
+        if index is None:
+            index = self._rows[-1].place.item + (step < 0) if self._rows else 0
+            step = -1
+        index += step
+        while 0 <= index < len(self.document) and not self.document.parts(index):
+            index += step
+        if 0 <= index < len(self.document):
+            self._focused = index
+            self._viewport.reveal(self.document.start_of(index))
+        self.repaint()
+
+    def action_open(self) -> None:
+        """Open the focused item, further if it opened itself; fold it if it is open."""
+        if self._focused is not None:
+            self.toggle(self._focused, further=True)
+
+    def action_fold(self) -> None:
+        """Fold the focused item, or open it if it is folded."""
+        if self._focused is not None:
+            self.toggle(self._focused)
+
+    def action_full_screen(self) -> None:
+        """Ask for the focused item on the full screen."""
+        if self._focused is not None:
+            self.settle()
+            self.post_message(self.Opened(self.document.entries[self._focused].item))
+
+    def action_copy(self) -> None:
+        """Copy the source of the focused item."""
+        self.copy_block()
+
+    def action_find(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self._find(step)
+
+    def action_user(self, step: int) -> None:
+        """Go to another message of the person."""
+        self.jump_user(step)
+
+    def action_top(self) -> None:
+        """Go to the start."""
+        self._viewport.to(Place(0, 0, 0))
+        self.repaint()
+
+    def action_end(self) -> None:
+        """Go to the end and follow it."""
+        self.jump_to_end()
+
+    def action_page(self, step: int) -> None:
+        """Move by a screen, but for two rows that stay to read on from."""
+        self.scroll_rows(step * max(self.size.height - 2, 1))
+
+    def _find(self, step: int) -> None:
+        here = self._viewport.top.item if self._focused is None else self._focused
+        match = self.finder.move(step, here)
+        if match is not None:
+            self._focused = match.item
+            self._viewport.hold()
+            self._viewport.reveal(self.finder.place(self.document, match), 1)
+        self.repaint()
+
+    def _fold_all(self, fold: Fold) -> None:
+        self.settle()
+        self._viewport.hold()
+        self.document.fold_all(fold)
+        self.repaint()
+
+    def _over_scrollbar(self, event: events.MouseEvent) -> bool:
+        return event.x >= self.size.width - SCROLLBAR and self.document.heights.total > self.size.height
+
+    def _drag(self, event: events.MouseEvent) -> None:
+        self._viewport.to_share(min(max(event.y, 0) / max(self.size.height - 1, 1), 1.0))
+        self.repaint()

@@ -1,0 +1,165 @@
+"""Parts as rows: the gutter with its glyph, the text, and what stands at the right edge."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.segment import Segment
+from textual.strip import Strip
+
+from widgets.palette import Palette
+from widgets.transcript.code import render_code
+from widgets.transcript.diff import render_diff
+from widgets.transcript.markdown import render
+from widgets.transcript.pieces import Code, Diff, Gap, Head, Markup, Part, Words
+from widgets.transcript.wrap import TAB, expand_tabs, flat, wrap
+
+GUTTER = 2
+"""Columns of a row before its text: a glyph and a blank."""
+MARGIN = 1
+"""Columns of a row behind its text."""
+VERB = 8
+"""Columns of the verb of a card."""
+
+STATES = {
+    "running": ("▶", "accent"),
+    "done": ("✓", "success"),
+    "failed": ("✗", "error"),
+    "denied": ("⊘", "warning"),
+    "interrupted": ("■", "warning"),
+}
+"""Glyph and role of a call's state: never the colour alone."""
+
+
+def draw(part: Part, width: int, palette: Palette) -> list[Strip]:
+    """The rows of a part, each exactly `width` cells wide, gutter included."""
+    room = max(width - GUTTER - MARGIN, 1)
+    match part:
+        case Gap():
+            return [_row(Strip([]), width, palette)]
+        case Head():
+            return [_row(_head(part, room, palette), width, palette, *_state(part, palette))]
+        case Words():
+            return _words(part, width, palette)
+        case Markup(block=block):
+            strips = render(block, room, palette)
+        case Code(text=text, language=language):
+            strips = render_code(text, language, room, palette)
+        case Diff(diff=diff, rows=rows):
+            strips = _folded(render_diff(_start(diff, rows), room, palette), diff, rows, palette)
+    return rows_of(strips, width, palette)
+
+
+def rows_of(strips: list[Strip], width: int, palette: Palette) -> list[Strip]:
+    """Text that was drawn elsewhere, with the gutter in front and blanks behind."""
+    return [_row(strip, width, palette) for strip in strips]
+
+
+def fit(text: str, cells: int) -> str:
+    """`text` in at most `cells` cells; an ellipsis shows that something is missing."""
+    if cell_len(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    return (chop_cells(text, cells - 1)[0].rstrip() if cells > 1 else "") + "…"
+
+
+def glyph_of(symbol: str, instead: str = "❯") -> str:
+    """A symbol of a skin, if it fills one cell as the gutter asks."""
+    return symbol if len(symbol) == 1 and cell_len(symbol) == 1 else instead
+
+
+def _row(strip: Strip, width: int, palette: Palette, glyph: str = " ", role: str = "text") -> Strip:
+    base = palette.style("text")
+    gutter = Segment(set_cell_size(glyph, 1), palette.style(role))
+    room = max(width - GUTTER, 0)
+    body = strip.crop(0, room) if strip.cell_length > room else strip
+    text = [Segment(flat(run.text), run.style or base) for run in body if not run.control]
+    blank = width - GUTTER - sum(run.cell_length for run in text)
+    return Strip([gutter, Segment(" ", base), *text, Segment(" " * max(blank, 0), base)])
+
+
+def _words(part: Words, width: int, palette: Palette) -> list[Strip]:
+    room = max(width - GUTTER - MARGIN, 1)
+    style = palette.style(part.role, bold=False)
+    right = fit(part.right, room // 2)
+    text = part.text
+    folded = 0
+    if part.rows:
+        text = _beginning(text, part.rows, room)
+    runs = [Segment(part.label, palette.style("dim"))] if part.label else []
+    body = "\n".join(expand_tabs(line, TAB) for line in text[len(part.label) :].split("\n"))
+    runs.append(Segment(body, style))
+    rows = wrap(runs, room - cell_len(right) - 2 if right else room)
+    if part.rows and (len(rows) > part.rows or len(text) < len(part.text)):
+        rows = rows[: part.rows]
+        shown = sum(len(run.text) for row in rows for run in row)
+        folded = max(part.text.count("\n", min(shown, len(part.text))), 1)
+    glyph = glyph_of(palette.skin.prompt_symbol) if part.glyph == "❯" else part.glyph
+    done: list[Strip] = []
+    for number, row in enumerate(rows):
+        strip = Strip(row)
+        if right and number == 0:
+            gap = room - strip.cell_length - cell_len(right)
+            strip = Strip([*row, Segment(" " * gap, style), Segment(right, palette.style("dim"))])
+        shown_glyph = glyph if number == 0 or part.every_row else ""
+        done.append(_row(strip, width, palette, shown_glyph or " ", part.glyph_role))
+    if folded:
+        done.append(_row(_more(folded, "line", palette), width, palette))
+    return done
+
+
+def _beginning(text: str, rows: int, room: int) -> str:
+    """As much of a text as can fill `rows` rows, and a little more: what is folded need not be wrapped."""
+    lines = text.split("\n", rows + 1)[: rows + 1]
+    return "\n".join(lines)[: (rows + 1) * room * 2]
+
+
+def _start(diff: str, rows: int) -> str:
+    return "\n".join(diff.split("\n", rows + 8)[: rows + 8]) if rows else diff
+
+
+def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette) -> list[Strip]:
+    """The first rows of a diff, and how many lines more there are."""
+    if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
+        return strips
+    hidden = max(diff.rstrip("\n").count("\n") + 1 - rows, 1)
+    return [*strips[:rows], _more(hidden, "", palette)]
+
+
+def _more(count: int, noun: str, palette: Palette) -> Strip:
+    what = f" {noun if count == 1 else noun + 's'}" if noun else ""
+    return Strip([Segment(f"… {count:,} more{what}, ⏎", palette.style("dim"))])
+
+
+def _state(head: Head, palette: Palette) -> tuple[str, str]:
+    glyph, role = STATES[head.state]
+    if head.spinner >= 0 and palette.skin.spinner:
+        faces = palette.skin.spinner
+        glyph = glyph_of(faces[head.spinner % len(faces)], glyph)
+    return glyph, role
+
+
+def _head(head: Head, room: int, palette: Palette) -> Strip:
+    dim = palette.style("dim")
+    text = palette.style("text")
+    icon = palette.skin.tool_icons.get(head.tool, "")
+    verb = flat(f"{icon} {head.verb}" if icon else head.verb)
+    verb = fit(verb, room // 2)
+    verb += " " * (VERB - cell_len(verb)) + " "
+    right = fit(head.right, room // 2)
+    free = room - cell_len(verb) - (cell_len(right) + 2 if right else 0)
+    subject, summary = flat(head.subject), flat(head.summary)
+    if summary and cell_len(subject) + 3 + cell_len(summary) > free:
+        # Both are cut; the subject keeps what the summary leaves, at least half.
+        kept = max(free // 2, free - 3 - cell_len(summary)) if subject else 0
+        subject = fit(subject, kept)
+    subject = fit(subject, free)
+    joint = " · " if subject and summary else ""
+    summary = fit(summary, max(free - cell_len(subject) - len(joint), 0))
+    runs = [Segment(verb, text), Segment(subject, text)]
+    if summary:
+        role = "error" if head.state == "failed" else "dim"
+        runs += [Segment(joint, dim), Segment(summary, palette.style(role))]
+    used = sum(run.cell_length for run in runs)
+    runs += [Segment(" " * max(room - used - cell_len(right), 0), text), Segment(right, dim)]
+    return Strip(runs)

@@ -1,0 +1,57 @@
+"""Selected text: places as the coordinates that Textual's selection compares."""
+
+from __future__ import annotations
+
+from textual.geometry import Offset
+from textual.selection import Selection
+
+from tools.text import clean
+from widgets.transcript.document import Document, Place
+from widgets.transcript.drawing import GUTTER
+
+_PART_BITS = 24
+_ROW_BITS = 24
+
+
+def line_of(place: Place) -> int:
+    """A number for a place that keeps the order of places and stays when rows above it change."""
+    return (place.item << _PART_BITS | place.part) << _ROW_BITS | place.row
+
+
+def place_of(line: int) -> Place:
+    """The place of a number made by `line_of`."""
+    rest, row = divmod(line, 1 << _ROW_BITS)
+    item, part = divmod(rest, 1 << _PART_BITS)
+    return Place(item, part, row)
+
+
+def span_of(selection: Selection, place: Place, length: int) -> tuple[int, int] | None:
+    """Which characters of a row of `length` characters are selected; the gutter never is."""
+    span = selection.get_span(line_of(place))
+    if span is None:
+        return None
+    start, end = span
+    end = length if end == -1 else min(end, length)
+    start = max(start, GUTTER)
+    return (start, end) if start < end else None
+
+
+def whole(document: Document, index: int) -> Selection:
+    """The selection of one item."""
+    return Selection(Offset(0, line_of(document.start_of(index))), Offset(0, line_of(Place(index + 1, 0, 0))))
+
+
+def selected_text(document: Document, selection: Selection) -> str:
+    """The selected text as it is shown, without gutter and blanks at the ends of rows."""
+    if selection.start is None and selection.end is None:
+        return "\n\n".join(clean(document.source(index)) for index in range(len(document)))
+    start = place_of(selection.start.y) if selection.start is not None else Place(0, 0, 0)
+    last = selection.end.y if selection.end is not None else line_of(document.end)
+    lines: list[str] = []
+    for row in document.down(start):
+        if line_of(row.place) > last:
+            break
+        text = row.strip.text
+        span = span_of(selection, row.place, len(text))
+        lines.append(text[span[0] : span[1]].rstrip() if span else "")
+    return "\n".join(lines).strip("\n")

@@ -1,0 +1,150 @@
+"""A document on the screen: which rows are in sight, painted where they changed."""
+
+from __future__ import annotations
+
+from textual.geometry import Region
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from themes.skin import Skin
+from tools.text import clean
+from widgets.palette import Palette
+from widgets.transcript.document import Document, Row
+from widgets.transcript.finding import Finder
+from widgets.transcript.painting import BAR, SCROLLBAR, badge, hint, painted, thumb_rows
+from widgets.transcript.selection import line_of, selected_text, span_of, whole
+from widgets.transcript.viewport import Viewport
+
+
+class Surface(Widget):
+    """Draws a document by its own scroll position, and refreshes only rows that differ.
+
+    Textual's `virtual_size` is never touched: each change of it would paint the whole screen anew.
+    """
+
+    ALLOW_SELECT = True
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.palette = Palette(Skin())
+        self.document = Document(self.palette)
+        self.finder = Finder()
+        self._viewport = Viewport(self.document)
+        self._focused: int | None = None
+        """The item the keys act on."""
+        self._unread: set[int] = set()
+        self._rows: list[Row] = []
+        self._lines: list[Strip] = []
+
+    @property
+    def following(self) -> bool:
+        """Whether the end is in sight, so that new rows are shown as they come."""
+        return self._viewport.following
+
+    @property
+    def unread(self) -> int:
+        """Items that came or grew below while the person was reading above."""
+        return len(self._unread)
+
+    def repaint(self) -> None:
+        """Compose the rows in sight and refresh those that differ from what is on the screen."""
+        if not self.is_attached or not self.size.height or self.size.width < 8:
+            return
+        screen = self._lines_in_sight()
+        runs: list[list[int]] = []
+        for row, strip in enumerate(screen):
+            if row < len(self._lines) and strip == self._lines[row]:
+                screen[row] = self._lines[row]
+            elif runs and runs[-1][1] == row:
+                runs[-1][1] = row + 1
+            else:
+                runs.append([row, row + 1])
+        self._lines = screen
+        if runs:
+            self.refresh(*(Region(0, start, self.size.width, end - start) for start, end in runs))
+        self.painted()
+
+    def painted(self) -> None:
+        """Called after each repaint."""
+
+    def settle(self) -> None:
+        """Called before items are read: bring them up to date."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The composed rows: past Textual's cache of styles, which would copy every row."""
+        filters = self.app.get_line_filters()
+        lines: list[Strip] = []
+        for y in range(crop.y, crop.bottom):
+            line = self._composed(y).crop(crop.x, crop.right)
+            for line_filter in filters:
+                line = line.apply_filter(line_filter, self.background_colors[1])
+            lines.append(line)
+        return lines
+
+    def render_line(self, y: int) -> Strip:
+        """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
+        line = self._composed(y)
+        if y >= len(self._rows):
+            return line
+        row = self._rows[y]
+        body = row.strip.apply_offsets(0, line_of(row.place))
+        return Strip.join([line.crop(0, BAR), body, line.crop(line.cell_length - SCROLLBAR)])
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it is shown."""
+        text = selected_text(self.document, selection)
+        return (text, "\n") if text else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Paint the rows whose selection changed."""
+        self.repaint()
+
+    def text_select_all(self) -> None:
+        """Select the focused item: a double click means what is under the mouse, not everything."""
+        if self._focused is not None:
+            self.screen.selections = {self: whole(self.document, self._focused)}
+
+    def _composed(self, y: int) -> Strip:
+        if y < len(self._lines):
+            return self._lines[y]
+        return Strip.blank(self.size.width, self.palette.style("text"))
+
+    def _lines_in_sight(self) -> list[Strip]:
+        width, height = self.size
+        if not self.document.entries:
+            self._rows = []
+            return hint(height, width, self.palette)
+        self._rows = rows = self._viewport.rows()
+        if self.following:
+            self._unread.clear()
+        top = self.document.rows_above(self._viewport.top)
+        thumb = thumb_rows(top, height, max(self.document.heights.total, len(rows)))
+        selection = self.text_selection
+        focused = self._focused if self.has_focus else None
+        lines = [
+            painted(
+                row.strip,
+                self.palette,
+                focused=row.place.item == focused and row.place >= self.document.start_of(row.place.item),
+                thumb=None if thumb is None else y in thumb,
+                found=self.finder.spans(row.strip.text),
+                selected=span_of(selection, row.place, len(row.strip.text)) if selection else None,
+            )
+            for y, row in enumerate(rows)
+        ]
+        lines += [Strip.blank(width, self.palette.style("text"))] * (height - len(lines))
+        if message := self._status():
+            lines[-1] = badge(lines[-1], message, self.palette)
+        return lines
+
+    def _status(self) -> str:
+        """What stands at the right end of the last row."""
+        parts: list[str] = []
+        if self.finder.pattern:
+            count = len(self.finder.matches)
+            where = f"{self.finder.current + 1}/{count}" if count else "no match"
+            parts.append(f"{clean(self.finder.pattern)}  {where}")
+        if self._unread:
+            parts.append(f"↓ {len(self._unread)} new")
+        return "   ".join(parts).replace("\n", " ")

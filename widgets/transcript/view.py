@@ -1,0 +1,187 @@
+"""The transcript: one widget that shows the whole conversation."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from textual import events
+from textual.message import Message
+from textual.timer import Timer
+
+from tools.results import Display, Outcome
+from widgets.palette import Palette
+from widgets.transcript.browser import Browser
+from widgets.transcript.calls import Calls
+from widgets.transcript.items import CallItem, CutItem, Item, NoticeItem, UserItem
+from widgets.transcript.painting import BAR, SCROLLBAR
+from widgets.transcript.reply import Reply
+
+FRAME = 1 / 30
+"""Seconds between two frames while something streams."""
+TICK = 1 / 8
+"""Seconds between two faces of the spinner."""
+
+
+class Transcript(Browser):
+    """The conversation, drawn row by row from a document.
+
+    Whatever comes in is shown at most 30 times a second, and only rows that
+    changed are painted. `motion` False shows no spinner.
+    """
+
+    DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
+
+    @dataclass
+    class Scrolled(Message):
+        """The end is followed or no longer, or there is more, or less, that was not seen."""
+
+        transcript: Transcript
+        following: bool
+        unread: int
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
+        self.clock = time.monotonic
+        self._reply = Reply(self.document, lambda: self.clock())
+        self._calls = Calls(self.document, lambda: self.clock())
+        self._reported = (True, 0)
+        self._frame: Timer | None = None
+        self._ticks: Timer | None = None
+        self._face = 0
+
+    def use(self, palette: Palette) -> None:
+        """Draw everything in another look."""
+        self.palette = palette
+        self.document.use(palette)
+        self._reply.restyle()
+        self.repaint()
+
+    def clear(self) -> None:
+        """An empty conversation."""
+        self.load(())
+
+    def load(self, items: Iterable[Item]) -> None:
+        """Show a conversation from before, at its end."""
+        self._reply = Reply(self.document, lambda: self.clock())
+        self._calls.clear()
+        self.document.load(items)
+        self._focused = None
+        self._unread.clear()
+        self.finder.search(self.document, "")
+        self._viewport.to_end()
+        self.repaint()
+
+    def add_user(self, text: str, node: int = 0, origin: str = "prompt") -> None:
+        """The person said something."""
+        self._add(UserItem(text, node, origin))
+
+    def add_notice(self, kind: str, text: str) -> None:
+        """Something happened that neither person nor model said."""
+        self._add(NoticeItem(kind, text))
+
+    def add_text(self, text: str) -> None:
+        """A piece of the answer."""
+        self._reply.add(text)
+        self._soon()
+
+    def add_reasoning(self, text: str) -> None:
+        """A piece of the model's reasoning."""
+        self._reply.add(text, reasoning=True)
+        self._soon()
+
+    def finish_answer(self, text: str, reasoning: str, node: int) -> None:
+        """The model's message is complete. It takes the place of the pieces since the last one."""
+        before = len(self.document)
+        self._reply.finish(text, reasoning, node)
+        self._changed(range(before, len(self.document)))
+
+    def cut(self, reason: str) -> None:
+        """The reply broke off: what came in stays, with a mark."""
+        self._reply.cut()
+        self._add(CutItem(reason))
+
+    def start_call(self, call_id: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> None:
+        """A tool call starts."""
+        self._reply.flush()
+        self._changed([self._calls.start(call_id, tool, display, arguments)])
+
+    def progress_call(self, call_id: str, text: str) -> None:
+        """New output of a running call."""
+        self._calls.progress(call_id, text)
+        self._soon()
+
+    def finish_call(
+        self, call_id: str, outcome: Outcome, seconds: float, display: Display, result: str
+    ) -> None:
+        """A call ended. One that was never started gets its card now."""
+        index = self._calls.finish(call_id, outcome, seconds, display, result)
+        if index is None:
+            self._add(CallItem(call_id, display.verb, display, {}, outcome, seconds, result))
+        else:
+            self._changed([index])
+
+    def flush(self) -> None:
+        """Show at once what came in."""
+        if self._frame is not None:
+            self._frame.stop()
+            self._frame = None
+        changed = self._reply.flush() | self._calls.flush()
+        if not self.following:
+            self._unread.update(changed)
+        self._tick_while_running()
+        self.repaint()
+
+    def settle(self) -> None:
+        """Give the items that are being written their text so far."""
+        self._reply.settle()
+
+    def painted(self) -> None:
+        """Tell when the end is left or reached, or more came in below."""
+        state = (self.following, self.unread)
+        if state != self._reported:
+            self._reported = state
+            self.post_message(self.Scrolled(self, *state))
+
+    def on_mount(self) -> None:
+        self.flush()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.document.resize(max(event.size.width - BAR - SCROLLBAR, 4))
+        self._reply.restyle()
+        self._viewport.height = event.size.height
+        self.repaint()
+
+    def _add(self, item: Item) -> None:
+        self._reply.flush()
+        self._changed([self.document.append(item)])
+
+    def _changed(self, items: Iterable[int]) -> None:
+        """Items came or grew: count them while nobody looks, and show them with the next frame."""
+        if not self.following:
+            self._unread.update(items)
+        self._tick_while_running()
+        self._soon()
+
+    def _soon(self) -> None:
+        """Paint with the next frame, however often this is called until then."""
+        if self._frame is None and self.is_attached:
+            self._frame = self.set_timer(FRAME, self.flush)
+
+    def _tick_while_running(self) -> None:
+        working = self._calls.running or self._reply.open
+        if working and self._ticks is None and self.is_attached:
+            self._ticks = self.set_interval(TICK, self._tick)
+        elif not working and self._ticks is not None:
+            self._ticks.stop()
+            self._ticks = None
+
+    def _tick(self) -> None:
+        self._face += 1
+        calls = self._calls.tick(self._face if self.motion else -1)
+        if self._reply.tick() or calls:
+            self.repaint()

@@ -1,0 +1,86 @@
+"""Which rows of a document are in sight: a place that stays, or the end that is followed."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from widgets.transcript.document import Document, Place, Row
+
+
+class Viewport:
+    """A window of `height` rows on a document.
+
+    It holds on to the place of its first row, so whatever changes above or below
+    moves nothing in sight, or it follows the end. It follows whenever the last
+    row is in sight.
+    """
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._top = Place(0, 0, 0)
+        self.height = 0
+        self.following = True
+
+    @property
+    def top(self) -> Place:
+        """The place of the first row."""
+        return self._top
+
+    def rows(self) -> list[Row]:
+        """The rows in sight."""
+        document = self._document
+        if not self.following:
+            self._top = document.valid(self._top)
+            rows = list(islice(document.down(self._top), self.height + 1))
+            if len(rows) > self.height:
+                return rows[: self.height]
+            self.following = True
+        rows = list(islice(document.up(document.end), self.height))[::-1]
+        self._top = rows[0].place if rows else Place(0, 0, 0)
+        return rows
+
+    def scroll(self, rows: int) -> None:
+        """Move by some rows, down if positive."""
+        document = self._document
+        self.rows()
+        walk = document.down(self._top) if rows > 0 else document.up(self._top)
+        passed = list(islice(walk, rows + 1 if rows > 0 else -rows))
+        if passed:
+            self.to(passed[-1].place)
+
+    def to(self, place: Place) -> None:
+        """Put a place at the top, or as near to it as the end allows."""
+        self._top = place
+        self.following = False
+
+    def to_share(self, share: float) -> None:
+        """Go to a share of the whole, from 0 to 1."""
+        total = self._document.heights.total
+        self.to(self._document.place_at(int(share * max(total - self.height, 0))))
+
+    def to_end(self) -> None:
+        """Go to the end and follow it."""
+        self.following = True
+
+    def reveal(self, place: Place, rows: int = 0) -> None:
+        """Bring a place into sight, with `rows` rows from it on; 0: to the end of its item."""
+        document = self._document
+        shown = self.rows()
+        wanted = 0
+        for row in islice(document.down(place), self.height):
+            if row.place.item != place.item or (rows and wanted == rows):
+                break
+            wanted += 1
+        at = next((at for at, row in enumerate(shown) if row.place == place), None)
+        if at is not None and at + wanted <= len(shown):
+            return
+        if at is None and place < self._top:
+            self.to(place)
+            return
+        above = list(islice(document.up(place), self.height - wanted))
+        self.to(above[-1].place if above else place)
+
+    def hold(self) -> None:
+        """Stay here while something changes in sight."""
+        self.rows()
+        self.following = False
