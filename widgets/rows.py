@@ -25,6 +25,7 @@ from textual.widget import Widget
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.row_filter import RowFilter
+from widgets.row_text import to_strip
 from widgets.row_view import RowView
 
 Draw = Callable[[int, int], Sequence[Text]]
@@ -357,9 +358,7 @@ class RowList(Widget, can_focus=True):
         return line
 
     def _strip(self, line: Text) -> Strip:
-        base = self.ink("text")
-        segments = Segment.apply_style(line.render(self.app.console), style=base)
-        return Strip(segments).adjust_cell_length(self.size.width, base)
+        return to_strip(line, self.size.width, self.ink("text"), self.app.console)
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
@@ -381,12 +380,14 @@ class RowList(Widget, can_focus=True):
         width = self.size.width
         if width < 2:
             return strip
-        lit = Segment.apply_style(strip.crop(1), post_style=Style(bgcolor=self._selection.bgcolor))
-        return Strip([Segment("▌", self.palette.style("accent", "selection")), *lit], width)
-
-    @property
-    def _selection(self) -> Style:
-        return self.palette.style("text", "selection")
+        plain = self.ink("text").bgcolor
+        lit = Style(bgcolor=self.palette.style("text", "selection").bgcolor)
+        # What a search found keeps its own background.
+        segments = [
+            Segment(text, style + lit if style is not None and style.bgcolor == plain else style)
+            for text, style, _ in strip.crop(1)
+        ]
+        return Strip([Segment("▌", self.palette.style("accent", "selection")), *segments], width)
 
     def _empty_line(self, line: int) -> Text:
         text = self.empty

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rich.cells import cell_len
 from rich.text import Text
 from textual.message import Message
 
 from widgets.panes import figures
-from widgets.panes.lines import fit, one_line, spread
 from widgets.panes.pane import Pane, Summary
+from widgets.row_text import fit, one_line, spread
 from widgets.rows import RowList
 
 AgentState = Literal["pending", "running", "waiting", "done", "failed", "interrupted"]
@@ -26,7 +27,9 @@ LOOKS: Mapping[AgentState, tuple[str, str]] = {
     "interrupted": ("■", "warning"),
 }
 LIVE: frozenset[AgentState] = frozenset({"running", "waiting"})
-NAME_CELLS = 10
+NAME_CELLS = 8
+TIGHT = 0.9
+"""Share of the budget from which the figures change colour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +125,16 @@ class AgentsPane(Pane):
         return lines
 
     def _figures(self, row: AgentRow, width: int) -> Text:
-        parts = [figures.elapsed(row.seconds), f"{row.calls} call{'s' * (row.calls != 1)}"]
-        parts.append(figures.tokens(row.tokens))
-        end = [] if row.budget is None else [figures.gauge(row.budget, 4)]
-        end += [] if row.cost is None else [figures.money(row.cost)]
-        if end:
-            parts.append(" ".join(end))
-        line = Text("   " + " · ".join(parts), self.ink("dim"))
-        if row.budget is not None and row.budget >= 0.9:
-            line.highlight_words([end[0]], self.ink("warning"))
-        return line
+        """What it took so far. Short of room, the gauge goes first, then the number of calls."""
+        calls = f"{row.calls} call{'s' * (row.calls != 1)}"
+        gauge = "" if row.budget is None else figures.gauge(row.budget, 4)
+        cost = "" if row.cost is None else figures.money(row.cost)
+        line = ""
+        for figure, bar in ((calls, gauge), (calls, ""), ("", "")):
+            parts = (figures.elapsed(row.seconds), figure, figures.tokens(row.tokens))
+            words = " · ".join(part for part in parts if part)
+            line = "   " + " ".join(part for part in (words, bar, cost) if part)
+            if cell_len(line) < width:
+                break
+        tight = row.budget is not None and row.budget >= TIGHT
+        return Text(line, self.ink("warning" if tight else "dim"))

@@ -15,8 +15,8 @@ from textual.widget import Widget
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.lines import fit, one_line
 from widgets.panes.pane import Summary
+from widgets.row_text import fit, one_line, to_strip
 
 GAP = 2
 NOTE_CELLS = 6
@@ -96,7 +96,7 @@ class PaneBar(Widget, can_focus=True):
         if y == 0:
             for _part, start, text in self._placed():
                 line.append(" " * (start - line.cell_len)).append_text(text)
-        return Strip(line.render(self.app.console)).adjust_cell_length(self.size.width, base)
+        return to_strip(line, self.size.width, base, self.app.console)
 
     def _placed(self) -> list[tuple[BarPart, int, Text]]:
         """Parts with their first cell. Notes share what the rest leaves; parts without room go."""

@@ -43,9 +43,9 @@ def _short(value: float) -> str:
 
 
 def money(dollars: float | None) -> str:
-    """US dollars: `$0.42`; what is more than nothing never looks like nothing."""
+    """US dollars: `$0.42`, unknown `$–`; what is more than nothing never looks like nothing."""
     if dollars is None or not math.isfinite(dollars):
-        return UNKNOWN
+        return f"${UNKNOWN}"
     if 0 < dollars < 0.01:
         return "<$0.01"
     return f"${dollars:,.2f}"

@@ -9,8 +9,8 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.message import Message
 
-from widgets.panes.lines import one_line, spread
 from widgets.panes.pane import Pane
+from widgets.row_text import one_line, spread
 from widgets.rows import RowList
 
 

@@ -14,15 +14,15 @@ from textual.timer import Timer
 
 from tools.results import Display, Outcome
 from widgets.panes import figures
-from widgets.panes.lines import fit, one_line, spread
 from widgets.panes.pane import Pane, Summary
+from widgets.row_text import fit, one_line, spread
 from widgets.rows import RowList
 
 KEPT = 20_000
 """Rows the log keeps; older ones make room."""
 TEXT_LIMIT = 200
 """Characters kept of a subject, a summary or a line of output."""
-VERB_CELLS = 9
+VERB_CELLS = 8
 SECONDS_FROM = 60
 """Width in cells from which the time of day has seconds."""
 
@@ -291,6 +291,8 @@ class LogPane(Pane):
 
     def _end(self, entry: _Entry) -> Text:
         seconds = self._seconds(entry)
+        if seconds is None:
+            return Text()
         text = figures.elapsed(seconds) if entry.outcome is None else figures.took(seconds)
         return Text(text + " ", self.ink("accent" if entry.outcome is None else "dim"))
 

@@ -11,7 +11,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from widgets.panes.lines import spread
+from widgets.row_text import spread
 from widgets.rows import Draw, RowList
 
 

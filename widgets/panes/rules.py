@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from rich.segment import Segment
 from rich.text import Text
 from textual import events
 from textual.message import Message
@@ -12,7 +13,7 @@ from textual.widget import Widget
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.lines import fit
+from widgets.row_text import fit, to_strip
 
 
 class Rule(Widget):
@@ -58,7 +59,7 @@ class Rule(Widget):
         if self.hint and width > 4:
             hint = fit(self.hint, width - 4)
             line = Text.assemble(line[:2], hint, line[2 + hint.cell_len :])
-        return Strip(line.render(self.app.console)).adjust_cell_length(width, style)
+        return to_strip(line, width, style, self.app.console)
 
 
 class Divider(Widget):
@@ -94,7 +95,7 @@ class Divider(Widget):
 
     def render_line(self, y: int) -> Strip:
         style = self.palette.style("accent" if self._held else "rule")
-        return Strip(Text("├" if y in self._joints else "│", style).render(self.app.console, ""), 1)
+        return Strip([Segment("├" if y in self._joints else "│", style)], 1)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.capture_mouse()

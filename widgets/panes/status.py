@@ -18,7 +18,7 @@ from textual.widget import Widget
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.panes import figures
-from widgets.panes.lines import fit, one_line
+from widgets.row_text import fit, one_line, to_strip
 
 GAUGE_CELLS = 10
 TITLE_CELLS = 12
@@ -71,6 +71,8 @@ class Part:
     text: Text
     gap: int = 2
     """Blank cells before it."""
+    hugs: str = ""
+    """The part it stays one blank away from, if that comes before it."""
 
 
 class StatusBar(Widget):
@@ -132,7 +134,7 @@ class StatusBar(Widget):
         line = Text(style=base)
         for part, start in self._placed():
             line.append(" " * (start - line.cell_len)).append_text(part.text)
-        return Strip(line.render(self.app.console)).adjust_cell_length(width, base)
+        return to_strip(line, width, base, self.app.console)
 
     def ink(self, role: str, *, bold: bool = False) -> Style:
         """The style of text in `role`."""
@@ -190,11 +192,10 @@ class StatusBar(Widget):
         ):
             if shown:
                 parts.append(Part(name, Text(text, self.ink(role))))
-        parts.append(
-            Part("model", Text(one_line(status.model or "", 48) or figures.UNKNOWN, self.ink("text")))
-        )
-        parts += self._window()
-        parts.append(Part("cost", Text(figures.money(status.cost), self.ink("dim"))))
+        if status.model:
+            parts.append(Part("model", Text(one_line(status.model, 48), self.ink("text"))))
+            parts += self._window()
+            parts.append(Part("cost", Text(figures.money(status.cost), self.ink("dim"))))
         if status.cache is not None:
             parts.append(Part("cache", Text(f"cache {figures.percent(status.cache)}", self.ink("dim"))))
         return parts
@@ -202,7 +203,7 @@ class StatusBar(Widget):
     def _window(self) -> list[Part]:
         used, window = self.status.context_used, self.status.context_window
         if used is None or not window:
-            text = figures.UNKNOWN if used is None else f"{figures.tokens(used)} tokens"
+            text = f"context {figures.UNKNOWN}" if used is None else f"{figures.tokens(used)} tokens"
             return [Part("context", Text(text, self.ink("dim")))]
         share = used / window
         role = "dim"
@@ -210,7 +211,7 @@ class StatusBar(Widget):
             role = "error" if share >= CONTEXT_ALARM else "warning"
         return [
             Part("gauge", Text(figures.gauge(share, GAUGE_CELLS), self.ink(role))),
-            Part("context", Text(figures.percent(share), self.ink(role)), 1),
+            Part("context", Text(figures.percent(share), self.ink(role)), hugs="gauge"),
         ]
 
 
@@ -239,14 +240,21 @@ def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple
         x += text.cell_len
     x = max(width - 1 - _length(right), x)
     for index, part in enumerate(right):
-        x += part.gap if index else 0
+        x += _gap(right, index)
         placed.append((part, x))
         x += part.text.cell_len
     return placed
 
 
 def _length(parts: Sequence[Part]) -> int:
-    return sum(part.text.cell_len + (part.gap if index else 0) for index, part in enumerate(parts))
+    return sum(part.text.cell_len + _gap(parts, index) for index, part in enumerate(parts))
+
+
+def _gap(parts: Sequence[Part], index: int) -> int:
+    part = parts[index]
+    if index == 0:
+        return 0
+    return 1 if part.hugs and part.hugs == parts[index - 1].name else part.gap
 
 
 def _needed(left: Sequence[Part], right: Sequence[Part]) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from tools.context import Todo, TodoStatus
-from widgets.panes.lines import one_line
 from widgets.panes.pane import Pane, Summary
+from widgets.row_text import one_line
 
 LOOKS: Mapping[TodoStatus, tuple[str, str, str]] = {
     "completed": ("✓", "success", "dim"),
@@ -28,7 +28,7 @@ class TodoPane(Pane):
             self._row,
             title="TODO",
             search_text=lambda index: one_line(self.items[index].content),
-            empty="No tasks. The agent lists longer work here.",
+            empty="Longer work is listed here as tasks.",
         )
         self.items: tuple[Todo, ...] = ()
 

@@ -20,7 +20,7 @@ from widgets.panes.bar import BarPart, PaneBar
 from widgets.panes.pane import Pane
 from widgets.panes.rules import Divider, Rule
 
-WIDTH = 38
+WIDTH = 40
 """Cells of the side column unless the person moved the rule."""
 STEP = 2
 MAIN = "conversation"
@@ -36,7 +36,8 @@ class Workbench(Container):
     DEFAULT_CSS = """
     Workbench { layout: vertical; height: 1fr; }
     Workbench > #workbench-middle { height: 1fr; layers: base over; }
-    Workbench #workbench-main { width: 1fr; height: 1fr; }
+    Workbench #workbench-main { layer: base; width: 1fr; height: 1fr; }
+    Workbench Divider { layer: base; }
     Workbench #workbench-side { layer: base; height: 1fr; }
     Workbench #workbench-side.-over { layer: over; width: 100%; }
     """
@@ -161,6 +162,8 @@ class Workbench(Container):
         hint = Text(" ", self.palette.style("dim"))
         for name, key in keys.items():
             self._jump[key] = self._jump_to(name)
+            if self.mode != "bare" and name not in (MAIN, *self._targets):
+                continue
             hint.append(f" {key} ", self.palette.style("background", "accent", bold=True))
             hint.append(f" {name}  ", self.palette.style("text"))
         self._bottom.say(hint.append("esc back ", self.palette.style("dim")))

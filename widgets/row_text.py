@@ -1,8 +1,12 @@
-"""Lines of text that fit a width."""
+"""Lines of text: cleaned, cut to a width, made into what the screen takes."""
 
 from __future__ import annotations
 
+from rich.console import Console
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
+from textual.strip import Strip
 
 from tools.text import clean
 
@@ -35,3 +39,10 @@ def spread(left: Text, right: Text, width: int) -> Text:
     left = fit(left, room)
     gap = Text(" " * (width - left.cell_len - right.cell_len))
     return Text.assemble(left, gap, right)
+
+
+def to_strip(line: Text, width: int, base: Style, console: Console) -> Strip:
+    """`line` as exactly `width` cells on the style `base`, which shows where the line has none."""
+    own = base + (line.style if isinstance(line.style, Style) else console.get_style(line.style))
+    segments = Segment.apply_style(line.render(console), own)
+    return Strip(segments).adjust_cell_length(width, base)
