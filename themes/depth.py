@@ -41,6 +41,9 @@ _HUES = (
 )
 """Degrees of the colour wheel up to which a hue goes by a name."""
 
+_RICH_TERMS = ("256", "direct", "kitty", "ghostty", "alacritty", "wezterm", "foot", "konsole", "iterm")
+"""Parts of the names of terminals that show more than sixteen colours; over ssh only the name is left."""
+
 _GREY = 0.16
 """Saturation times value below which a colour is a grey."""
 
@@ -54,7 +57,7 @@ def detect(environ: Mapping[str, str]) -> Depth:
     term = environ.get("TERM", "").lower()
     if term in ("", "dumb", "unknown"):
         return "none"
-    if "256" in term or "direct" in term or "kitty" in term or "ghostty" in term or "alacritty" in term:
+    if any(mark in term for mark in _RICH_TERMS):
         return "full"
     return "sixteen"
 

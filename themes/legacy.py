@@ -40,7 +40,7 @@ _NO_SPINNER = frozenset({"wings"})
 _BANNER = ("banner_logo", "banner_hero")
 _NOTHING = frozenset({"tool_prefix"})
 
-_MARKUP = re.compile(r"\[/?(?:#[0-9a-fA-F]{3,8}|[a-z][a-z_]*)?(?: (?:on |#[0-9a-fA-F]{3,8}|[a-z_]+)*)?\]")
+_MARKUP = re.compile(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
 
 
 def translated(root: Section, report: Report) -> Section:

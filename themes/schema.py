@@ -248,7 +248,7 @@ def _removed(before: str, after: str) -> bool:
 
 
 def _fits(text: str, key: str, cells: int, line: int, report: Report) -> bool:
-    if not text:
+    if not _cells(text):
         report(f"`{key}` needs something that can be seen.", line)
         return False
     if _cells(text) > cells:

@@ -11,7 +11,8 @@ _SEQUENCE = re.compile(
     "|(?:\x1b[\\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"
     "|\x1b[ -/]*[0-~]?"
 )
-_DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+# Private and unassigned characters stay: icon fonts live there, and emoji newer than this Python.
+_DROPPED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def plain(text: str, *, lines: bool = False) -> str:

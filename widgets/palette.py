@@ -131,7 +131,10 @@ def css_variables(skin: Skin) -> dict[str, str]:
     """Variables of style sheets by name, without their `$`."""
     colors = skin.colors
     roles = {role.replace("_", "-"): color for role, color in colors.items() if role != "text"}
-    reverse = " reverse" if colors["selection"] == DEFAULT else ""
+    reverse, marked = "", (colors["text"], colors["selection"])
+    if colors["selection"] == DEFAULT:
+        # Textual's own selections cannot be reversed; black on white is there in any palette.
+        reverse, marked = " reverse", ("ansi_black", "ansi_white")
     return {
         **roles,
         "ansi-background": colors["background"],
@@ -157,10 +160,10 @@ def css_variables(skin: Skin) -> dict[str, str]:
         "input-cursor-foreground": colors["background"],
         "input-cursor-background": colors["cursor"],
         "input-cursor-text-style": "reverse" if colors["cursor"] == DEFAULT else "none",
-        "input-selection-foreground": colors["text"],
-        "input-selection-background": colors["selection"],
-        "screen-selection-foreground": colors["text"],
-        "screen-selection-background": colors["selection"],
+        "input-selection-foreground": marked[0],
+        "input-selection-background": marked[1],
+        "screen-selection-foreground": marked[0],
+        "screen-selection-background": marked[1],
         "scrollbar": colors["rule"],
         "scrollbar-hover": colors["dim"],
         "scrollbar-active": colors["accent"],
