@@ -54,12 +54,13 @@ class Changes:
 
     def followed_by(self, later: Changes) -> Changes:
         """Both as one, as far as they can be told apart: a file that came and changed has come."""
-        came = {*self.added, *later.added} - {*later.removed}
-        gone = {*self.removed, *later.removed} - {*later.added}
+        was_absent = {*self.added, *later.added} - {*self.removed, *self.modified}
+        is_absent = {*self.removed, *later.removed} - {*later.added}
+        touched = {*self.added, *self.modified, *self.removed, *later.added, *later.modified, *later.removed}
         return Changes(
-            added=tuple(sorted(came)),
-            modified=tuple(sorted({*self.modified, *later.modified} - came - gone)),
-            removed=tuple(sorted(gone - {*self.added})),
+            added=tuple(sorted(was_absent - is_absent)),
+            modified=tuple(sorted(touched - was_absent - is_absent)),
+            removed=tuple(sorted(is_absent - was_absent)),
             diffs=(*self.diffs, *later.diffs),
             renamed=(*self.renamed, *later.renamed),
         )

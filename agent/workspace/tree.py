@@ -12,7 +12,8 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -31,8 +32,8 @@ MAX_KNOWN_FILES = 400_000
 """Folders and files that are known at all. Memory is about 1 kB a file."""
 
 IGNORE_FILE = ".gitignore"
-_BREATH = 0.0002
-"""Seconds given to other threads after each folder: hashing must not starve the event loop."""
+_STRETCH, _BREATH = 0.004, 0.001
+"""Seconds of work, and the pause after it: reading a project must not starve the event loop."""
 
 
 class Eyes(Protocol):
@@ -73,6 +74,7 @@ class Tree:
         self._texts = Texts()
         self._before: dict[str, Entry | None] = {}
         self._silent = False
+        self._breathed = 0.0
         self.left_out = False
         """Whether there was more than can be known."""
 
@@ -96,11 +98,8 @@ class Tree:
 
     def survey(self) -> None:
         """Take everything in as it is, as what later looks are compared with."""
-        self._silent = True
-        try:
+        with self._quietly():
             self._enter("")
-        finally:
-            self._silent = False
 
     def adopt(self, paths: Iterable[str]) -> None:
         """Take the files that stand at these paths now as known, without calling them changes."""
@@ -115,12 +114,9 @@ class Tree:
         status = self._status(path)
         if status is not None and stat.S_ISDIR(status.st_mode):
             return
-        self._silent = True
-        try:
+        with self._quietly():
             self._look_at(path)
             self._before.pop(path, None)
-        finally:
-            self._silent = False
 
     def look(self, paths: Iterable[str]) -> list[Difference]:
         """What is different at these paths, and below those that are folders."""
@@ -135,7 +131,7 @@ class Tree:
             if self._knows(path) and not self._exists(path):
                 self._vanish(path)
         for path in ordered:
-            self._check_stop()
+            self._breathe()
             self._look_at(path)
         for folder in rules:
             self._apply_rules(folder)
@@ -153,13 +149,12 @@ class Tree:
         if not self._is_there():
             return self._differences()
         for folder in sorted(self._unwatched):
-            self._check_stop()
+            self._breathe()
             if folder not in self._unwatched:
                 continue
             for below in self._list(folder):
                 if below not in self._folders:
                     self._enter(below)
-            time.sleep(_BREATH)
         return self._differences()
 
     # Looking at one path
@@ -239,7 +234,7 @@ class Tree:
         """Watch a folder and those below it, and compare all files in them. Nearer folders come first."""
         waiting = deque([folder])
         while waiting:
-            self._check_stop()
+            self._breathe()
             current = waiting.popleft()
             if current not in self._folders and len(self._folders) >= MAX_KNOWN_FOLDERS:
                 self.left_out = True
@@ -253,7 +248,6 @@ class Tree:
             watched = has_room and self._eyes.watch(current)
             (self._unwatched.discard if watched else self._unwatched.add)(current)
             waiting.extend(self._list(current))
-            time.sleep(_BREATH)
 
     def _list(self, folder: str) -> list[str]:
         """Compare the files in a folder. Returns the folders in it."""
@@ -268,6 +262,7 @@ class Tree:
         names: set[str] = set()
         below: list[str] = []
         for entry in entries:
+            self._breathe()
             path = _joined(folder, entry.name)
             try:
                 is_folder = entry.is_dir(follow_symlinks=False)
@@ -292,12 +287,9 @@ class Tree:
         if folder not in self._folders:
             return
         reported = dict(self._before)
-        self._silent = True
-        try:
+        with self._quietly():
             self._enter(folder)
-        finally:
-            self._silent = False
-            self._before = reported
+        self._before = reported
 
     # Results
 
@@ -335,9 +327,22 @@ class Tree:
         except (OSError, ValueError):
             return None
 
-    def _check_stop(self) -> None:
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        """Take in what is found without noting it as a change."""
+        self._silent = True
+        try:
+            yield
+        finally:
+            self._silent = False
+
+    def _breathe(self) -> None:
+        """Let other threads in now and then, and stop when that is wanted."""
         if self._stop.is_set():
             raise Stopped
+        if time.monotonic() - self._breathed > _STRETCH:
+            time.sleep(_BREATH)
+            self._breathed = time.monotonic()
 
 
 def merged(first: list[Difference], second: list[Difference]) -> list[Difference]:

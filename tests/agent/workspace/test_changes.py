@@ -1,0 +1,81 @@
+"""What is said about changes: one line for the person, a short text for the model."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.workspace.changes import NOTE_CHARACTERS, Changes, FileDiff, shown
+
+PATHS = st.lists(st.text(min_size=1, max_size=300), max_size=40, unique=True).map(tuple)
+DIFFS = st.lists(
+    st.builds(
+        FileDiff,
+        path=st.text(min_size=1, max_size=40),
+        text=st.text(max_size=3_000),
+        added=st.integers(0, 9),
+        removed=st.integers(0, 9),
+    ),
+    max_size=6,
+).map(tuple)
+
+
+def test_several_kinds_of_change_are_one_sentence() -> None:
+    changes = Changes(
+        added=("new.py",),
+        modified=("a.py", "b.py"),
+        removed=("c.py",),
+        diffs=(FileDiff("a.py", "", 2, 1),),
+        renamed=(("x", "y"),),
+    )
+    assert changes.sentence() == (
+        "You changed a.py (+2 −1) and b.py, added new.py, removed c.py and renamed x to y"
+    )
+    assert changes.count == 5
+
+
+def test_many_files_are_counted() -> None:
+    many = tuple(f"src/{number}.py" for number in range(1_200))
+    changes = Changes(modified=many, added=("a", "b", "c", "d"))
+    assert changes.sentence() == "You changed 1,200 files and added 4 files"
+    assert "- changed 1,200 files in src\n- added 4 files in the project folder\n" in changes.note()
+
+
+def test_no_change_is_false() -> None:
+    assert not Changes()
+    assert Changes(removed=("a",))
+
+
+def test_diffs_that_do_not_fit_are_cut_at_a_line() -> None:
+    text = "--- a/x\n+++ b/x\n@@ -1 +1,200 @@\n" + "".join(f"+line {number}\n" for number in range(500))
+    note = Changes(modified=("x",), diffs=(FileDiff("x", text, 500, 0),)).note()
+    assert len(note) <= NOTE_CHARACTERS
+    assert "[more of the diff is left out; read the file]" in note
+    assert "+line 10\n" in note
+
+
+@settings(max_examples=60, deadline=None)
+@given(added=PATHS, modified=PATHS, removed=PATHS, diffs=DIFFS)
+def test_whatever_changed_the_words_are_short_and_harmless(
+    added: tuple[str, ...], modified: tuple[str, ...], removed: tuple[str, ...], diffs: tuple[FileDiff, ...]
+) -> None:
+    changes = Changes(added, modified, removed, diffs)
+    assert len(changes.note()) <= NOTE_CHARACTERS
+    assert "\n" not in changes.sentence()
+    for text in (changes.note(), changes.sentence()):
+        text.encode()
+        assert not any(character < " " and character not in "\n\t" for character in text)
+
+
+@given(st.text(max_size=500))
+def test_a_shown_path_is_one_short_line(path: str) -> None:
+    assert len(shown(path)) <= 120
+    assert "\n" not in shown(path)
+
+
+def test_changes_that_follow_each_other_are_put_together() -> None:
+    first = Changes(added=("new",), modified=("a",), removed=("old",))
+    later = Changes(modified=("new", "b"), removed=("a",), added=("old",))
+    both = first.followed_by(later)
+    assert (both.added, both.modified, both.removed) == (("new",), ("b", "old"), ("a",))
+    assert Changes(added=("x",)).followed_by(Changes(removed=("x",))) == Changes()
