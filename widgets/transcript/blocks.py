@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from widgets.transcript import markers
+from widgets.transcript.markers import BLANK
 
 BLOCK_CHARS = 16_384
 """Characters after which an open block is closed at its next seam, and a line without end is cut."""
@@ -81,7 +82,7 @@ class Splitter:
         """The block that is still open, as it stands now. Costs its length."""
         partial = "".join(self._pieces)
         if self._kind == "":
-            return Block(markers.opening(partial), partial.rstrip()) if partial.strip() else None
+            return None if markers.is_blank(partial) else Block(markers.opening(partial), partial.rstrip())
         if self._mark and partial and not partial.strip().strip(self._mark[0]):
             partial = ""  # it may become the closing fence, so it is no code yet
         lines = [*self._lines, partial] if partial else self._lines
@@ -130,7 +131,7 @@ class Splitter:
     def _close(self) -> None:
         if self._kind:
             source = "\n".join(self._lines)
-            self._closed.append(Block(self._kind, source if self._mark else source.rstrip(), self._info))
+            self._closed.append(Block(self._kind, source if self._mark else source.rstrip(BLANK), self._info))
         self._begin("")
 
     def _keep(self, line: str) -> None:
@@ -153,7 +154,7 @@ class Splitter:
         return self._size >= limit and self._kind in ("paragraph", "quote", "html", "list")
 
     def _open(self, line: str) -> None:
-        if not line.strip():
+        if markers.is_blank(line):
             return
         self._begin(markers.opening(line))
         self._keep(line)
@@ -175,7 +176,7 @@ class Splitter:
         """What to do with a line, given the block that is open."""
         if self._mark:
             return "keep and close" if markers.closes(line, self._mark) else "keep"
-        blank = not line.strip()
+        blank = markers.is_blank(line)
         match self._kind:
             case "paragraph":
                 return "close" if blank else self._paragraph(line)
@@ -186,8 +187,7 @@ class Splitter:
             case "html":
                 return "close" if blank else "keep"
             case "quote":
-                lazy = not blank and markers.opening(line, "paragraph") in ("paragraph", "quote")
-                return "keep" if lazy else "close"
+                return "close" if blank else self._quote(line)
             case "table":
                 return "close" if blank else self._table(line)
             case _:
@@ -202,6 +202,15 @@ class Splitter:
             self._kind = "heading"
             return "keep and close"
         return "keep" if markers.opening(line, "paragraph") == "paragraph" else "close"
+
+    def _quote(self, line: str) -> _Step:
+        return "keep" if markers.opening(line) == "quote" or self._is_lazy(line) else "close"
+
+    def _is_lazy(self, line: str) -> bool:
+        """Whether the line goes on with text inside of the list or quote without being marked so."""
+        if markers.shape(line)[0] < 4 and markers.opening(line, "other") != "paragraph":
+            return False
+        return markers.ends_in_text(self._lines[-1])
 
     def _table(self, line: str) -> _Step:
         if markers.opening(line, "other") != "paragraph":
@@ -227,9 +236,7 @@ class Splitter:
             self._number += 1
             self._offset = found[2]
             return "keep"
-        after_blank = not self._lines[-1].strip()
-        lazy = not after_blank and (indent >= 4 or markers.opening(line, "other") == "paragraph")
-        return "keep" if lazy else "close"
+        return "keep" if self._is_lazy(line) else "close"
 
     def _go_on_with_list(self, line: str, offset: int) -> None:
         """Close the list at an item and open its continuation, which starts with `line`."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@ ?(.*)$")
 _FILE = re.compile(r'diff --git "?a/(.*?)"? "?b/(.*?)"?$')
 _TOLD = re.compile(
-    r"index [0-9a-f]+\.\.|(?:dis)?similarity index |(?:rename|copy) (?:from|to) |(?:new|deleted) file mode 100644"
+    r"index [0-9a-f]+\.\.|(?:dis)?similarity index |(?:rename|copy) (?:from|to) "
+    r"|(?:new|deleted) file mode 100644"
 )
 """Lines that say nothing the title does not."""
 _NOWHERE = "/dev/null"
@@ -134,8 +135,9 @@ class _Reader:
         self._open(section)
 
     def _open(self, section: str) -> None:
+        file = self._file()
         self._hunk = Hunk(section)
-        self._file().parts.append(self._hunk)
+        file.parts.append(self._hunk)
 
     def _file(self) -> FileDiff:
         if not self.files:

@@ -33,7 +33,10 @@ PARSED_CHARS = 5 * BLOCK_CHARS
 NESTING = 90
 """Levels of containers after which a block is shown as it is."""
 LEAST_WIDTH = 10
-"""Cells that nested text keeps, however deep it is; what stands beyond the edge is cut."""
+"""Cells that nested text keeps: what is nested deeper is no longer indented."""
+IMAGES = 200
+LINKS = 2_000
+"""A block that seems to open more of them is shown as it is: looking for their ends takes quadratic time."""
 
 _BULLETS = "•◦▪"
 _TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
@@ -43,15 +46,15 @@ def render(block: Block, width: int, palette: Palette) -> list[Strip]:
     """The block in rows of at most `width` cells, without blank rows around it."""
     source = clean(block.source)
     if block.kind == "fence":
-        code = code_of(Block("fence", source))
+        code = code_of(Block("fence", source)).rstrip("\n")
         return render_code(code, language_of(block.info), width, palette)
-    if len(source) > PARSED_CHARS:
+    if len(source) > PARSED_CHARS or source.count("![") > IMAGES or source.count("[") > LINKS:
         return plain(source, width, palette)
-    tokens = _parser().parse(source)
+    tokens = _parser().parse(source + "\n")
     if any(token.level >= NESTING for token in tokens):
         return plain(source, width, palette)
     first = int(block.info) if block.kind == "list" and block.info.isdecimal() else None
-    return strips(_Renderer(source, palette, first).blocks(tokens, width, gaps=True), width)
+    return strips(_Renderer(source, width, palette, first).blocks(tokens, width, gaps=True), width)
 
 
 @lru_cache(maxsize=1)
@@ -98,8 +101,9 @@ def _elements(tokens: Sequence[Token]) -> Iterator[_Element]:
 class _Renderer:
     """Draws the elements of one block."""
 
-    def __init__(self, source: str, palette: Palette, first: int | None) -> None:
+    def __init__(self, source: str, width: int, palette: Palette, first: int | None) -> None:
         self._lines = source.split("\n")
+        self._least = min(width, LEAST_WIDTH)
         self._palette = palette
         self._first = first
         self._base = palette.style("text")
@@ -109,7 +113,7 @@ class _Renderer:
         """Elements one below the other; without `gaps`, blank rows are those of the source."""
         rows: list[Row] = []
         for element in _elements(tokens):
-            drawn = self._element(element, max(width, LEAST_WIDTH), depth)
+            drawn = self._element(element, width, depth)
             if rows and drawn and (gaps or self._after_blank(element)):
                 rows.append([])
             rows += drawn
@@ -128,10 +132,9 @@ class _Renderer:
             case "bullet_list" | "ordered_list":
                 return self._list(element, width, depth)
             case "blockquote":
-                bar = Segment("▎ ", self._palette.style("rule"))
-                return [[bar, *row] for row in self.blocks(element.inner, width - 2, gaps=True, depth=depth)]
+                return self._quote(element, width, depth)
             case "fence" | "code_block":
-                code = element.token.content.removesuffix("\n")
+                code = element.token.content.rstrip("\n")
                 language = language_of(element.token.info)
                 return [list(strip) for strip in render_code(code, language, width, self._palette)]
             case "table":
@@ -150,17 +153,24 @@ class _Renderer:
         children = [child for token in element.inner for child in token.children or ()]
         return inline(children, self._palette, base)
 
+    def _quote(self, element: _Element, width: int, depth: int) -> list[Row]:
+        bar = [Segment("▎ ", self._palette.style("rule"))] if width - 2 >= self._least else []
+        rows = self.blocks(element.inner, width - 2 * len(bar), gaps=True, depth=depth)
+        return [[*bar, *row] for row in rows]
+
     def _list(self, element: _Element, width: int, depth: int) -> list[Row]:
         items = list(_elements(element.inner))
         rows: list[Row] = []
         for marker, item in zip(self._markers(element, len(items), depth), items, strict=True):
             lead = self._lead(marker, _task(item))
-            size = sum(run.cell_length for run in lead)
-            drawn = self.blocks(item.inner, width - size, gaps=False, depth=depth + 1) or [[]]
+            indent = [Segment(" " * sum(run.cell_length for run in lead), self._base)]
+            room = width - indent[0].cell_length
+            drawn = self.blocks(item.inner, max(room, self._least), gaps=False, depth=depth + 1)
+            if room < self._least:
+                lead, indent, drawn = [], [], [lead, *drawn]
             if rows and self._after_blank(item):
                 rows.append([])
-            indent = Segment(" " * size, self._base)
-            rows += [[indent, *row] if number else [*lead, *row] for number, row in enumerate(drawn)]
+            rows += [[*(indent if at else lead), *row] for at, row in enumerate(drawn or [[]])]
         return rows
 
     def _lead(self, marker: str, done: bool | None) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+BLANK = " \t\r\v\f\n"
 FENCE = re.compile(r"(`{3,})([^`]*)$|(~{3,})(.*)$")
 HTML_BLOCK = re.compile(
     r"</?(?:address|article|aside|base|basefont|blockquote|body|caption|center|col|colgroup|dd|details|dialog|dir"
@@ -32,10 +33,16 @@ _HEADING = re.compile(r"#{1,6}(?:[ \t]|$)")
 _RULE = re.compile(r"(?:\*[ \t]*){3,}$|(?:-[ \t]*){3,}$|(?:_[ \t]*){3,}$")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _MARKER = re.compile(r"([-*+]|\d{1,9}[.)])([ \t]+|$)")
+_BAR = re.compile(r"(?<!\\)\|")
 _DELIMITERS = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
 
 Within = Literal["", "paragraph", "other"]
 """What a line comes after: a blank line, text that could go on, or another open block."""
+
+
+def is_blank(line: str) -> bool:
+    """Whether nothing stands on the line. Blanks of other scripts are text."""
+    return not line.strip(BLANK)
 
 
 def shape(line: str) -> tuple[int, str]:
@@ -47,7 +54,7 @@ def shape(line: str) -> tuple[int, str]:
 
 def outdent(line: str, columns: int) -> str:
     """`line` without its first `columns` columns, as far as they are blank."""
-    if line[:columns].isspace() and "\t" not in line[:columns]:
+    if len(line) >= columns and not line[:columns].strip(" "):
         return line[columns:]
     indent, rest = shape(line)
     return " " * (indent - min(columns, indent)) + rest
@@ -93,7 +100,13 @@ def underlines(line: str) -> bool:
 
 def delimits(line: str, header: str) -> bool:
     """Whether the line is the row below the header of a table."""
-    return ("|" in header or "|" in line) and _DELIMITERS.match(line) is not None
+    is_row = "|" in header and _DELIMITERS.match(line) is not None
+    return is_row and _columns(line) == _columns(header)
+
+
+def _columns(row: str) -> int:
+    row = row.strip()
+    return len(_BAR.findall(row.removeprefix("|").removesuffix("|"))) + 1
 
 
 def closes(line: str, mark: str) -> bool:
@@ -116,3 +129,14 @@ def item(line: str) -> tuple[str, int, int] | None:
         room = 1
     number = int(sign[:-1]) if len(sign) > 1 else 0
     return sign[-1], number, lead + room
+
+
+def ends_in_text(line: str) -> bool:
+    """Whether what stands behind the markers of lists and quotes is text that may go on."""
+    indent, rest = shape(line)
+    while rest.startswith(">") or (_MARKER.match(rest) and not _RULE.match(rest)):
+        marker = _MARKER.match(rest)
+        indent, rest = shape(rest[1:] if marker is None else rest[len(marker[1]) :])
+        if indent > 4:
+            return False
+    return bool(rest) and opening(rest, "other") == "paragraph"

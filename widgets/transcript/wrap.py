@@ -142,8 +142,7 @@ def pad(row: Row, width: int, style: Style) -> Row:
 
 def strips(rows: Iterable[Row], width: int) -> list[Strip]:
     """Rows as strips of at most `width` cells."""
-    made = [Strip(row) for row in rows]
-    return [strip if strip.cell_length <= width else strip.crop(0, width) for strip in made]
+    return [Strip(crop(row, width, row[-1].style or Style.null()) if row else row) for row in rows]
 
 
 def plain(text: str, width: int, palette: Palette, role: str = "text") -> list[Strip]:
