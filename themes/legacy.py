@@ -58,7 +58,7 @@ def translated(root: Section, report: Report) -> Section:
         entries.setdefault("tool_icons", icons)
         lines.setdefault("tool_icons", lines["tool_emojis"])
     _banner(entries, lines)
-    return Section(entries, lines, root.line)
+    return Section(entries, {key: lines[key] for key in entries}, root.line)
 
 
 def _lift(
@@ -101,7 +101,7 @@ def _colors(colors: Section) -> Section:
                 entries[role], lines[role] = color, line
     for old in _NO_COLORS:
         entries.pop(old, None)
-    return Section(entries, lines, colors.line)
+    return Section(entries, {role: lines[role] for role in entries}, colors.line)
 
 
 def _banner(entries: dict[str, Node], lines: dict[str, int]) -> None:

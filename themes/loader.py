@@ -55,7 +55,10 @@ def load_skin(name: str, folder: Path | None = None) -> Loaded:
         known = [listed.name for listed in list_skins(folder)]
         message = f"there is no skin `{quoted(name)}`{nearest(name, known)}"
         return Loaded(Skin(), (Problem("skin", message),))
-    return load_file(found.path) if found.own else _builtin(name)
+    if found.own:
+        return load_file(found.path)
+    # The default is known without reading anything: the first screen does not wait for YAML.
+    return Loaded(Skin()) if name == Skin().name else _builtin(name)
 
 
 def load_file(path: Path) -> Loaded:

@@ -19,6 +19,8 @@ KEYS = (
 
 _LENGTHS = {"description": 120, "agent_name": 40, "welcome": 200, "goodbye": 200}
 """Characters a text may have."""
+_WIDTHS = {"spinner": 2, "faces": 16, "verbs": 40}
+"""Columns that one text of a list may take."""
 _ITEMS = 64
 """Frames, faces and verbs a skin may have of each."""
 _ICONS = 200
@@ -45,34 +47,24 @@ def wants_light(root: Section) -> bool:
 def build(root: Section, name: str, base: Skin, report: Report) -> Skin:
     """The skin `root` describes, called `name`; whatever it does not say is as in `base`."""
     for key, line in root.lines.items():
-        if key in root.entries and key not in KEYS:
+        if key not in KEYS:
             report(f"`{quoted(key)}` is nothing a skin has{nearest(key, KEYS)}", line)
-    said = _Parts(root, report)
-    given = said.text("name", 64)
-    if given is not None and given != name:
-        report(f"the skin is called `{name}` like its file, not `{quoted(given)}`.", root.lines["name"])
-    colors = said.colors(base)
-    parts: dict[str, Any] = {
-        "description": "",
-        "dark": is_dark(colors) if colors["background"] != DEFAULT else base.dark,
-        **{key: value for key, limit in _LENGTHS.items() if (value := said.text(key, limit)) is not None},
-        **{
-            key: value
-            for key, cells in (("spinner", 2), ("faces", 16), ("verbs", 40))
-            if (value := said.words(key, cells)) is not None
-        },
-        **{
-            key: value
-            for key, value in {
-                "dark": said.truth("dark"),
-                "prompt_symbol": said.symbol("prompt_symbol", 4),
-                "tool_icons": said.icons(),
-                "banner": said.banner(),
-            }.items()
-            if value is not None
-        },
+    parts = _Parts(root, report)
+    called = parts.text("name", 64)
+    if called is not None and called != name:
+        report(f"the skin is called `{name}` like its file, not `{quoted(called)}`.", root.lines["name"])
+    colors = parts.colors(base)
+    said: dict[str, Any] = {
+        "dark": parts.truth("dark"),
+        "prompt_symbol": parts.symbol("prompt_symbol", 4),
+        "tool_icons": parts.icons(),
+        "banner": parts.banner(),
+        **{key: parts.text(key, limit) for key, limit in _LENGTHS.items()},
+        **{key: parts.words(key, cells) for key, cells in _WIDTHS.items()},
     }
-    return replace(base, name=name, colors=colors, **parts)
+    seen = is_dark(colors) if colors["background"] != DEFAULT else base.dark
+    start = replace(base, name=name, description="", dark=seen, colors=colors)
+    return replace(start, **{key: value for key, value in said.items() if value is not None})
 
 
 _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -195,7 +187,7 @@ class _Parts:
             self._report("`colors` must be a section of `role: colour` lines.", node.line)
             return colors
         for role, value in node.entries.items():
-            line = node.lines.get(role, value.line)
+            line = node.lines[role]
             if role not in ROLES:
                 self._report(f"`{quoted(role)}` is no role of a skin{nearest(role, ROLES)}", line)
             elif (color := _color(role, value, self._report)) is not None:

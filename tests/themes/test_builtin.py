@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from themes.colors import DEFAULT, RGB, contrast, is_terminal, rgb
 from themes.contrast import check, pairs
-from themes.loader import BUILTIN, builtin_names, load_skin
+from themes.loader import BUILTIN, Loaded, builtin_names, load_file, load_skin
 from themes.personalities import personalities, personality
 from themes.skin import NIGHT, ROLES, Skin
 
+ROOT = Path(__file__).parents[2]
 NAMES = builtin_names()
 BLACK = RGB(0, 0, 0)
 
@@ -28,7 +32,7 @@ def test_the_house_brings_fifteen_skins_light_and_dark() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_built_in_skin_has_no_problems_and_says_everything_itself(name: str) -> None:
-    loaded = load_skin(name)
+    loaded = load_file(BUILTIN / f"{name}.yaml")
     assert loaded.problems == ()
     assert loaded.skin.name == name
     assert loaded.skin.description
@@ -59,8 +63,19 @@ def test_what_is_marked_stands_out_from_the_page(name: str) -> None:
 
 
 def test_the_default_skin_is_the_file_night() -> None:
-    assert load_skin("night").skin == Skin()
+    loaded = load_file(BUILTIN / "night.yaml")
+    assert loaded == load_skin("night") == Loaded(Skin())
     assert set(NIGHT) == set(ROLES)
+
+
+def test_the_default_skin_needs_no_yaml() -> None:
+    code = (
+        "import sys, themes.loader as l, widgets.palette; l.load_skin('night'); print('yaml' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "False\n"
 
 
 def test_the_terminal_skins_use_the_terminals_colours_only() -> None:
