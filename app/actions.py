@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
+from agent.events import Noticed
 from app.commands import BY_ID, Command, read_slash
 from app.host import Wish
 
@@ -49,6 +51,8 @@ class Actions:
                 return app.host.busy
             case "quit":
                 return not app.session.prompt.text and not app.host.busy
+            case "jump_to_end":
+                return not app.session.prompt.text
             case _:
                 return True
 
@@ -59,7 +63,13 @@ class Actions:
             self._app.host.engine.interrupt()
 
     def recall(self, _argument: str) -> None:
-        self._app.recall_queue()
+        app = self._app
+        waiting = app.waiting()
+        if not waiting:
+            app.say("Nothing is queued.")
+            return
+        app.set_queue([])
+        app.session.prompt.set_text("\n\n".join([*waiting, *filter(None, [app.session.prompt.text])]))
 
     def back_out(self, _argument: str) -> None:
         app = self._app
@@ -69,7 +79,7 @@ class Actions:
             app.session.clear_selection()
             app.say("Copied.")
         elif prompt.text:
-            prompt.text = ""
+            prompt.set_text("")
         elif app.host.busy:
             self.stop("")
         elif time.monotonic() - self._asked_to_quit <= QUIT_WINDOW:
@@ -78,10 +88,36 @@ class Actions:
             self._asked_to_quit = time.monotonic()
             app.say("Press ctrl+c again to quit.", timeout=QUIT_WINDOW)
 
+    async def shell(self, command: str) -> None:
+        """Run a command of the person's own in the workspace, and let the model read what came of it."""
+        from app.shell import run_shell
+
+        engine = self._app.need_engine()
+        if engine.busy:
+            self._app.session.prompt.set_text(f"!{command}")
+            self._app.complain("A turn is running; ! works when it has ended.")
+            return
+        outcome = await run_shell(command, Path(engine.session.record.workspace))
+        text = outcome.shown()
+        await engine.session.add("notice", text, {"kind": "process", "to_model": True})
+        engine.stream.emit(Noticed(kind="process", text=text))
+
     # Conversation
 
-    def find(self, argument: str) -> None:
-        self._app.session.find(argument)
+    async def find(self, argument: str) -> None:
+        from app.screens.confirm import TextDialog
+
+        transcript = self._app.session.transcript
+        text = argument or await self._app.push_screen_wait(TextDialog("Find in the conversation"))
+        if text is None:
+            return
+        count = transcript.find(text)
+        if count:
+            transcript.find_next()
+            transcript.focus()
+            self._app.say(f"{count} hit{'s' * (count != 1)} · n next · N previous")
+        elif text:
+            self._app.say("Nothing found.")
 
     def fold(self, _argument: str) -> None:
         self._app.session.transcript.fold_all()
@@ -145,16 +181,16 @@ class Actions:
     # View
 
     def todo(self, _argument: str) -> None:
-        self._app.session.open_pane("todo")
+        self._app.session.workbench.open("todo")
 
     def agents(self, _argument: str) -> None:
-        self._app.session.open_pane("agents")
+        self._app.session.workbench.open("agents")
 
     def log(self, _argument: str) -> None:
-        self._app.session.open_pane("log")
+        self._app.session.workbench.open("log")
 
     def files(self, _argument: str) -> None:
-        self._app.session.open_pane("files")
+        self._app.session.workbench.open("files")
 
     async def skins(self, argument: str) -> None:
         from app.screens.skins import SkinsScreen

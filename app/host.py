@@ -30,7 +30,7 @@ Opener = Callable[[Wish, Listener], Awaitable["Engine"]]
 
 
 class EngineHost:
-    """Opens and closes engines one after the other; events of one that is closed are not heard."""
+    """Opens and closes engines one after the other."""
 
     def __init__(self, opener: Opener, listener: Listener) -> None:
         self._opener = opener
@@ -40,6 +40,8 @@ class EngineHost:
         self.engine: Engine | None = None
         self.session = ""
         """Id of the session that was open last; empty if none ever was."""
+        self.spoken = False
+        """Whether anything was said in it."""
 
     @property
     def busy(self) -> bool:
@@ -78,4 +80,5 @@ class EngineHost:
     async def _close(self) -> None:
         engine, self.engine = self.engine, None
         if engine is not None:
+            self.spoken = any(node.kind == "user" for node in engine.session.path)
             await engine.aclose()

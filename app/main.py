@@ -88,6 +88,10 @@ def _run(arguments: list[str]) -> int:
         from app.cli.oneshot import run
 
         return run(args)
+    if args.tui:
+        from app.cli.tui import run as show
+
+        return show(args)
     from app.cli.loop import run as loop
 
     return loop(args)
@@ -118,6 +122,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="what happens to actions that need a yes (default: ask)",
     )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
+    parser.add_argument("--tui", action="store_true", help="show the full-screen application")
     named = next((word for word in arguments if word in SUBCOMMANDS), None)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, summary in SUBCOMMANDS.items():

@@ -1,0 +1,296 @@
+"""The full-screen application: draws first, opens the engine afterwards, leaves the terminal as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from textual import events, on, work
+from textual.app import App, SuspendNotSupported, SystemCommand
+from textual.driver import Driver
+from textual.filter import LineFilter
+from textual.screen import Screen
+
+from agent.errors import ConfigError, ExitCode, HermesError
+from app.actions import Actions
+from app.bridge import Bridge
+from app.commands import BY_ID, BY_SLASH, COMMANDS
+from app.crash import CrashLog
+from app.host import EngineHost, Opener, Wish
+from app.screens import requests
+from app.screens.detail import DetailScreen
+from app.screens.requests import RequestQueue
+from app.screens.session import SessionScreen
+from app.screens.stage import DialogStage
+from app.terminal import Attention, ControlFilter, speaking
+from themes.loader import load_skin
+from themes.skin import Skin
+from tools.text import clean
+from widgets.palette import Palette, css_variables, textual_theme
+from widgets.panes.files import FilesPane
+from widgets.panes.log import LogPane
+from widgets.prompt.completion import Command as MenuCommand
+from widgets.prompt.widget import Prompt
+from widgets.transcript.items import source_of
+from widgets.transcript.view import Transcript
+
+if TYPE_CHECKING:
+    from agent.engine import Engine
+
+log = logging.getLogger(__name__)
+
+SIGNALS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: int(ExitCode.INTERRUPTED)}
+"""Signals that end the application in good order, and the exit codes they stand for."""
+
+
+class HermesApp(App[None], inherit_bindings=False):
+    """Wires engine and screen together. What commands do is in `Actions`, what events do in `Bridge`."""
+
+    TITLE = "hermes"
+    ENABLE_COMMAND_PALETTE = True
+    NOTIFICATION_TIMEOUT = 4
+
+    def __init__(self, opener: Opener, skin: Skin | None = None, skins: Path | None = None) -> None:
+        self.skin = skin or Skin()
+        super().__init__()
+        self._crash = CrashLog()
+        self.error_console = Console(file=self._crash, width=110, no_color=True)
+        self.skins_folder = skins
+        self._write: Callable[[str], None] = lambda _text: None
+        self.session = SessionScreen()
+        self.attention = Attention(lambda text: self._write(text))
+        self.requests = RequestQueue(DialogStage(self))
+        self.bridge = Bridge(self.session, self.requests, self.attention)
+        self.host = EngineHost(opener, self.bridge)
+        self.actions = Actions(self)
+        self.last_key = float("-inf")
+        self._last_filter = ControlFilter()
+        self._held: list[str] = []
+        self.failure: HermesError | None = None
+        """Why the application ended at once, if it did."""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a fault of ours ended the application."""
+        return self._crash.happened
+
+    # What Textual asks for
+
+    def get_default_screen(self) -> Screen[Any]:
+        return self.session
+
+    def get_driver_class(self) -> type[Driver]:
+        def hear(write: Callable[[str], None]) -> None:
+            self._write = write
+
+        return speaking(super().get_driver_class(), hear)
+
+    def get_line_filters(self) -> list[LineFilter]:
+        return [*super().get_line_filters(), self._last_filter]
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return css_variables(self.skin)
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        for command in COMMANDS:
+            if not command.by_prompt and command.action != "palette":
+                yield SystemCommand(
+                    command.name, command.description, lambda id=command.id: self.action_order(id)
+                )
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "order" and parameters:
+            return self.actions.allowed(str(parameters[0]))
+        return True
+
+    def on_mount(self) -> None:
+        self.show_skin(self.skin)
+        self.session.prompt.commands = [
+            MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
+        ]
+        loop = asyncio.get_running_loop()
+        for number, code in SIGNALS.items():
+            loop.add_signal_handler(number, lambda code=code: self.exit(return_code=code))
+        self.call_after_refresh(self.begin)
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, (events.Key, events.Paste)):
+            self.last_key = time.monotonic()
+        await super().on_event(event)
+
+    def on_app_blur(self) -> None:
+        self.attention.away = True
+
+    def on_app_focus(self) -> None:
+        self.attention.away = False
+
+    # Sessions
+
+    @work(exclusive=True, group="session")
+    async def begin(self) -> None:
+        """Open the first session, now that something is on the screen."""
+        try:
+            await self.open_session(Wish())
+        except HermesError as error:
+            self.failure = error
+            self.exit(return_code=int(error.exit_code))
+
+    async def open_session(self, wish: Wish) -> None:
+        """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
+        from agent.model.providers import NoModelError
+
+        try:
+            engine = await self.host.open(wish)
+        except NoModelError as error:
+            from app.screens.onboarding import OnboardingScreen
+
+            await self._pause_in_typing()
+            model = await self.push_screen_wait(OnboardingScreen(error, self.spill))
+            if model is None:
+                raise
+            engine = await self.host.open(replace(wish, model=model))
+        await self._show_past(engine)
+        held, self._held = self._held, []
+        for text in held:
+            engine.submit(text)
+
+    async def _pause_in_typing(self) -> None:
+        left = requests.TYPING_PAUSE - (time.monotonic() - self.last_key)
+        if left > 0:
+            await asyncio.sleep(left)
+            await self._pause_in_typing()
+
+    def spill(self, text: str) -> None:
+        """Put what was meant for the draft into it, as if it were pasted."""
+        self.session.prompt.post_message(events.Paste(text))
+
+    async def _show_past(self, engine: Engine) -> None:
+        from app.replay import items
+        from tools.registry import registry
+
+        path = list(engine.session.path)
+        if len(path) > 1:
+            self.session.transcript.load(await asyncio.to_thread(items, path, registry))
+
+    def need_engine(self) -> Engine:
+        """The engine. Raises `HermesError` while there is none."""
+        if self.host.engine is None:
+            raise HermesError("The session is not open yet; try again in a moment.")
+        return self.host.engine
+
+    # What the person sends
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        match event.kind:
+            case "command":
+                self.run_worker(self.actions.run_slash(event.text))
+            case "shell":
+                self.run_worker(self.actions.shell(event.text))
+            case "steer":
+                self._send(event.text, steer=True)
+            case _:
+                self._send(event.text)
+
+    def _send(self, text: str, *, steer: bool = False) -> None:
+        engine = self.host.engine
+        if engine is None:
+            self._held.append(text)
+            self.session.prompt.queued = tuple(self._held)
+        elif steer:
+            engine.steer(text)
+        else:
+            engine.submit(text)
+
+    @on(Prompt.QueueRecalled)
+    @on(Prompt.QueueRemoved)
+    def _leave_queue(self, event: Prompt.QueueRecalled | Prompt.QueueRemoved) -> None:
+        queue = list(self.host.engine.queue if self.host.engine is not None else self._held)
+        if event.index < len(queue) and queue[event.index] == event.text:
+            del queue[event.index]
+            self.set_queue(queue)
+
+    def set_queue(self, texts: list[str]) -> None:
+        """Replace the messages that wait."""
+        if self.host.engine is not None:
+            self.host.engine.set_queue(texts)
+        else:
+            self._held = texts
+            self.session.prompt.queued = tuple(texts)
+
+    def waiting(self) -> list[str]:
+        """The messages that wait, in order."""
+        return list(self.host.engine.queue if self.host.engine is not None else self._held)
+
+    def on_prompt_editor_requested(self, event: Prompt.EditorRequested) -> None:
+        from app.editor import edit
+
+        try:
+            with self.suspend():
+                text = edit(event.text)
+        except HermesError as error:
+            self.complain(str(error))
+        except SuspendNotSupported:
+            self.complain("This terminal cannot be left to an editor.")
+        else:
+            self.session.prompt.set_text(text)
+
+    # What the panes ask for
+
+    @on(Transcript.Copied)
+    def _copy(self, event: Transcript.Copied) -> None:
+        self.copy_to_clipboard(event.text)
+        self.say("Copied.")
+
+    @on(Transcript.Opened)
+    def _open_item(self, event: Transcript.Opened) -> None:
+        self.push_screen(DetailScreen("In full", source_of(event.item)))
+
+    @on(LogPane.Opened)
+    def _open_call(self, event: LogPane.Opened) -> None:
+        text = self.bridge.call_in_full(event.call_id)
+        if text:
+            self.push_screen(DetailScreen("Call", text))
+
+    @on(FilesPane.Opened)
+    def _open_change(self, event: FilesPane.Opened) -> None:
+        self.push_screen(DetailScreen(event.change.path, event.change.diff))
+
+    # Commands
+
+    def action_order(self, id: str) -> None:
+        """Carry out the command with this id."""
+        self.run_worker(self.actions.run(BY_ID[id]))
+
+    def say(self, text: str, *, timeout: float | None = None) -> None:
+        """A short remark that goes away."""
+        self.notify(clean(text), timeout=timeout, markup=False)
+
+    def complain(self, text: str) -> None:
+        """A sentence about something that did not work."""
+        self.notify(clean(text), severity="warning", timeout=8, markup=False)
+
+    # Looks
+
+    def show_skin(self, skin: Skin) -> None:
+        """Draw everything with a skin."""
+        self.skin = skin
+        theme = textual_theme(skin)
+        self.register_theme(theme)
+        self.theme = theme.name
+        self.session.use(Palette(skin))
+
+    def use_skin(self, name: str) -> None:
+        """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
+        loaded = load_skin(name, self.skins_folder)
+        if loaded.skin.name != name:
+            raise ConfigError(str(loaded.problems[0]))
+        self.show_skin(loaded.skin)
+        for problem in loaded.problems[:3]:
+            self.complain(str(problem))

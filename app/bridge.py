@@ -1,0 +1,228 @@
+"""Engine events become what the screen shows: one match, no state but the status line's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from agent.events import (
+    ApprovalAsked,
+    AssistantMessageAdded,
+    Event,
+    Noticed,
+    PrefixBroken,
+    QuestionAsked,
+    QueueChanged,
+    ReasoningAdded,
+    ReplyCut,
+    RequestResolved,
+    RetryScheduled,
+    SessionOpened,
+    TextAdded,
+    TodosChanged,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UsageChanged,
+    UserMessageAdded,
+)
+from app.screens.requests import RequestQueue
+from app.terminal import Attention
+from tools.results import DiffDetail
+from widgets.panes import figures
+from widgets.panes.status import Status
+
+
+class Panes(Protocol):
+    """The parts of the session screen that show something; `app.screens.session` has the real ones."""
+
+    transcript: Any
+    prompt: Any
+    status: Any
+    todo: Any
+    calls: Any
+    files: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What the session has used, for a person who asks. None is unknown."""
+
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+
+
+class Bridge:
+    """Hears every event and tells the panes. Quick: panes only note what changed and draw later."""
+
+    def __init__(
+        self,
+        panes: Panes,
+        requests: RequestQueue,
+        attention: Attention,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._panes = panes
+        self._requests = requests
+        self._attention = attention
+        self._clock = clock
+        self.state = Status()
+        self.spent = Spent()
+        self._finished: dict[str, ToolFinished] = {}
+
+    def __call__(self, event: Event) -> None:
+        if event.agent == "main":
+            self._conversation(event)
+        self._around(event)
+
+    def _conversation(self, event: Event) -> None:
+        """What the transcript shows: the main agent's words and calls."""
+        transcript = self._panes.transcript
+        match event:
+            case UserMessageAdded():
+                transcript.add_user(event.text, event.node, event.origin)
+            case ReasoningAdded():
+                transcript.add_reasoning(event.text)
+            case TextAdded():
+                transcript.add_text(event.text)
+            case AssistantMessageAdded():
+                transcript.finish_answer(event.text, event.reasoning, event.node)
+            case ReplyCut():
+                transcript.cut(event.reason)
+            case ToolStarted():
+                transcript.start_call(event.call, event.tool, event.display, event.arguments)
+            case ToolProgressed():
+                transcript.progress_call(event.call, event.text)
+            case ToolFinished():
+                transcript.finish_call(event.call, event.outcome, event.seconds, event.display, event.result)
+            case Noticed():
+                transcript.add_notice(event.kind, event.text)
+            case RetryScheduled():
+                words = f"{event.reason} Trying again in {event.delay:.1f} s ({event.model})."
+                transcript.add_notice("warning", words)
+            case PrefixBroken():
+                transcript.add_notice("info", f"The provider's cache begins anew: {event.reason}.")
+            case TurnEnded():
+                for kind, words in ending(event):
+                    transcript.add_notice(kind, words)
+
+    def _around(self, event: Event) -> None:
+        """Everything beside the conversation."""
+        panes = self._panes
+        match event:
+            case SessionOpened():
+                self._opened(event)
+            case TurnStarted():
+                self.change(busy_since=self._clock(), budget_reached=False, offline=False)
+                panes.prompt.busy = True
+            case TurnEnded():
+                offline = event.outcome == "failed" and event.exit_code == 3
+                self.change(busy_since=None, budget_reached=event.outcome == "budget", offline=offline)
+                panes.prompt.busy = False
+                self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")
+            case QueueChanged():
+                panes.prompt.queued = event.queued
+            case ToolStarted():
+                panes.calls.start(event.call, event.tool, event.display, agent=event.agent)
+            case ToolProgressed():
+                panes.calls.progress(event.call, event.text)
+            case ToolFinished():
+                panes.calls.finish(event.call, event.outcome, event.seconds, event.display)
+                self._finished[event.call] = event
+                self._record_files(event)
+            case TodosChanged():
+                panes.todo.show(event.items)
+            case UsageChanged():
+                self._used(event)
+            case QuestionAsked() | ApprovalAsked():
+                self._requests.add(event)
+                self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
+            case RequestResolved():
+                self._requests.resolved(event.id)
+
+    def change(self, **fields: Any) -> None:
+        """Change the status line."""
+        self.state = replace(self.state, **fields)
+        self._panes.status.show(self.state)
+
+    def context_line(self) -> str:
+        """How full the window is and what was used, in a sentence."""
+        used, window = self.state.context_used, self.state.context_window
+        share = figures.percent(used / window) if used is not None and window else figures.UNKNOWN
+        parts = [
+            f"Context {figures.tokens(used)} of {figures.tokens(window)} tokens ({share})",
+            f"session {figures.tokens(self.spent.input)} in, {figures.tokens(self.spent.output)} out",
+            f"{figures.tokens(self.spent.cached)} from the cache",
+            f"cost {figures.money(self.state.cost)}",
+        ]
+        return " · ".join(parts)
+
+    def call_in_full(self, call: str) -> str:
+        """Everything a finished call of this session gave back; empty for one that is not known."""
+        event = self._finished.get(call)
+        if event is None:
+            return ""
+        detail = event.display.detail
+        text = detail.diff if isinstance(detail, DiffDetail) else detail.text if detail else event.result
+        return f"{event.display.verb} {event.display.subject}\n{event.display.summary}\n\n{text}"
+
+    def _opened(self, event: SessionOpened) -> None:
+        panes = self._panes
+        self._requests.clear()
+        for pane in (panes.transcript, panes.calls, panes.files):
+            pane.clear()
+        panes.todo.show(())
+        panes.prompt.busy = False
+        panes.prompt.queued = ()
+        self.spent = Spent()
+        self._finished.clear()
+        self.state = Status(title=event.title, folder=Path(event.workspace).name, model=event.model)
+        panes.status.show(self.state)
+
+    def _used(self, event: UsageChanged) -> None:
+        self.spent = Spent(event.session_input, event.session_output, event.session_cached)
+        self.change(
+            context_used=event.context_used,
+            context_window=event.context_window,
+            cost=event.session_cost,
+            cache=event.session_cached / event.session_input if event.session_input else None,
+        )
+
+    def _record_files(self, event: ToolFinished) -> None:
+        detail = event.display.detail
+        if event.outcome == "done" and isinstance(detail, DiffDetail):
+            for path, added, removed in changed_files(detail.diff):
+                self._panes.files.record(path, added, removed, detail.diff)
+
+
+def ending(event: TurnEnded) -> list[tuple[str, str]]:
+    """What is said when a turn ended in another way than by an answer, as notices. Pure."""
+    match event.outcome:
+        case "failed":
+            return [("error", event.error or "The turn failed.")]
+        case "interrupted":
+            return [("info", "Stopped.")]
+        case "denied":
+            return [("warning", event.error or "Stopped at the gate.")]
+        case "budget":
+            return [("warning", "The limit of requests was reached; send a message to go on.")]
+        case _:
+            return []
+
+
+def changed_files(diff: str) -> list[tuple[str, int, int]]:
+    """Path, lines added and lines removed of each file of a unified diff. Pure."""
+    from widgets.transcript.hunks import Hunk, read_diff
+
+    changes = []
+    for file in read_diff(diff):
+        signs = [line.sign for part in file.parts if isinstance(part, Hunk) for line in part.lines]
+        if signs and file.path:
+            changes.append((file.path, signs.count("+"), signs.count("-")))
+    return changes

@@ -1,0 +1,56 @@
+"""`hermes` on a terminal: the full-screen application."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.home import Home
+from app.application import HermesApp
+from app.cli.output import say
+from app.host import Listener, Wish
+
+if TYPE_CHECKING:
+    from agent.engine import Engine
+
+CRASHED = "hermes: it ended unexpectedly; nothing that was said is lost, and the log has the details:"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the application until it ends; returns the exit code."""
+    return asyncio.run(_show(args))
+
+
+async def _show(args: argparse.Namespace) -> int:
+    home = Home.locate()
+
+    async def open_session(wish: Wish, listener: Listener) -> Engine:
+        # Imported here, in a thread: the screen is drawn before the engine is read.
+        runtime = await asyncio.to_thread(__import__, "agent.runtime", fromlist=["open_engine"])
+        from app.cli.options import options_of
+
+        options = options_of(args, attended=True, model=wish.model)
+        if wish.fresh or wish.resume is not None:
+            options = replace(options, resume=wish.resume, resume_last=False)
+        return await runtime.open_engine(options, listener)
+
+    app = HermesApp(open_session, skins=home.root / "skins")
+    try:
+        await app.run_async()
+    finally:
+        await app.host.close()
+    return _farewell(app, home)
+
+
+def _farewell(app: HermesApp, home: Home) -> int:
+    """What is left to say once the terminal is as it was."""
+    if app.failure is not None:
+        raise app.failure
+    if app.crashed:
+        say(f"{CRASHED} {home.logs / 'hermes.log'}", sys.stderr)
+    if app.host.session and app.host.spoken:
+        say(f"To go on with this session: hermes --resume {app.host.session}")
+    return app.return_code or 0

@@ -1,0 +1,81 @@
+"""A stored conversation as items of the transcript, for a session that is resumed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from agent.store.nodes import Node
+from tools.registry import Registry
+from tools.results import Display, Outcome
+from tools.text import clean
+from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, ReasoningItem, UserItem
+
+OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
+
+
+def items(path: Iterable[Node], tools: Registry) -> list[Item]:
+    """The path as it looked when it was live. Pure; a long one takes a while and belongs into a thread."""
+    shown: list[Item] = []
+    arguments: dict[str, dict[str, Any]] = {}
+    for node in path:
+        match node.kind:
+            case "user" if node.data.get("origin") != "engine":
+                shown.append(UserItem(clean(node.content), node.id, str(node.data.get("origin", "prompt"))))
+            case "assistant":
+                reasoning = node.data.get("reasoning")
+                if isinstance(reasoning, str) and reasoning.strip():
+                    shown.append(ReasoningItem(clean(reasoning)))
+                if node.content.strip():
+                    shown.append(AnswerItem(clean(node.content), node.id))
+                arguments = dict(_calls(node.data.get("calls")))
+            case "tool":
+                shown.append(_call(node, arguments, tools))
+            case "notice" if node.data.get("kind") != "todos":
+                shown.append(NoticeItem(str(node.data.get("kind", "info")), clean(node.content)))
+            case "compaction":
+                shown.append(NoticeItem("compaction", clean(node.content)))
+    return shown
+
+
+def _calls(calls: Any) -> Iterable[tuple[str, dict[str, Any]]]:
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            yield str(call.get("id")), _object(call.get("arguments"))
+
+
+def _call(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> CallItem:
+    id, tool = str(node.data.get("call", "")), str(node.data.get("tool", ""))
+    outcome, seconds = node.data.get("outcome"), node.data.get("seconds")
+    given = arguments.get(id, {})
+    return CallItem(
+        id,
+        clean(tool),
+        display_of(tool, given, _object(node.content), tools),
+        given,
+        cast(Outcome, outcome) if outcome in OUTCOMES else "interrupted",
+        float(seconds) if isinstance(seconds, (int, float)) else 0.0,
+        clean(node.content),
+    )
+
+
+def display_of(tool: str, arguments: dict[str, Any], result: dict[str, Any], tools: Registry) -> Display:
+    """How the call looks; one of a tool that is gone, or changed its ways, gets a plain display."""
+    entry = tools.get(tool)
+    if entry is not None and entry.describe is not None:
+        try:
+            return entry.describe(arguments, result)
+        except Exception:
+            pass
+    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
+    return Display(clean(tool) or "tool", subject, clean(str(result.get("error", "")))[:200])
+
+
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return {}
+    return value if isinstance(value, dict) else {}

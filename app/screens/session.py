@@ -1,0 +1,54 @@
+"""The screen of a session: status bar, conversation, side panes, prompt."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from app.commands import bindings
+from widgets.palette import Palette
+from widgets.panes.agents import AgentsPane
+from widgets.panes.bar import PaneBar
+from widgets.panes.files import FilesPane
+from widgets.panes.log import LogPane
+from widgets.panes.status import StatusBar
+from widgets.panes.todo import TodoPane
+from widgets.panes.workbench import Workbench
+from widgets.prompt.widget import Prompt
+from widgets.transcript.view import Transcript
+
+
+class SessionScreen(Screen[None]):
+    """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair."""
+
+    AUTO_FOCUS = "Prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transcript = Transcript()
+        self.prompt = Prompt()
+        self.status = StatusBar()
+        self.todo = TodoPane()
+        self.agents = AgentsPane()
+        self.calls = LogPane()
+        self.files = FilesPane()
+        self.workbench = Workbench(
+            self.transcript, (self.todo, self.agents, self.calls, self.files), PaneBar()
+        )
+
+    def compose(self) -> ComposeResult:
+        yield self.status
+        yield self.workbench
+        yield self.prompt
+
+    def on_mount(self) -> None:
+        self.workbench.add_jump_target("prompt", self.prompt)
+
+    def use(self, palette: Palette) -> None:
+        """Draw everything with another skin."""
+        for part in (self.transcript, self.prompt, self.status, self.workbench):
+            part.use(palette)

@@ -1,0 +1,337 @@
+"""The application against a real engine and a scripted model server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agent.errors import ConfigError
+from agent.events import RequestResolved, ToolFinished, TurnEnded
+from agent.model.providers import NoModelError
+from agent.runtime import Options, open_engine
+from app.application import HermesApp
+from app.host import Listener, Wish
+from app.screens import dialog as dialogs
+from app.screens import requests
+from app.screens.approval import ApprovalDialog
+from app.screens.clarify import ClarifyDialog
+from app.screens.help import HelpScreen
+from app.screens.onboarding import OnboardingScreen
+from tests.support.engines import Bench, bench
+from tests.support.replies import Reply, call, say
+from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, UserItem
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
+    monkeypatch.setattr(requests, "TYPING_PAUSE", 0.4)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+
+
+@dataclass
+class Stage:
+    """A running application, and what the tests look at."""
+
+    app: HermesApp
+    pilot: Pilot[None]
+    bench: Bench
+
+    async def until(self, true: Callable[[], Any], what: str = "it") -> None:
+        for _ in range(500):
+            await self.pilot.pause(0.01)
+            if true():
+                return
+        raise AssertionError(f"{what} never happened")
+
+    async def type(self, text: str, *keys: str) -> None:
+        await self.pilot.press(*text, *keys)
+
+    def items(self, kind: type) -> list[Any]:
+        return [
+            entry.item
+            for entry in self.app.session.transcript.document.entries
+            if isinstance(entry.item, kind)
+        ]
+
+    def answers(self) -> list[str]:
+        return [item.text for item in self.items(AnswerItem)]
+
+    async def ready(self) -> None:
+        await self.until(lambda: self.app.host.engine is not None, "opening the engine")
+
+    async def quiet(self, turns: int = 1) -> None:
+        await self.until(
+            lambda: len(self.bench.seen(TurnEnded)) >= turns and not self.app.host.busy, "the end"
+        )
+        await self.pilot.pause(0.05)
+
+
+@asynccontextmanager
+async def stage(
+    tmp_path: Path,
+    script: Any,
+    *,
+    size: tuple[int, int] = (80, 24),
+    wait: bool = True,
+    no_model: bool = False,
+    **options: Any,
+) -> AsyncIterator[Stage]:
+    async with bench(tmp_path, script) as made:
+        environ = {
+            "HERMES_HOME": str(made.home),
+            "OPENAI_BASE_URL": made.server.base_url,
+            "OPENAI_API_KEY": "test-key",
+            "HERMES_MODEL": "scripted",
+        }
+
+        async def opener(wish: Wish, listener: Listener):
+            chosen = Options(
+                workspace=made.workspace,
+                attended=True,
+                **{"approve": "all", **options, "resume": wish.resume, "model": wish.model},
+            )
+            if no_model and wish.model is None:
+                while not app.waiting():
+                    await asyncio.sleep(0.01)
+                raise NoModelError
+            return await open_engine(chosen, listener, made.events.append, environ=environ)
+
+        app = HermesApp(opener)
+        try:
+            async with app.run_test(size=size) as pilot:
+                scene = Stage(app, pilot, made)
+                if wait:
+                    await scene.ready()
+                yield scene
+        finally:
+            await app.host.close()
+
+
+async def test_a_message_is_answered(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Hello **you**.", reasoning="They greet.")]) as scene:
+        await scene.type("hi there", "enter")
+        await scene.quiet()
+        assert scene.answers() == ["Hello **you**."]
+        assert [item.text for item in scene.items(UserItem)] == ["hi there"]
+        assert scene.app.session.prompt.text == ""
+        assert scene.app.bridge.state.context_used
+
+
+async def test_a_message_sent_before_the_engine_is_there_is_not_lost(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Here.")], wait=False) as scene:
+        await scene.type("early", "enter")
+        await scene.quiet()
+        assert scene.answers() == ["Here."]
+
+
+async def test_enter_queues_while_the_agent_works(tmp_path: Path) -> None:
+    script = [say("one " * 40, piece=4, pace=0.06), say("two")]
+    async with stage(tmp_path, script) as scene:
+        await scene.type("first", "enter")
+        await scene.until(lambda: scene.app.session.prompt.busy)
+        await scene.type("second", "enter")
+        await scene.until(lambda: scene.app.session.prompt.queued == ("second",))
+        await scene.quiet(2)
+        assert [item.origin for item in scene.items(UserItem)] == ["prompt", "queue"]
+        assert scene.app.session.prompt.queued == ()
+
+
+async def test_the_queue_can_be_taken_back(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("one " * 40, piece=4, pace=0.06)]) as scene:
+        await scene.type("first", "enter")
+        await scene.until(lambda: scene.app.session.prompt.busy)
+        await scene.type("second", "enter")
+        await scene.until(lambda: scene.app.session.prompt.queued == ("second",))
+        await scene.type("/queue", "enter")
+        await scene.until(lambda: scene.app.session.prompt.text == "second")
+        await scene.quiet()
+        assert len(scene.bench.seen(TurnEnded)) == 1
+
+
+async def test_steering_reaches_the_running_turn(tmp_path: Path) -> None:
+    def second(request: Any) -> Reply:
+        assert any("sharper" in str(message) for message in request.messages)
+        return say("Sharper it is.")
+
+    script = [call("terminal", command="sleep 0.6"), second]
+    async with stage(tmp_path, script) as scene:
+        await scene.type("go", "enter")
+        await scene.until(lambda: scene.items(CallItem))
+        await scene.type("sharper", "ctrl+s")
+        await scene.quiet()
+        assert scene.answers() == ["Sharper it is."]
+        assert [item.origin for item in scene.items(UserItem)] == ["prompt", "steer"]
+
+
+async def test_a_question_is_answered_in_a_dialog_and_the_draft_stays(tmp_path: Path) -> None:
+    script = [call("clarify", question="Which?", choices=["red", "blue"]), say("Blue.")]
+    async with stage(tmp_path, script) as scene:
+        await scene.type("pick", "enter")
+        await scene.type("draft")
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
+        assert isinstance(scene.app.screen, ClarifyDialog)
+        assert scene.app.bridge.state.questions == 1
+        await scene.pilot.press("2")
+        await scene.quiet()
+        assert scene.app.screen is scene.app.session
+        assert scene.app.session.prompt.text == "draft"
+        assert '"blue"' in scene.items(CallItem)[0].result
+        assert scene.app.bridge.state.questions == 0
+
+
+async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: Path) -> None:
+    script = [call("terminal", command="rm -rf keep"), say("Then not.")]
+    async with stage(tmp_path, script, approve="ask") as scene:
+        keep = scene.bench.workspace / "keep"
+        keep.mkdir()
+        await scene.type("clean up", "enter")
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
+        assert isinstance(scene.app.screen, ApprovalDialog)
+        await scene.pilot.press("4", *"mine", "enter")
+        await scene.quiet()
+        assert keep.is_dir()
+        (finished,) = scene.bench.seen(ToolFinished)
+        assert finished.outcome == "denied" and "mine" in finished.result
+
+
+async def test_escape_stops_the_turn_for_good(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("word " * 200, piece=5, pace=0.05)]) as scene:
+        await scene.type("talk", "enter")
+        await scene.until(lambda: scene.app.session.prompt.busy)
+        await scene.pilot.press("escape")
+        await scene.quiet()
+        assert scene.bench.seen(TurnEnded)[0].outcome == "interrupted"
+        assert "Stopped." in [item.text for item in scene.items(NoticeItem)]
+
+
+async def test_an_interrupt_closes_the_dialog(tmp_path: Path) -> None:
+    async with stage(tmp_path, [call("clarify", question="Which?", choices=["a", "b"])]) as scene:
+        await scene.type("ask", "enter")
+        await scene.until(lambda: isinstance(scene.app.screen, ClarifyDialog))
+        scene.app.need_engine().interrupt()
+        await scene.quiet()
+        assert scene.app.screen is scene.app.session
+        assert [event.outcome for event in scene.bench.seen(RequestResolved)] == ["cancelled"]
+
+
+async def test_ctrl_c_clears_then_warns_then_quits(tmp_path: Path) -> None:
+    async with stage(tmp_path, []) as scene:
+        await scene.type("abc", "ctrl+c")
+        await scene.pilot.pause()
+        assert scene.app.session.prompt.text == "" and scene.app.is_running
+        await scene.pilot.press("ctrl+c")
+        await scene.pilot.pause()
+        assert scene.app.is_running
+        await scene.pilot.press("ctrl+c")
+        await scene.until(lambda: not scene.app.is_running)
+
+
+async def test_ctrl_d_quits_only_with_an_empty_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path, []) as scene:
+        await scene.type("ab", "ctrl+d")
+        await scene.pilot.pause()
+        assert scene.app.is_running
+        await scene.pilot.press("ctrl+u", "ctrl+d")
+        await scene.until(lambda: not scene.app.is_running)
+
+
+async def test_everything_survives_resizing(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("# Title\n\n" + "words and words " * 60, pace=0.01)]) as scene:
+        await scene.type("write", "enter")
+        for size in ((120, 40), (40, 10), (20, 5), (80, 24)):
+            await scene.pilot.resize_terminal(*size)
+            await scene.pilot.pause(0.02)
+        await scene.quiet()
+        assert scene.answers()[0].startswith("# Title")
+
+
+async def test_slash_commands_work_and_unknown_ones_are_a_sentence(tmp_path: Path) -> None:
+    async with stage(tmp_path, []) as scene:
+        await scene.type("/help", "enter")
+        await scene.until(lambda: isinstance(scene.app.screen, HelpScreen))
+        await scene.pilot.press("escape")
+        scene.app.run_worker(scene.app.actions.run_slash("nonsense"))
+        await scene.until(lambda: scene.app.is_running)
+        await scene.type("/skin paper", "enter")
+        await scene.until(lambda: scene.app.skin.name == "paper")
+        scene.app.run_worker(scene.app.actions.run_slash("skin nowhere"))
+        await scene.pilot.pause(0.05)
+        assert scene.app.skin.name == "paper"
+
+
+async def test_a_session_is_resumed_with_all_that_was_said(tmp_path: Path) -> None:
+    script = [call("read_file", path="notes.txt"), say("It says hi.")]
+    async with stage(tmp_path, script) as scene:
+        (scene.bench.workspace / "notes.txt").write_text("hi\n")
+        await scene.type("read it", "enter")
+        await scene.quiet()
+        first = scene.app.host.session
+        await scene.type("/new", "enter")
+        await scene.until(lambda: scene.app.host.session != first and scene.app.host.engine is not None)
+        await scene.pilot.pause(0.05)
+        assert scene.items(UserItem) == []
+        await scene.type(f"/resume {first}", "enter")
+        await scene.until(lambda: scene.items(AnswerItem), "showing the past")
+        assert scene.app.host.session == first
+        assert scene.answers() == ["It says hi."]
+        (shown,) = scene.items(CallItem)
+        assert shown.outcome == "done" and "notes.txt" in shown.display.subject
+
+
+async def test_resuming_what_is_not_there_keeps_the_session(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Still here.")]) as scene:
+        first = scene.app.host.session
+        await scene.type("/resume nowhere", "enter")
+        await scene.pilot.pause(0.2)
+        await scene.until(lambda: scene.app.host.engine is not None)
+        assert scene.app.host.session == first
+        await scene.type("hi", "enter")
+        await scene.quiet()
+        assert scene.answers() == ["Still here."]
+
+
+async def test_without_a_model_the_first_message_waits_for_one(tmp_path: Path) -> None:
+    async with stage(tmp_path, [], wait=False, no_model=True) as scene:
+        await scene.type("hello", "enter")
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
+        assert isinstance(scene.app.screen, OnboardingScreen)
+        await scene.pilot.press("enter")
+        await scene.ready()
+        assert scene.app.need_engine().model == "demo"
+        await scene.until(lambda: scene.items(UserItem), "sending it")
+        assert [item.text for item in scene.items(UserItem)] == ["hello"]
+
+
+async def test_a_start_that_cannot_be_ends_with_its_error(tmp_path: Path) -> None:
+    async def opener(_wish: Wish, _listener: Listener):
+        raise ConfigError("Settings are wrong; mend them.")
+
+    app = HermesApp(opener)
+    async with app.run_test() as pilot:
+        for _ in range(200):
+            await pilot.pause(0.01)
+            if app.failure is not None:
+                break
+    assert str(app.failure) == "Settings are wrong; mend them." and app.return_code == 2
+
+
+async def test_a_command_of_the_person_runs_and_the_model_reads_it(tmp_path: Path) -> None:
+    def answer(request: Any) -> Reply:
+        assert "otter-42" in str(request.messages)
+        return say("Seen.")
+
+    async with stage(tmp_path, [answer]) as scene:
+        await scene.type("!echo otter-$((40+2))", "enter")
+        await scene.until(lambda: scene.items(NoticeItem))
+        assert scene.items(NoticeItem)[0].text == "$ echo otter-$((40+2))\notter-42"
+        await scene.type("did you see", "enter")
+        await scene.quiet()
+        assert scene.answers() == ["Seen."]
