@@ -187,8 +187,8 @@ class Browser(Surface, can_focus=True):
         """Move the focus between items."""
         index = self._focused
         if index is None:
-            index = self._rows[-1].place.item + (step < 0) if self._rows else 0
-            step = -1
+            # The first step lands on what is nearest to the prompt.
+            index = self._rows[-1].place.item - step if self._rows else 0
         index += step
         while 0 <= index < len(self.document) and not self.document.parts(index):
             index += step

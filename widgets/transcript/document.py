@@ -259,7 +259,8 @@ class Document:
 
     def _add(self, entry: Entry, part: Part) -> None:
         """Add a part at the end of an item, an empty row above it."""
-        parts = entry.parts = entry.parts or []
+        parts = entry.parts
+        assert parts is not None
         new = [GAP, part] if parts or entry.gap else [part]
         parts += new
         entry.heights += [self._part_estimate(part) for part in new]

@@ -11,7 +11,7 @@ from widgets.transcript.code import render_code
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import render
 from widgets.transcript.pieces import Code, Diff, Gap, Head, Markup, Part, Words
-from widgets.transcript.wrap import TAB, expand_tabs, flat, wrap
+from widgets.transcript.wrap import TAB, Row, expand_tabs, flat, wrap
 
 GUTTER = 2
 """Columns of a row before its text: a glyph and a blank."""
@@ -80,38 +80,37 @@ def _row(strip: Strip, width: int, palette: Palette, glyph: str = " ", role: str
 
 def _words(part: Words, width: int, palette: Palette) -> list[Strip]:
     room = max(width - GUTTER - MARGIN, 1)
-    style = palette.style(part.role, bold=False)
-    right = fit(part.right, room // 2)
-    text = part.text
-    folded = 0
-    if part.rows:
-        text = _beginning(text, part.rows, room)
-    runs = [Segment(part.label, palette.style("dim"))] if part.label else []
-    body = "\n".join(expand_tabs(line, TAB) for line in text[len(part.label) :].split("\n"))
-    runs.append(Segment(body, style))
-    rows = wrap(runs, room - cell_len(right) - 2 if right else room)
-    if part.rows and (len(rows) > part.rows or len(text) < len(part.text)):
-        rows = rows[: part.rows]
-        shown = sum(len(run.text) for row in rows for run in row)
-        folded = max(part.text.count("\n", min(shown, len(part.text))), 1)
+    style, dim = palette.style(part.role), palette.style("dim")
+    right = fit(flat(part.right), room // 2)
+    rows, folded = _wrapped(part, room - cell_len(right) - 2 if right else room, palette)
     glyph = glyph_of(palette.skin.prompt_symbol) if part.glyph == "❯" else part.glyph
     done: list[Strip] = []
     for number, row in enumerate(rows):
         strip = Strip(row)
         if right and number == 0:
             gap = room - strip.cell_length - cell_len(right)
-            strip = Strip([*row, Segment(" " * gap, style), Segment(right, palette.style("dim"))])
-        shown_glyph = glyph if number == 0 or part.every_row else ""
-        done.append(_row(strip, width, palette, shown_glyph or " ", part.glyph_role))
+            strip = Strip([*row, Segment(" " * gap, style), Segment(right, dim)])
+        shown = glyph if number == 0 or part.every_row else ""
+        done.append(_row(strip, width, palette, shown or " ", part.glyph_role))
     if folded:
         done.append(_row(_more(folded, "line", palette), width, palette))
     return done
 
 
-def _beginning(text: str, rows: int, room: int) -> str:
-    """As much of a text as can fill `rows` rows, and a little more: what is folded need not be wrapped."""
-    lines = text.split("\n", rows + 1)[: rows + 1]
-    return "\n".join(lines)[: (rows + 1) * room * 2]
+def _wrapped(part: Words, room: int, palette: Palette) -> tuple[list[Row], int]:
+    """The rows of a text as far as they are shown, and how many lines are folded."""
+    style = palette.style(part.role)
+    lines = part.text.split("\n")
+    rows: list[Row] = []
+    for number, line in enumerate(lines):
+        label = part.label if number == 0 else ""
+        # What is folded need not be wrapped.
+        text = line[len(label) : (part.rows + 1) * room * 2] if part.rows else line[len(label) :]
+        runs = [Segment(label, palette.style("dim"))] if label else []
+        rows += wrap([*runs, Segment(expand_tabs(text, TAB), style)], room)
+        if part.rows and len(rows) > part.rows:
+            return rows[: part.rows], len(lines) - number
+    return rows, 0
 
 
 def _start(diff: str, rows: int) -> str:

@@ -32,7 +32,6 @@ class Words:
     """After so many rows the rest is folded; 0: all is shown."""
     every_row: bool = False
     """The glyph stands in front of every row."""
-    indent: int = 0
     label: str = ""
     """The start of the text that is dim: the name of an argument."""
 

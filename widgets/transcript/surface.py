@@ -87,9 +87,9 @@ class Surface(Widget):
         line = self._composed(y)
         if y >= len(self._rows):
             return line
-        row = self._rows[y]
-        body = row.strip.apply_offsets(0, line_of(row.place))
-        return Strip.join([line.crop(0, BAR), body, line.crop(line.cell_length - SCROLLBAR)])
+        edge = line.cell_length - SCROLLBAR
+        body = line.crop(BAR, edge).apply_offsets(0, line_of(self._rows[y].place))
+        return Strip.join([line.crop(0, BAR), body, line.crop(edge)])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """The selected text as it is shown."""

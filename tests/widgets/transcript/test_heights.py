@@ -1,0 +1,42 @@
+"""Heights: a Fenwick tree against a plain list."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from widgets.transcript.heights import Heights
+
+heights = st.lists(st.integers(0, 9), max_size=40)
+
+
+@settings(max_examples=60)
+@given(
+    heights, st.lists(st.tuples(st.sampled_from("acst"), st.integers(0, 50), st.integers(0, 9)), max_size=30)
+)
+def test_whatever_is_done_it_adds_up_like_a_list(start, steps):
+    tree, plain = Heights(start), list(start)
+    for step, index, height in steps:
+        if step in "ac" or not plain:
+            tree.append(height)
+            plain.append(height)
+        elif step == "s":
+            tree.set(index % len(plain), height)
+            plain[index % len(plain)] = height
+        else:
+            tree.truncate(index % len(plain))
+            del plain[index % len(plain) :]
+        assert [tree.before(at) for at in range(len(plain) + 1)] == [
+            sum(plain[:at]) for at in range(len(plain) + 1)
+        ]
+        assert tree.total == sum(plain)
+
+
+@settings(max_examples=60)
+@given(heights, st.integers(0, 400))
+def test_a_row_is_found_in_the_thing_that_holds_it(start, row):
+    tree = Heights(start)
+    index, rest = tree.find(row)
+    if row < sum(start):
+        assert 0 <= rest < start[index]
+        assert sum(start[:index]) + rest == row
+    else:
+        assert (index, rest) == (len(start), row - sum(start))
