@@ -75,8 +75,9 @@ class Menu(Widget, can_focus=False):
         if top != self._top:
             self.refresh()
             return
-        for at in {before, self.selected}:
-            self.refresh(Region(0, at - top, self.size.width, 1))
+        # The last row holds the count.
+        for row in {before - top, self.selected - top, SHOWN - 1}:
+            self.refresh(Region(0, row, self.size.width, 1))
 
     def render_line(self, y: int) -> Strip:
         at = self._top + y

@@ -30,7 +30,7 @@ class PromptSurface(Widget, can_focus=True):
     """The state of the prompt, what the application sets and reads of it, and its drawing."""
 
     DEFAULT_CSS = """
-    Prompt { width: 100%; height: 1; overflow: hidden hidden; }
+    PromptSurface { width: 100%; height: 1; overflow: hidden hidden; }
     """
     ALLOW_SELECT = False
 

@@ -33,7 +33,8 @@ async def empty(pilot: Pilot[None]) -> None:
 async def long_text(pilot: Pilot[None]) -> None:
     await paste(
         pilot,
-        "The invoice totals are off by a cent for JPY. 日本円の請求書の合計が一円ずれています。原因を調べて直してください。 "
+        "The invoice totals are off by a cent for JPY. "
+        "日本円の請求書の合計が一円ずれています。原因を調べて直してください。 "
         "Find out why and fix it 👨‍👩‍👧.\n\n\tthen run the whole suite",
     )
 
