@@ -13,8 +13,8 @@ from tests.agent.workspace.support import commit_all, git
 
 PATTERNS = """
 foo/**|!foo/keep|build/|*|!*/|!*.py|foo/*|/**|**/|foo|a/**/b|!foo/|foo/**/|/a|a/|*.py|**/b|b/**|a?b|[ab]|[!a]
-\\!x|#c|\\#c|a\\ |a |!/a/b|*/b|a/*/b|**/a/**|x*y|***|a/b/|!b/|/foo/bar|[[:alpha:]]|[a-c]*|!keep|/|//|a//b|**foo
-foo**|a/**|\\a|f\\oo|[]a]|[^b]|a/\\b|!|\\|[|a[|[z-a]|!!x|!#c
+\\!x|#c|\\#c|a\\ |a |!/a/b|*/b|a/*/b|**/a/**|x*y|***|a/b/|!b/|/foo/bar|[[:alpha:]]|[a-c]*|!keep|/
+foo**|**foo|//|a//b|a/**|\\a|f\\oo|[]a]|[^b]|a/\\b|!|\\|[|a[|[z-a]|!!x|!#c
 *.p?|k*p|.*|!.gitignore
 """.strip().replace("\n", "|")
 NAMES = ["foo", "keep", "build", "a", "b", "x.py", "x", "!x", "#c", "a ", "axb", "bar", "xzy", "c"]

@@ -1,0 +1,245 @@
+"""The one way to run git: for reading, and without running anything a repository names.
+
+The configuration of a repository can name programs: a file system monitor,
+hooks, filters, diff and merge drivers, more files to include. So git never gets
+to see it. Each call gets a git folder made for it, with links to objects and
+references of the repository and a configuration of our own, in which only
+harmless settings of the repository come over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import HermesError
+from agent.workspace.repository import branch, common_folder, git_folder, top_folder
+from tools.text import clean
+
+__all__ = ["GitError", "GitResult", "branch", "run_git"]
+
+MAX_OUTPUT = 20_000_000
+"""Bytes of output that are read; more is an error."""
+
+_SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin:/opt/local/bin"
+
+_NO_PROGRAMS = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
+_COMMANDS = {
+    **dict.fromkeys(("diff", "log", "show"), _NO_PROGRAMS),
+    "status": ("--ignore-submodules=all",),
+    **dict.fromkeys(
+        ("cat-file", "for-each-ref", "ls-files", "ls-tree", "merge-base", "rev-list", "rev-parse"), ()
+    ),
+}
+"""The commands that may be run. Submodules are left alone: git would read their configuration."""
+
+_REFUSED = (
+    "--output",
+    "--recurse-submodules",
+    "--submodule",
+    "--ignore-submodules",
+    "--ext-diff",
+    "--textconv",
+)
+
+_OVERRIDES = (
+    *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.attributesFile=/dev/null"),
+    *(
+        "core.excludesFile=/dev/null",
+        "core.untrackedCache=false",
+        "core.sshCommand=false",
+        "gpg.program=false",
+    ),
+    *("diff.external=", "log.showSignature=false", "protocol.allow=never", "submodule.recurse=false"),
+    *("credential.helper=", "core.quotePath=false", "diff.autoRefreshIndex=false"),
+)
+
+_SETTINGS = (
+    *("core.repositoryformatversion", "core.filemode", "core.symlinks", "core.ignorecase"),
+    *(
+        "core.precomposeunicode",
+        "core.autocrlf",
+        "core.eol",
+        "core.sparsecheckout",
+        "core.sparsecheckoutcone",
+    ),
+    *("extensions.objectformat", "extensions.refstorage"),
+)
+"""Settings of a repository that say how to read it and can run nothing."""
+
+_OWN = (
+    "index",
+    "MERGE_HEAD",
+    "CHERRY_PICK_HEAD",
+    "REVERT_HEAD",
+    "rebase-merge",
+    "rebase-apply",
+    "BISECT_LOG",
+)
+_SHARED = ("objects", "refs", "packed-refs", "logs", "info", "shallow", "reftable")
+
+
+class GitError(HermesError):
+    """Git could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitResult:
+    """What git answered. `code` is its exit code; `error` is clean text."""
+
+    code: int
+    output: bytes
+    error: str
+
+
+async def run_git(root: Path, *arguments: str, seconds: float = 10.0) -> GitResult:
+    """Run git in the repository around `root`, such as `run_git(root, "status", "--porcelain=v2", "-z")`.
+
+    It runs at the top of the work tree; paths in arguments are taken literally.
+
+    Raises `GitError` where there is no git, no repository, no answer within
+    `seconds`, or when the command is not one that only reads.
+    """
+    command = _checked(arguments)
+    program, top, folder = await asyncio.to_thread(_prepared, root)
+    try:
+        values = await _settings(program, folder, common_folder(git_folder(top) or top), seconds)
+        await asyncio.to_thread(_link, folder, git_folder(top) or top, values)
+        overrides = [part for override in _OVERRIDES for part in ("-c", override)]
+        places = (f"--git-dir={folder / 'git'}", f"--work-tree={top}", "--no-pager", "--literal-pathspecs")
+        return await _run([program, *overrides, *places, *command], top, folder, seconds)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+
+def _checked(arguments: tuple[str, ...]) -> list[str]:
+    """The command with what keeps it harmless added. Raises `GitError` when that is not possible."""
+    name = arguments[0] if arguments else ""
+    if name not in _COMMANDS:
+        raise GitError(f"git {clean(name)} is not run here, because it does more than read.")
+    options = arguments[1 : arguments.index("--") if "--" in arguments else None]
+    for option in options:
+        # Git takes every unique beginning of an option for the option.
+        word = option.split("=", 1)[0]
+        if len(word) > 3 and any(
+            refused.startswith(word) or word.startswith(refused) for refused in _REFUSED
+        ):
+            raise GitError(f"git {name} {clean(option)} is not run here, because it does more than read.")
+    return [name, *_COMMANDS[name], *arguments[1:]]
+
+
+def _prepared(root: Path) -> tuple[str, Path, Path]:
+    """The program, the top of the work tree, and a private folder for this call."""
+    program = shutil.which("git", path=_SYSTEM_PATH)
+    if program is None:
+        raise GitError("Git is not installed.")
+    top = top_folder(root.resolve())
+    if top is None or git_folder(top) is None:
+        raise GitError("The folder is in no git repository.")
+    return program, top, Path(tempfile.mkdtemp(prefix="hermes-git-"))
+
+
+async def _settings(program: str, folder: Path, common: Path, seconds: float) -> dict[str, str]:
+    """The harmless settings of the repository, read as from a plain file, without what it includes."""
+    command = [program, "config", "--file", str(common / "config"), "--no-includes", "--null", "--list"]
+    result = await _run(command, folder, folder, seconds)
+    pairs = (item.partition("\n") for item in os.fsdecode(result.output).split("\0"))
+    return {name: value for name, _, value in pairs if name in _SETTINGS and value.isalnum()}
+
+
+def _link(folder: Path, git: Path, values: dict[str, str]) -> None:
+    """Make the git folder that git gets to see."""
+    made = folder / "git"
+    made.mkdir(mode=0o700)
+    lines = []
+    for name, value in values.items():
+        section, _, key = name.partition(".")
+        lines.append(f"[{section}]\n\t{key} = {value}\n")
+    (made / "config").write_text("".join(lines), "utf-8")
+    common = common_folder(git)
+    own = (git / name for name in (*_OWN, *(path.name for path in git.glob("sharedindex.*"))))
+    for place in (*own, *(common / name for name in _SHARED)):
+        if os.path.lexists(place):
+            (made / place.name).symlink_to(place)
+    for name in ("objects", "refs"):
+        (made / name).mkdir(exist_ok=True)
+    try:
+        (made / "HEAD").write_bytes((git / "HEAD").read_bytes()[:4_096])
+    except OSError as error:
+        raise GitError("The git repository cannot be read; check the rights on its .git folder.") from error
+
+
+async def _run(command: list[str], inside: Path, home: Path, seconds: float) -> GitResult:
+    async with _child(command, inside, home) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        try:
+            async with asyncio.timeout(seconds):
+                output, error = await asyncio.gather(_limited(child.stdout), _limited(child.stderr))
+                code = await child.wait()
+        except TimeoutError:
+            raise GitError(f"Git did not answer within {seconds:g} seconds.") from None
+    return GitResult(code, output, clean(error.decode("utf-8", "replace")).strip())
+
+
+@asynccontextmanager
+async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A child in a group of its own, of which nothing is left afterwards."""
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *command,
+            cwd=inside,
+            env=_environment(home),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise GitError("Git cannot be started.") from error
+    try:
+        yield child
+    finally:
+        if child.returncode is None:
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            await child.wait()
+
+
+async def _limited(stream: asyncio.StreamReader) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await stream.read(65_536):
+        pieces.append(piece)
+        size += len(piece)
+        if size > MAX_OUTPUT:
+            raise GitError(f"Git answered with more than {MAX_OUTPUT:,} bytes; ask for less.")
+    return b"".join(pieces)
+
+
+def _environment(home: Path) -> dict[str, str]:
+    return {
+        "PATH": _SYSTEM_PATH,
+        "HOME": str(home),
+        "XDG_CONFIG_HOME": str(home),
+        "LC_ALL": "C",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_SYSTEM": os.devnull,
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_ATTR_NOSYSTEM": "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ASKPASS": "false",
+        "GIT_EDITOR": "false",
+        "GIT_PAGER": "cat",
+    }
