@@ -6,7 +6,6 @@ file says; the rest is the default, and every problem is told.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -152,6 +151,8 @@ def _single(skin: Skin) -> bool:
 
 
 def _yaml(value: object) -> str:
+    import json
+
     # JSON is YAML, and its quoting is never ambiguous.
     return json.dumps(value, ensure_ascii=False)
 

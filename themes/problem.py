@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from themes.text import quoted
 
@@ -25,5 +24,7 @@ class Problem:
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """`; did you mean …?` when one of `known` looks like `word`, a full stop otherwise."""
+    from difflib import get_close_matches
+
     close = get_close_matches(word.lower(), list(known), n=1, cutoff=0.6)
     return f"; did you mean `{close[0]}`?" if close else "."

@@ -131,10 +131,9 @@ def css_variables(skin: Skin) -> dict[str, str]:
     """Variables of style sheets by name, without their `$`."""
     colors = skin.colors
     roles = {role.replace("_", "-"): color for role, color in colors.items() if role != "text"}
-    reverse, marked = "", (colors["text"], colors["selection"])
-    if colors["selection"] == DEFAULT:
-        # Textual's own selections cannot be reversed; black on white is there in any palette.
-        reverse, marked = " reverse", ("ansi_black", "ansi_white")
+    # Textual's own widgets do not reverse what is marked; black on white is there in every palette.
+    bare = colors["selection"] == DEFAULT
+    ink, paper = ("ansi_black", "ansi_white") if bare else (colors["text"], colors["selection"])
     return {
         **roles,
         "ansi-background": colors["background"],
@@ -150,9 +149,9 @@ def css_variables(skin: Skin) -> dict[str, str]:
         "text-error": colors["error"],
         "border": colors["accent"],
         "border-blurred": colors["rule"],
-        "block-cursor-foreground": colors["text"],
-        "block-cursor-background": colors["selection"],
-        "block-cursor-text-style": f"bold{reverse}",
+        "block-cursor-foreground": ink,
+        "block-cursor-background": paper,
+        "block-cursor-text-style": "bold",
         "block-cursor-blurred-foreground": colors["text"],
         "block-cursor-blurred-background": colors["surface"],
         "block-cursor-blurred-text-style": "none",
@@ -160,10 +159,10 @@ def css_variables(skin: Skin) -> dict[str, str]:
         "input-cursor-foreground": colors["background"],
         "input-cursor-background": colors["cursor"],
         "input-cursor-text-style": "reverse" if colors["cursor"] == DEFAULT else "none",
-        "input-selection-foreground": marked[0],
-        "input-selection-background": marked[1],
-        "screen-selection-foreground": marked[0],
-        "screen-selection-background": marked[1],
+        "input-selection-foreground": ink,
+        "input-selection-background": paper,
+        "screen-selection-foreground": ink,
+        "screen-selection-background": paper,
         "scrollbar": colors["rule"],
         "scrollbar-hover": colors["dim"],
         "scrollbar-active": colors["accent"],

@@ -119,3 +119,18 @@ async def test_a_skin_brought_down_is_a_theme_of_terminal_colours(depth: str) ->
         await pilot.pause()
         assert app.native_ansi_color
         assert app.query_one("#error").styles.color.ansi == (9 if depth == "sixteen" else -1)
+
+
+@pytest.mark.parametrize("name", ["night", "paper", "ansi", "mono"])
+async def test_the_chosen_line_of_a_list_stands_out_in_every_skin(name: str) -> None:
+    app = Sheet()
+    async with app.run_test(size=(80, 60)) as pilot:
+        app.register_theme(textual_theme(load_skin(name).skin))
+        app.theme = f"hermes-{name}"
+        choices = app.query_one(OptionList)
+        choices.focus()
+        choices.highlighted = 0
+        await pilot.pause()
+        chosen = choices.get_component_styles("option-list--option-highlighted")
+        assert chosen.background != chosen.color
+        assert chosen.background != choices.styles.background
