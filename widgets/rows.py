@@ -29,7 +29,10 @@ from widgets.row_text import to_strip
 from widgets.row_view import RowView
 
 Draw = Callable[[int, int], Sequence[Text]]
-"""The lines of a row, given its index and the width in cells. Cleaned text, at least one line."""
+"""The lines of a row, given its index and the width in cells: cleaned text, at least one line.
+
+The first cell is the gutter of the cursor and best left blank.
+"""
 
 FRAME = 1 / 30
 """Seconds between two paints of a list that keeps changing."""
@@ -385,9 +388,12 @@ class RowList(Widget, can_focus=True):
         # What a search found keeps its own background.
         segments = [
             Segment(text, style + lit if style is not None and style.bgcolor == plain else style)
-            for text, style, _ in strip.crop(1)
+            for text, style, _ in strip
         ]
-        return Strip([Segment("▌", self.palette.style("accent", "selection")), *segments], width)
+        lit_strip = Strip(segments, width)
+        if not strip.text.startswith(" "):
+            return lit_strip
+        return Strip([Segment("▌", self.palette.style("accent", "selection")), *lit_strip.crop(1)], width)
 
     def _empty_line(self, line: int) -> Text:
         text = self.empty

@@ -1,0 +1,114 @@
+"""The top line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.text import Text
+
+from tests.widgets.panes.host import STATUS, Host, lines
+from themes.skin import Skin
+from widgets.palette import Palette
+from widgets.panes.status import Part, Status, StatusBar, place
+
+EVERYTHING = replace(
+    STATUS, busy_since=58.0, questions=2, unsandboxed=True, approvals="all", offline=True, budget_reached=True
+)
+
+
+async def line_of(status: Status, width: int) -> str:
+    app = Host(filled=False)
+    async with app.run_test(size=(width, 24)) as pilot:
+        app.status.show(status)
+        await pilot.pause()
+        return lines(app.status)[0]
+
+
+async def test_a_wide_screen_shows_everything_in_its_place() -> None:
+    line = await line_of(STATUS, 120)
+    assert line.startswith(" hermes  fix-rounding · payments-api · main ")
+    assert line.endswith("qwen3-coder  ▕██████░░░░▏ 61%  $0.42  cache 97%")
+    assert len(line) == 119
+
+
+async def test_work_shows_a_verb_and_its_time_without_motion_too() -> None:
+    assert "▶ Thinking 0:42" in await line_of(replace(STATUS, busy_since=58.0), 120)
+
+
+async def test_the_spinner_turns_with_the_clock() -> None:
+    app = Host(filled=False)
+    app.status.motion = True
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.status.use(Palette(Skin(spinner=("a", "b"), verbs=("Pondering", "Weighing"))))
+        app.status.show(replace(STATUS, busy_since=app.seconds))
+        await pilot.pause()
+        first = lines(app.status)[0]
+        app.seconds += 0.11
+        second = lines(app.status)[0]
+        assert "a Pondering 0:00" in first and "b Pondering 0:00" in second
+        app.status.show(STATUS)
+        app.status.show(replace(STATUS, busy_since=app.seconds))
+        assert "Weighing" in lines(app.status)[0]
+
+
+@pytest.mark.parametrize("width", range(8, 130, 7))
+async def test_parts_go_by_weight_and_questions_never(width: int) -> None:
+    line = await line_of(EVERYTHING, width)
+    assert len(line) <= width
+    assert "◆ 2" in line
+    if "cache" in line:
+        assert "payments-api" in line
+    if "$0.42" in line:
+        assert "hermes" in line
+    if "fix-ro" in line:
+        assert "qwen3-coder" in line
+
+
+async def test_a_long_title_shrinks_before_anything_goes() -> None:
+    line = await line_of(replace(STATUS, title="a very long title " * 4), 120)
+    assert "cache 97%" in line and "…" in line and "payments-api" in line
+
+
+async def test_unknown_is_told_as_unknown() -> None:
+    line = await line_of(Status(model="local"), 120)
+    assert line.endswith("local  context –  $–")
+    assert "0" not in line and "cache" not in line
+    assert await line_of(Status(), 120) == " hermes"
+    assert "12k tokens" in await line_of(Status(model="local", context_used=12_000), 120)
+
+
+async def test_every_alarm_has_words() -> None:
+    line = await line_of(replace(EVERYTHING, title="", folder="", detached=True, branch="1a2b3c"), 160)
+    for words in ("✗ offline", "■ budget reached", "unsandboxed", "approvals all", "detached 1a2b3c", "◆ 2"):
+        assert words in line
+
+
+async def test_outside_text_is_cleaned() -> None:
+    line = await line_of(Status(title="a\x1b]0;x\x07b\n[red]c", branch="m\x9b1m", model="q\x00w"), 120)
+    assert "[red]c" in line
+    assert not [character for character in line if ord(character) < 32 or 127 <= ord(character) < 160]
+
+
+async def test_a_click_on_the_badge_asks_for_the_questions() -> None:
+    app = Host(filled=False)
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.status.show(EVERYTHING)
+        await pilot.pause()
+        x = lines(app.status)[0].index("◆")
+        await pilot.click(app.status, offset=(x - 2, 0))
+        assert app.seen == []
+        await pilot.click(app.status, offset=(x, 0))
+        await pilot.pause()
+        assert [type(message) for message in app.seen] == [StatusBar.QuestionsChosen]
+
+
+def test_parts_never_overlap() -> None:
+    left = [Part("name", Text("hermes")), Part("title", Text("t" * 50))]
+    right = [Part("model", Text("m" * 20)), Part("cost", Text("$1"))]
+    for width in range(100):
+        end = 0
+        for part, start in place(left, right, width):
+            assert start >= end
+            end = start + part.text.cell_len
+        assert end <= max(width, 0) or width < 24
