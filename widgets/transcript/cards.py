@@ -56,9 +56,9 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> Head:
 
 def duration(seconds: float) -> str:
     """A duration as a person reads it: `0.1 s`, `42 s`, `3 min 5 s`."""
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f} s"
-    if seconds < 60:
+    if seconds < 59.5:
         return f"{seconds:.0f} s"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)

@@ -1,0 +1,92 @@
+"""Search: counted by hits, shown where they stand, opened where they hide."""
+
+from tests.widgets.transcript.support import Host, call, converse
+from tools.results import TextDetail
+from widgets.transcript.items import AnswerItem, UserItem
+
+
+def marked(host: Host) -> list[str]:
+    """The words on the screen that are marked as found."""
+    ground = host.transcript.palette.style("text", "match").bgcolor
+    return [
+        run.text
+        for y in range(host.transcript.size.height)
+        for run in host.transcript.render_line(y)
+        if run.style and run.style.bgcolor == ground and run.text.strip()
+    ]
+
+
+async def test_hits_are_counted_and_marked_whatever_their_case():
+    host = Host()
+    async with host.run_test(size=(100, 40)):
+        converse(host)
+        assert host.transcript.find("ROUND") == 6
+        assert host.rows()[-1].endswith("ROUND  0/6")
+        assert [word.lower() for word in marked(host)] == ["round"] * 4
+
+
+async def test_one_goes_from_hit_to_hit_and_round():
+    host = Host()
+    async with host.run_test(size=(80, 12)) as pilot:
+        host.transcript.load([UserItem(f"question {number} needle needle") for number in range(200)])
+        assert host.transcript.find("needle") == 400
+        host.transcript.focus()
+        await pilot.press("g", "n")
+        seen = []
+        for _ in range(3):
+            seen.append((host.transcript.finder.current, host.rows()[-1].split()[-1]))
+            await pilot.press("n")
+        assert [text for _, text in seen] == [f"{at + 1}/400" for at, _ in seen]
+        host.transcript.finder.current = 399
+        host.transcript.find_next()
+        assert host.rows()[-1].endswith("needle  1/400") and "question 0" in host.rows()[0]
+        await pilot.press("N")
+        assert host.rows()[-1].endswith("needle  400/400")
+        assert any("question 199" in row for row in host.rows())
+
+
+async def test_a_hit_inside_of_a_fold_opens_it():
+    host = Host()
+    async with host.run_test(size=(80, 20)):
+        host.transcript.add_reasoning("the secret thought")
+        host.transcript.finish_answer("an answer", "the secret thought", 1)
+        call(host.transcript, 1, "read", "a.py", "9 lines", TextDetail("first\n" * 90 + "hidden words\n"))
+        host.transcript.add_user("\n".join(f"line {number}" for number in range(100)))
+        for word, row in (
+            ("secret", "the secret thought"),
+            ("hidden", "hidden words"),
+            ("line 77", "line 77"),
+        ):
+            assert host.transcript.find(word) == 1
+            host.transcript.find_next()
+            assert any(line.strip("▎ ").startswith(row) for line in host.rows()), word
+
+
+async def test_the_right_hit_of_a_long_answer_comes_into_sight():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        text = "\n\n".join(f"Paragraph {number} with a **needle** in it." for number in range(100))
+        host.transcript.load([AnswerItem(text)])
+        assert host.transcript.find("needle") == 100
+        for number in range(1, 40):
+            host.transcript.find_next()
+            assert any(f"Paragraph {number - 1} with" in row for row in host.rows()), number
+            assert host.rows()[-1].endswith(f"needle  {number}/100")
+
+
+async def test_nothing_found_is_said_and_an_empty_search_ends_it():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        converse(host)
+        assert host.transcript.find("zebra(") == 0
+        host.transcript.find_next()
+        assert host.rows()[-1].endswith("zebra(  no match")
+        assert host.transcript.find("") == 0
+        assert "zebra" not in host.screen_text() and not marked(host)
+
+
+async def test_what_is_still_being_written_is_found():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        host.transcript.add_text("a fresh word")
+        assert host.transcript.find("fresh") == 1
