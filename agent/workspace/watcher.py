@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -113,6 +114,7 @@ class Watcher:
             return
         self._loop = asyncio.get_running_loop()
         self._stop.clear()
+        self._unsure = bool(self._claims)
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermes-watcher")
         self._task = asyncio.create_task(self._run(), name="watcher")
 
@@ -295,8 +297,7 @@ class Watcher:
 
     def _relative(self, path: Path) -> str | None:
         """`path` relative to the project, links above it followed; None outside of it."""
-        absolute = self._root / path
-        for form in (absolute, absolute.parent.resolve() / absolute.name):
-            if form.is_relative_to(self._root):
-                return form.relative_to(self._root).as_posix()
-        return None
+        absolute = Path(os.path.normpath(self._root / path))
+        if not absolute.is_relative_to(self._root):
+            absolute = absolute.parent.resolve() / absolute.name
+        return absolute.relative_to(self._root).as_posix() if absolute.is_relative_to(self._root) else None

@@ -491,3 +491,56 @@ async def test_a_project_reached_through_a_link_is_watched(tmp_path: Path) -> No
         here.watcher.own_write(tmp_path / "link" / "own", sha("own"))
         here.write("own", "own")
         await here.only_the_mark()
+
+
+async def test_a_command_does_not_wait_until_the_project_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    here = Watched(tmp_path)
+    await here.watcher.start()
+    async with here.watcher.claim():
+        here.write("by-command", "1")
+        await here.watcher.ready()
+    await here.only_the_mark()
+    await here.watcher.stop()
+
+
+async def test_a_watcher_that_fails_says_so_and_harms_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["exception"]))
+    monkeypatch.setattr(tree.Tree, "survey", fail)
+    async with watching(tmp_path) as here:
+        assert here.watcher.coverage == "The project folder is not watched."
+        await here.watcher.expect([tmp_path / "a"])
+        async with here.watcher.claim() as claim:
+            here.write("a", "1")
+        assert not claim.changes
+    assert isinstance(failures[0], ZeroDivisionError)
+
+
+async def test_a_watcher_that_was_not_started_waits_for_nothing(tmp_path: Path) -> None:
+    watcher = Watcher(tmp_path, lambda changes: None)
+    await watcher.ready()
+    await watcher.expect([tmp_path / "a"])
+    async with watcher.claim() as claim:
+        watcher.own_write(tmp_path / "a", sha(""))
+    assert not claim.changes
+    await watcher.stop()
+    assert watcher.coverage == "The project folder is not watched."
+
+
+async def test_own_writes_are_known_whatever_way_they_are_named(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    (tmp_path / "real").mkdir()
+    async with watching(tmp_path) as here:
+        names = [tmp_path / "x" / ".." / "one", Path("two"), tmp_path / "link" / ".." / "three"]
+        for path in names:
+            here.watcher.own_write(path, sha("ours"))
+        here.watcher.own_write(Path("/elsewhere/x"), sha("ours"))
+        for name in ("one", "two", "three"):
+            here.write(name, "ours")
+        await here.only_the_mark()
