@@ -22,7 +22,7 @@ from tests.support.model_process import ServerProcess
 from tests.support.terminal import Terminal
 
 SCRIPT = """
-WORDS = "## Part\\n\\nSome *words* of an answer with `code` and [links](http://x), again.\\n\\n- one\\n- two\\n\\n"
+WORDS = "## Part\\n\\nSome *words* of an answer with `code`, [links](http://x), again.\\n\\n- a\\n- b\\n\\n"
 script = lambda request: say(WORDS * 4000, piece=4, pace={pace})
 """
 
