@@ -22,7 +22,7 @@ _STARTER = (
     r"|spawn|spawnSync|shell_exec|passthru|proc_open|qx|sh)"
 )
 _CALL = re.compile(rf"{_STARTER}\s*\(?\s*{_STRING}", re.DOTALL)
-_LIST_CALL = re.compile(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*,?)+)\]", re.DOTALL)
+_LIST_CALL = re.compile(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\])))+)\s*\]", re.DOTALL)
 _BACKQUOTES = re.compile(r"`([^`]*)`")
 _DELETE_TREE = re.compile(
     rf"\b(?:rmtree|rm_rf|rm_r|remove_tree|remove_dir_all|rmSync|rmdirSync)\s*\(?\s*{_STRING}", re.DOTALL

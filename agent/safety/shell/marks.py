@@ -31,6 +31,8 @@ KEEP = "\ue008"
 
 ALTERNATIVES = 256
 """Most readings of one word that are followed one by one."""
+LONGEST_NAME = 1_024
+"""Characters of a glob that are looked at; names of files have at most 255 bytes."""
 LONGEST_SEQUENCE = 32
 """Elements of `{1..9}` up to which they are spelled out."""
 
@@ -80,7 +82,10 @@ def value(text: str) -> str:
 
 @lru_cache(maxsize=512)
 def pattern(name: str) -> re.Pattern[str]:
-    """A regular expression for one marked part of a path."""
+    """A regular expression for one marked part of a path; overlong parts count as matching anything."""
+    name = re.sub(f"{ANY}+", ANY, name)
+    if len(name) > LONGEST_NAME:
+        return re.compile(".*", re.DOTALL)
     pieces: list[str] = []
     at = 0
     while at < len(name):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 
 from agent.safety.shell import marks
-from agent.safety.shell.marks import GAP, KEEP, UNKNOWN
+from agent.safety.shell.marks import ANY, GAP, KEEP, UNKNOWN
 
 Value = str | tuple[str, ...]
 """What a variable holds: a text, or the elements of an array. May contain `UNKNOWN`."""
 
-LONGEST = 512
-"""Characters of a value up to which patterns are cut off it."""
+LONGEST = 128
+"""Characters of a value up to which patterns are compared with it."""
+MOST_STARS = 2
+"""Stars in such a pattern; each one multiplies the ways to try."""
 
 SLICE = re.compile(r":\s*\(?\s*(-?\d{1,6})\s*\)?\s*(?::\s*(-?\d{1,6}))?")
 _ANSI = re.compile(
@@ -76,7 +78,7 @@ def sliced(text: str, start: int, length: int | None) -> str:
 
 def stripped(text: str, kind: str, marked: str) -> str:
     """`${text#pattern}` and its relatives."""
-    if UNKNOWN in text or len(text) > LONGEST:
+    if UNKNOWN in text or _is_costly(text, marked):
         return UNKNOWN
     expression = re.compile(_expression(marked), re.DOTALL)
     places = range(len(text) + 1)
@@ -89,7 +91,7 @@ def stripped(text: str, kind: str, marked: str) -> str:
 
 def replaced(text: str, kind: str, old: str, new: str) -> str:
     """`${text/old/new}`: the first match, with `//` all, with `/#` and `/%` one at the start or end."""
-    if len(text) > LONGEST:
+    if _is_costly(text, old):
         return UNKNOWN
     expression = _expression(old)
     if kind == "/#":
@@ -106,6 +108,10 @@ def recased(texts: list[str], operation: str) -> list[Value]:
     if change is None:
         return [UNKNOWN, *texts] if operation.startswith("@") else [UNKNOWN]
     return [UNKNOWN.join(change(piece) for piece in text.split(UNKNOWN)) for text in texts]
+
+
+def _is_costly(text: str, marked: str) -> bool:
+    return len(text) > LONGEST or marked.count(ANY) + marked.count(UNKNOWN) > MOST_STARS
 
 
 def _expression(marked: str) -> str:

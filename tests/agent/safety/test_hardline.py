@@ -193,6 +193,8 @@ LONG = {
     "backslashes": "\\" * SIZE,
     "slashes": "rm -rf " + "/" * SIZE + "tmp/x",
     "stars": "rm -rf /tmp/" + "*" * SIZE,
+    "open sets": "rm -rf /tmp/" + "[a-" * (SIZE // 3),
+    "arrays": "a=(" + "x " * (SIZE // 2) + '); rm -rf "${a[@]}"',
     "folders": "cd a && " * (SIZE // 8) + "rm -rf *",
 }
 
@@ -217,6 +219,10 @@ TANGLES = {
     "many values": "for a in {1..30}; do for b in {1..30}; do for c in {1..30}; do echo $a$b$c $c$b; "
     + "done; " * 3,
     "brace products": "echo " + "{a,b}" * 60,
+    "costly removal": "x=" + "a" * 500 + "; echo ${x#" + "*a" * 40 + "*b} ${x%%" + "*a" * 40 + "*b}",
+    "costly replacement": "x=" + "a" * 500 + "; echo ${x//" + "*a" * 40 + "b/c}",
+    "costly globs": "rm -rf /" + "*?" * 400 + "x /" + "*e" * 400,
+    "costly lists": "python -c \"run(['a'" + " 'a'" * 5_000 + ')"',
     "bracket nests": "{" + "{a,b}," * 3_000 + "}",
 }
 
