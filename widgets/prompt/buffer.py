@@ -18,6 +18,7 @@ TOKENS = range(0x100000, 0x10FFFE)
 """Code points that stand for a folded paste: private use, so no text means anything by them."""
 
 UNDO_STEPS = 500
+_JOINER = "\u200d"
 
 Span = tuple[int, int]
 """A row or line: the offsets of its start and its end."""
@@ -202,6 +203,9 @@ class Buffer:
         self._undone.clear()
         self._text = self._text[:start] + text + self._text[end:]
         self.move(edit.after)
+        if text.endswith(_JOINER):
+            # What it joins comes with the next key; until then it belongs to the text before the cursor.
+            self._cursor = edit.after
         self._last = kind
 
     def delete(self, to: int) -> None:

@@ -76,6 +76,13 @@ class Completer:
         self.menu.show(())
         return True
 
+    def fail(self) -> None:
+        """The files cannot be listed: leave this mention alone, try again at the next one."""
+        if self._mention is not None:
+            self._closed = self._mention.kind, self._mention.start
+        self._index = None
+        self.menu.show(())
+
     def forget(self) -> None:
         """The text is another one altogether."""
         self._mention = self._closed = self._index = None

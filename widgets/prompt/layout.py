@@ -41,7 +41,8 @@ def row_of(rows: list[Span], offset: int) -> int:
 
 def offset_at(text: str, rows: list[Span], row: int, column: int, labels: Mapping[str, str]) -> int:
     """The offset nearest to a cell: in front of the character there, or at the end of the row."""
-    start, end = rows[min(max(row, 0), len(rows) - 1)]
+    row = min(max(row, 0), len(rows) - 1)
+    start, end = rows[row]
     left = 0
     last = start
     for cluster in clusters(text[start:end], labels):

@@ -45,10 +45,10 @@ def _row(glyph: str, text: str, width: int, palette: Palette, *, chosen: bool) -
     background = "selection" if chosen else "surface"
     room = max(width - 2, 0)
     text = set_cell_size(text, max(room - 1, 0)) + "…" if cell_len(text) > room else set_cell_size(text, room)
-    return Strip(
+    strip = Strip(
         [
             Segment(glyph, palette.style("accent" if chosen else "dim", background)),
             Segment(text, palette.style("text" if chosen else "dim", background)),
-        ],
-        max(width, 2),
+        ]
     )
+    return strip.crop(0, width)

@@ -6,6 +6,7 @@ import asyncio
 
 from textual import events
 
+from tools.text import clean
 from widgets.prompt import keymap, messages, queue_view
 from widgets.prompt.buffer import Buffer, is_token, without_tokens
 from widgets.prompt.cells import width
@@ -23,6 +24,9 @@ FOLDED_WHEN_SET = 20_000
 """Characters from which a text that is put into the prompt (history, editor) is folded."""
 TIDIED_ASIDE = 20_000
 """Characters from which a paste is cleaned in a thread, after its token is on the screen."""
+
+_TYPED_TOO = ("\u3000", "\u00a0", "\u200c", "\u200d")
+"""Blanks and joiners that people type, though they do not count as printable."""
 
 
 class Prompt(PromptSurface):
@@ -81,7 +85,9 @@ class Prompt(PromptSurface):
         event.stop()
         event.prevent_default()
         if self._search is not None:
-            self._search.look_for(self._search.query + tidy(event.text[:1_000]).split("\n", 1)[0])
+            self._search.look_for(
+                self._search.query + tidy(event.text[:1_000]).split("\n", 1)[0].replace("\t", " ")
+            )
             self._draw()
             return
         self._chosen = None
@@ -94,6 +100,8 @@ class Prompt(PromptSurface):
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         event.stop()
+        if event.button != 1:
+            return
         above = queue_view.height(self._queued)
         if event.y < above:
             more = len(self._queued) > queue_view.SHOWN
@@ -126,7 +134,9 @@ class Prompt(PromptSurface):
         return offset_at(self._buffer.text, self._canvas.rows, row, event.x - GUTTER, self.pastes.labels)
 
     def _take_key(self, event: events.Key) -> bool:
-        typed = event.character if event.is_printable and event.character else ""
+        typed = event.character or ""
+        if not event.is_printable and typed not in _TYPED_TOO:
+            typed = ""
         if self._search is not None:
             return self._search_key(event.key, typed)
         if self._chosen is not None:
@@ -301,8 +311,10 @@ class Prompt(PromptSurface):
     async def _rank(self, mention: Mention) -> None:
         try:
             await self.completer.rank(mention)
-        except OSError as error:
-            self._say(f"The files cannot be listed: {error.strerror}.")
+        except Exception as error:
+            # The provider is not ours: whatever it raises costs the completion, never the prompt.
+            self.completer.fail()
+            self._say(f"The files cannot be listed: {clean(str(error)) or type(error).__name__}.")
         self._draw()
 
     def _complete(self) -> Choice | None:

@@ -178,3 +178,11 @@ def test_typing_replaces_the_selection_and_undo_brings_it_back() -> None:
 
 def test_code_points_reserved_for_pastes_do_not_come_in_from_outside() -> None:
     assert without_tokens(f"a{chr(TOKENS[7])}b") == "a\ufffdb"
+
+
+def test_an_emoji_of_parts_is_typed_part_by_part_in_the_middle_of_a_text() -> None:
+    buffer = Buffer("ab")
+    buffer.move(1)
+    for part in "👨\u200d👩":
+        buffer.insert(part)
+    assert (buffer.text, buffer.cursor) == ("a👨\u200d👩b", 4)

@@ -305,3 +305,23 @@ async def test_fast_typing_is_sent_in_order() -> None:
             prompt.post_message(events.Key(key, character))
         await pilot.pause()
         assert app.sent == [("send", "ab"), ("send", "cd")]
+
+
+async def test_a_file_listing_that_fails_costs_only_the_menu() -> None:
+    async with running() as (_, prompt, pilot):
+
+        def broken() -> tuple[str, ...]:
+            raise PermissionError("no entry [red]")
+
+        prompt.files_provider = broken
+        await type_in(pilot, "@mon")
+        await settle(pilot)
+        assert (prompt.text, prompt.menu.is_open) == ("@mon", False)
+
+
+async def test_blanks_of_japanese_keyboards_are_typed() -> None:
+    async with running() as (_, prompt, pilot):
+        for character in "日\u3000本":
+            prompt.post_message(events.Key(character, character))
+        await pilot.pause()
+        assert prompt.text == "日\u3000本"

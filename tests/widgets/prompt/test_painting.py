@@ -1,0 +1,72 @@
+"""Every strip fills its row exactly, whatever is in it."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.widgets.prompt.test_buffer import ODD
+from themes.skin import Skin
+from widgets.palette import Palette
+from widgets.prompt import queue_view
+from widgets.prompt.buffer import TOKENS
+from widgets.prompt.cells import settle
+from widgets.prompt.completion import Choice
+from widgets.prompt.layout import lay_out
+from widgets.prompt.menu import paint_choice
+from widgets.prompt.painting import SearchView, View, paint, paint_search, text_width
+
+PALETTE = Palette(Skin())
+LABELS = {chr(TOKENS[0]): "[paste #1 · 340 lines]"}
+TEXTS = st.lists(st.sampled_from([*ODD, "longer word "]), max_size=15).map("".join)
+HINTS = ("queued 1", "⏎ queue", "^S steer", "esc stop")
+
+
+@given(TEXTS, st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
+@settings(max_examples=200, deadline=None)
+def test_rows_of_the_prompt_fill_the_width(text: str, width: int, at: int, other: int) -> None:
+    cursor = settle(text, at)
+    low, high = sorted((cursor, settle(text, other)))
+    view = View(
+        text=text,
+        rows=lay_out(text, text_width(width), LABELS),
+        height=3,
+        width=width,
+        cursor=cursor,
+        selection=(low, high),
+        hints=HINTS,
+        placeholder="write",
+        labels=LABELS,
+    )
+    for strip in paint(view, PALETTE):
+        assert strip.cell_length == sum(segment.cell_length for segment in strip) == width
+        assert "\n" not in strip.text
+
+
+@given(TEXTS, st.integers(1, 60), st.integers(0, 9))
+@settings(max_examples=100, deadline=None)
+def test_search_menu_and_queue_fill_the_width(text: str, width: int, at: int) -> None:
+    search = SearchView(
+        query=text.replace("\n", "").replace("\t", "")[:3],
+        match=text,
+        span=(at, at + 3),
+        place=(1, 2),
+        width=width,
+    )
+    choice = Choice("", text.replace("\n", " ").replace("\t", " "), "<x>", text, (at,))
+    strips = [paint_search(search, PALETTE), paint_choice(choice, True, width, width // 2, "1/9", PALETTE)]
+    strips += queue_view.paint((text,) * 5, 2, width, PALETTE)
+    for strip in strips:
+        assert sum(segment.cell_length for segment in strip) == width
+        assert "\n" not in strip.text
+
+
+def test_hints_give_way_to_the_text_from_the_front() -> None:
+    def row(text: str) -> str:
+        view = View(text=text, rows=lay_out(text, 57, {}), width=60, cursor=len(text), hints=HINTS)
+        return paint(view, PALETTE)[0].text
+
+    assert row("short").endswith("queued 1 · ⏎ queue · ^S steer · esc stop")
+    assert row("x" * 25).endswith("x    ⏎ queue · ^S steer · esc stop")
+    assert row("x" * 45).rstrip().endswith("  esc stop")
+    assert row("x" * 55).rstrip().endswith("x")
