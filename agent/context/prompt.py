@@ -73,13 +73,16 @@ def system_prompt(
     date: str,
     tools: Collection[str],
     platform: str,
+    tone: str = "",
 ) -> str:
-    """The prompt of a session. `date` is the day it began, `tools` are the names on offer."""
+    """The prompt of a session. `date` is the day it began, `tools` are the names on offer, `tone` is how to speak."""
     parts = [soul.text if soul is not None else IDENTITY, MANNER]
     if tools:
         hints = [f"- {sentence}" for needed, sentence in TOOL_HINTS if all(name in tools for name in needed)]
         parts.append("\n".join([TOOLS, *hints]))
     where = f"# Environment\nWorkspace: {_line(workspace)}\nSystem: {_line(platform)}\nDate: {date}"
+    if tone:
+        parts.append(f"# Tone\n{tone}")
     parts += [SAFETY, where]
     parts += [_project(file) for file in project_files]
     return "\n\n".join(parts)
