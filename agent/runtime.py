@@ -94,6 +94,8 @@ async def open_engine(
     for listener in listeners:
         stream.subscribe(listener)
     problems = [str(problem) for problem in loaded.problems]
+    if wrong := (await asyncio.to_thread(_tone, loaded.settings))[1]:
+        problems.append(wrong)
     if loaded.project == "untrusted":
         problems.append(
             "This project brings settings of its own, which were not read; see `hermes config trust`."
@@ -258,7 +260,20 @@ def _prompt(
         date=today,
         tools=[tool.name for tool in tools],
         platform=f"{platform.system()} {platform.machine()}",
+        tone=_tone(settings)[0],
     )
+
+
+def _tone(settings: Settings) -> tuple[str, str]:
+    """The chosen personality as a paragraph, and what is wrong with the choice; both may be empty."""
+    if not settings.display.personality:
+        return "", ""
+    from themes.personalities import personality
+
+    try:
+        return personality(settings.display.personality).style, ""
+    except KeyError as error:
+        return "", f"display.personality: {error.args[0]}"
 
 
 def _gate(options: Options, home: Home, settings: Settings, inbox: Inbox, scratch: Path) -> Gate:

@@ -86,6 +86,11 @@ class LocalSettings(Section):
     context: int = Field(8192, ge=1024, description="Context window of the local model.")
 
 
+class DisplaySettings(Section):
+    skin: str = Field("night", description="Look of the application; see `hermes skins list`.")
+    personality: str = Field("", description="How Hermes speaks, such as `concise`; empty = plainly.")
+
+
 class Settings(Section):
     """Everything in `config.yaml`."""
 
@@ -97,3 +102,4 @@ class Settings(Section):
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
+    display: DisplaySettings = DisplaySettings.model_construct()

@@ -380,3 +380,14 @@ async def test_the_end_of_a_background_process_is_shown_at_once_and_told_with_th
         assert any("proc_" in event.text for event in b.seen(Noticed))
         told = [message["content"] for message in b.server.requests[-1].messages if message["role"] == "user"]
         assert any("proc_" in text for text in told)
+
+
+async def test_the_chosen_personality_is_in_the_prompt_and_an_unknown_one_is_named(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("Arr."), say("ok")])) as b:
+        b.config("display: {personality: pirate}\n")
+        await b.turn("hi")
+        assert "# Tone" in b.server.requests[0].messages[0]["content"]
+        b.config("display: {personality: pirat}\n")
+        await b.turn("hi")
+        assert any("personality" in event.text for event in b.seen(Noticed))
+        assert "# Tone" not in b.server.requests[1].messages[0]["content"]
