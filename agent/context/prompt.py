@@ -75,7 +75,10 @@ def system_prompt(
     platform: str,
     tone: str = "",
 ) -> str:
-    """The prompt of a session. `date` is the day it began, `tools` are the names on offer, `tone` is how to speak."""
+    """The prompt of a session.
+
+    `date` is the day it began, `tools` are the names on offer, `tone` says how to speak (empty = plain).
+    """
     parts = [soul.text if soul is not None else IDENTITY, MANNER]
     if tools:
         hints = [f"- {sentence}" for needed, sentence in TOOL_HINTS if all(name in tools for name in needed)]
