@@ -16,10 +16,10 @@ from widgets.transcript.wrap import Row, crop, expand_tabs, pad, strips
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
 
-COLORED_CHARS = 65_536
+COLORED_CHARS = 32_768
 """Characters of code that get colours; what comes after them is plain."""
-COLORED_LINE = 2_000
-"""A line of more characters is no code that a person wrote, and slow to lex: it ends the colours."""
+COLORED_LINE = 400
+"""A line of more characters ends the colours: lexers may need quadratic time for it."""
 TAB = 4
 
 CodeLine = list[tuple[str, str]]

@@ -122,6 +122,8 @@ def crop(row: Row, width: int, style: Style) -> Row:
     """`row` as it is if it fits, else cut to `width` cells with a mark in `style` at its end."""
     if sum(run.cell_length for run in row) <= width:
         return row
+    if width < 1:
+        return []
     cut: Row = []
     room = width - 1
     for run in row:

@@ -290,3 +290,8 @@ def test_the_libraries_are_imported_when_something_is_drawn() -> None:
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("text", ["word", "- a", "> a", "```\na\n```", "| a |\n|---|", "# a", "---", "<b>"])
+def test_a_view_without_width_shows_nothing(text: str) -> None:
+    assert {strip.cell_length for strip in drawn(text, 0)} <= {0}
