@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,12 +29,7 @@ class Actions:
 
     async def run(self, command: Command, argument: str = "") -> None:
         """Carry out a command; what goes wrong is one sentence on the screen."""
-        try:
-            result = getattr(self, command.action)(argument)
-            if inspect.isawaitable(result):
-                await result
-        except HermesError as error:
-            self._app.complain(str(error))
+        await self._guarded(getattr(self, command.action), argument)
 
     async def run_slash(self, text: str) -> None:
         """Carry out what was typed after a slash."""
@@ -42,6 +38,18 @@ class Actions:
             self._app.complain(call)
         else:
             await self.run(call.command, call.argument)
+
+    async def run_shell(self, command: str) -> None:
+        """Carry out what was typed after an exclamation mark."""
+        await self._guarded(self._shell, command)
+
+    async def _guarded(self, act: Callable[[str], object], argument: str) -> None:
+        try:
+            result = act(argument)
+            if inspect.isawaitable(result):
+                await result
+        except HermesError as error:
+            self._app.complain(str(error))
 
     def allowed(self, id: str) -> bool:
         """Whether the keys of a command act now; if not, the focused widget gets them."""
@@ -88,14 +96,14 @@ class Actions:
             self._asked_to_quit = time.monotonic()
             app.say("Press ctrl+c again to quit.", timeout=QUIT_WINDOW)
 
-    async def shell(self, command: str) -> None:
+    async def _shell(self, command: str) -> None:
         """Run a command of the person's own in the workspace, and let the model read what came of it."""
         from app.shell import run_shell
 
-        engine = self._app.need_engine()
-        if engine.busy:
+        engine = self._app.host.engine
+        if engine is None or engine.busy:
             self._app.session.prompt.set_text(f"!{command}")
-            self._app.complain("A turn is running; ! works when it has ended.")
+            self._app.complain("! works when the session is open and no turn runs; the command is kept.")
             return
         outcome = await run_shell(command, Path(engine.session.record.workspace))
         text = outcome.shown()

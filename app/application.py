@@ -192,7 +192,7 @@ class HermesApp(App[None], inherit_bindings=False):
             case "command":
                 self.run_worker(self.actions.run_slash(event.text))
             case "shell":
-                self.run_worker(self.actions.shell(event.text))
+                self.run_worker(self.actions.run_shell(event.text))
             case "steer":
                 self._send(event.text, steer=True)
             case _:

@@ -161,7 +161,7 @@ async def test_steering_reaches_the_running_turn(tmp_path: Path) -> None:
         assert any("sharper" in str(message) for message in request.messages)
         return say("Sharper it is.")
 
-    script = [call("terminal", command="sleep 0.6"), second]
+    script = [call("terminal", command="sleep 2.5"), second]
     async with stage(tmp_path, script) as scene:
         await scene.type("go", "enter")
         await scene.until(lambda: scene.items(CallItem))

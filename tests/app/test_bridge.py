@@ -1,0 +1,214 @@
+"""Events in, calls of panes out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.events import (
+    AssistantMessageAdded,
+    Noticed,
+    PrefixBroken,
+    QuestionAsked,
+    QueueChanged,
+    ReasoningAdded,
+    ReplyCut,
+    RequestResolved,
+    RetryScheduled,
+    SessionOpened,
+    TextAdded,
+    TodosChanged,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+    TurnStarted,
+    UsageChanged,
+    UserMessageAdded,
+)
+from agent.model.protocol import Usage
+from app.bridge import Bridge, changed_files, ending
+from app.terminal import Attention
+from tools.context import Answer, Todo
+from tools.results import DiffDetail, Display
+
+DIFF = (
+    "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,3 @@\n one\n-two\n+2\n+++ three\n"
+    "--- a/y\n+++ b/y\n@@ -0,0 +1 @@\n+new\n"
+)
+
+
+class Recorder:
+    """A pane that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.busy = False
+        self.queued: tuple[str, ...] = ()
+
+    def __getattr__(self, name: str) -> Any:
+        def told(*arguments: Any, **named: Any) -> None:
+            self.calls.append((name, *arguments, *named.values()))
+
+        return told
+
+    def names(self) -> list[str]:
+        return [call[0] for call in self.calls]
+
+
+class Panes:
+    def __init__(self) -> None:
+        self.transcript, self.prompt, self.status = Recorder(), Recorder(), Recorder()
+        self.todo, self.calls, self.files = Recorder(), Recorder(), Recorder()
+
+
+class Fixture:
+    def __init__(self) -> None:
+        self.panes, self.requests, self.rung = Panes(), Recorder(), []
+        self.attention = Attention(self.rung.append)
+        self.bridge = Bridge(self.panes, self.requests, self.attention, clock=lambda: 7.0)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def all_() -> Fixture:
+    return Fixture()
+
+
+SHOW = Display("run", "ls")
+ENDED = {"text": "", "session": "s", "usage": {}}
+
+
+@pytest.mark.parametrize(
+    ("event", "call"),
+    [
+        (UserMessageAdded(node=1, text="hi", origin="steer"), ("add_user", "hi", 1, "steer")),
+        (TextAdded(text="a"), ("add_text", "a")),
+        (ReasoningAdded(text="r"), ("add_reasoning", "r")),
+        (AssistantMessageAdded(node=2, text="a", reasoning="r"), ("finish_answer", "a", "r", 2)),
+        (ReplyCut(reason="gone"), ("cut", "gone")),
+        (
+            ToolStarted(call="c", tool="t", arguments={"x": 1}, display=SHOW),
+            ("start_call", "c", "t", SHOW, {"x": 1}),
+        ),
+        (ToolProgressed(call="c", text="out"), ("progress_call", "c", "out")),
+        (Noticed(kind="recovery", text="n"), ("add_notice", "recovery", "n")),
+        (
+            RetryScheduled(reason="Busy.", delay=1.25, attempt=2, model="m"),
+            ("add_notice", "warning", "Busy. Trying again in 1.2 s (m)."),
+        ),
+        (
+            PrefixBroken(reason="compaction"),
+            ("add_notice", "info", "The provider's cache begins anew: compaction."),
+        ),
+    ],
+    ids=lambda value: getattr(value, "type", ""),
+)
+def test_an_event_of_the_main_agent_is_shown(all_: Fixture, event: Any, call: tuple[Any, ...]) -> None:
+    all_.bridge(event)
+    assert all_.panes.transcript.calls == [call]
+
+
+def test_a_call_of_a_subagent_is_in_the_log_and_not_in_the_conversation(all_: Fixture) -> None:
+    all_.bridge(ToolStarted(agent="sub-1", call="c", tool="t", arguments={}, display=SHOW))
+    assert all_.panes.transcript.calls == []
+    assert all_.panes.calls.calls == [("start", "c", "t", SHOW, "sub-1")]
+
+
+def edited(outcome: Any) -> ToolFinished:
+    display = Display("edit", "x.py", "+2 −1", DiffDetail(DIFF))
+    return ToolFinished(
+        node=3, call="c", tool="patch", outcome=outcome, seconds=0.5, result="{}", display=display
+    )
+
+
+def test_a_finished_edit_is_recorded_for_each_file(all_: Fixture) -> None:
+    all_.bridge(edited("done"))
+    assert [call[:4] for call in all_.panes.files.calls] == [("record", "x.py", 2, 1), ("record", "y", 1, 0)]
+    assert DIFF in all_.bridge.call_in_full("c") and all_.bridge.call_in_full("other") == ""
+    assert all_.panes.calls.names() == ["finish"]
+
+
+def test_a_failed_edit_changes_no_file(all_: Fixture) -> None:
+    all_.bridge(edited("failed"))
+    assert all_.panes.files.calls == []
+
+
+def test_a_plus_line_that_looks_like_a_header_is_a_line() -> None:
+    assert [change[1:] for change in changed_files(DIFF)] == [(2, 1), (1, 0)]
+    assert changed_files("nothing of a diff") == []
+
+
+def test_a_turn_makes_busy_and_idle(all_: Fixture) -> None:
+    all_.bridge(TurnStarted(turn=1))
+    assert all_.panes.prompt.busy and all_.bridge.state.busy_since == 7.0
+    all_.bridge(TurnEnded(outcome="failed", error="No network.", exit_code=3, **ENDED))
+    assert not all_.panes.prompt.busy and all_.bridge.state.busy_since is None and all_.bridge.state.offline
+    assert all_.panes.transcript.calls == [("add_notice", "error", "No network.")]
+    all_.bridge(TurnStarted(turn=2))
+    assert not all_.bridge.state.offline
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        ("done", []),
+        ("interrupted", ["Stopped."]),
+        ("denied", ["Stopped at the gate."]),
+        ("failed", ["The turn failed."]),
+    ],
+)
+def test_how_a_turn_ended_is_said(outcome: Any, words: list[str]) -> None:
+    assert [text for _, text in ending(TurnEnded(outcome=outcome, **ENDED))] == words
+
+
+def test_usage_is_in_the_status_and_in_words(all_: Fixture) -> None:
+    assert "– of – tokens (–)" in all_.bridge.context_line()
+    all_.bridge(
+        UsageChanged(
+            request=Usage(1, 2, 0),
+            session_input=2_000,
+            session_output=50,
+            session_cached=500,
+            session_cost=0.25,
+            context_used=4_000,
+            context_window=8_000,
+        )
+    )
+    assert all_.bridge.state.cache == 0.25 and all_.bridge.state.context_window == 8_000
+    assert all_.bridge.context_line().startswith("Context 4k of 8k tokens (50%) · session 2k in, 50 out")
+
+
+async def test_requests_go_to_their_queue_and_ring_for_who_is_away(all_: Fixture) -> None:
+    reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    asked = QuestionAsked(id="q", question="?", choices=(), allow_freetext=True, reply=reply)
+    all_.bridge(asked)
+    assert all_.rung == []
+    all_.attention.away = True
+    all_.bridge(asked)
+    assert len(all_.rung) == 1
+    all_.bridge(RequestResolved(id="q", outcome="answered"))
+    assert all_.requests.calls == [("add", asked), ("add", asked), ("resolved", "q")]
+
+
+def test_queue_and_tasks_reach_their_panes(all_: Fixture) -> None:
+    all_.bridge(QueueChanged(queued=("a", "b")))
+    todos = (Todo("1", "x", "pending"),)
+    all_.bridge(TodosChanged(items=todos))
+    assert all_.panes.prompt.queued == ("a", "b") and all_.panes.todo.calls == [("show", todos)]
+
+
+def test_another_session_begins_with_a_clean_screen(all_: Fixture) -> None:
+    all_.bridge(TurnStarted(turn=1))
+    all_.bridge(SessionOpened(session="s", title="T", model="m", workspace="/a/b"))
+    assert (
+        all_.bridge.state.title == "T"
+        and all_.bridge.state.folder == "b"
+        and all_.bridge.state.busy_since is None
+    )
+    assert not all_.panes.prompt.busy
+    assert [pane.names() for pane in (all_.panes.transcript, all_.panes.calls, all_.panes.files)] == [
+        ["clear"]
+    ] * 3
+    assert all_.requests.names() == ["clear"]
