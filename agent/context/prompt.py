@@ -75,7 +75,7 @@ def system_prompt(
     platform: str,
     tone: str = "",
 ) -> str:
-    """The prompt of a session. `date` is the day it began, `tools` the names on offer, `tone` how to speak."""
+    """The prompt of a session.
 
     `date` is the day it began, `tools` are the names on offer, `tone` says how to speak (empty = plain).
     """
