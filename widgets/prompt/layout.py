@@ -56,12 +56,26 @@ def offset_at(text: str, rows: list[Span], row: int, column: int, labels: Mappin
 
 @lru_cache(maxsize=4096)
 def _wrap_plain(line: str, width: int) -> tuple[Span, ...]:
+    if line.isascii() and "\t" not in line:
+        return _wrap_ascii(line, width)
     return _wrap(line, width, {})
 
 
+def _wrap_ascii(line: str, width: int) -> tuple[Span, ...]:
+    """What `_wrap` gives, row by row instead of character by character."""
+    rows: list[Span] = []
+    start = 0
+    while len(line) - start > width:
+        end = start + width
+        if line[end] != " ":
+            end = line.rfind(" ", start, end) + 1 or end
+        rows.append((start, end))
+        start = end
+    rows.append((start, len(line)))
+    return tuple(rows)
+
+
 def _wrap(line: str, width: int, labels: Mapping[str, str]) -> tuple[Span, ...]:
-    if len(line) <= width and line.isascii() and "\t" not in line:
-        return ((0, len(line)),)
     rows: list[Span] = []
     start = chance = 0
     used = since_chance = 0

@@ -15,6 +15,7 @@ from textual.widget import Widget
 from themes.skin import Skin
 from tools.text import clean
 from widgets.palette import Palette
+from widgets.prompt.cells import clusters
 from widgets.prompt.completion import Choice
 
 SHOWN = 8
@@ -106,21 +107,24 @@ def paint_choice(
     hit = palette.style("accent", background, bold=True)
     has_detail = bool(choice.detail)
     room = max((labels if has_detail else width - 2) - 1, 1)
-    label, hits = choice.label, set(choice.hits)
-    if (over := cell_len(label) - room) > 0:
+    characters = clusters(choice.label)
+    shortened = ""
+    while sum(character.cells for character in characters) + len(shortened) > room and characters:
         # The end of a path tells more than its start.
-        cut = min(over + 1, len(label))
-        label = "…" + label[cut:]
-        hits = {at - cut + 1 for at in hits if at >= cut}
+        shortened = "…"
+        characters = characters[1:]
     segments = [Segment("▸ " if chosen else "  ", palette.style("accent", background))]
-    segments += [Segment(character, hit if at in hits else plain) for at, character in enumerate(label)]
+    segments.append(Segment(shortened, plain))
+    for character in characters:
+        matched = not set(range(character.start, character.end)).isdisjoint(choice.hits)
+        segments.append(Segment(character.shown, hit if matched else plain))
     if choice.hint:
         segments.append(Segment(" " + clean(choice.hint), dim))
     if has_detail:
         blank = 2 + labels - sum(cell_len(segment.text) for segment in segments)
         detail = clean(choice.detail).replace("\n", " ")
         segments += [Segment(" " * max(blank, 1), plain), Segment(detail, plain if chosen else dim)]
-    left = Strip(segments).crop(0, max(width - len(count) - 2 if count else width, 0))
+    left = Strip(list(Strip(segments).crop(0, max(width - len(count) - 2 if count else width, 0))))
     gap = max(width - left.cell_length - len(count) - (1 if count else 0), 0)
     tail = [Segment(" " * gap, plain), Segment(count, dim), Segment(" " if count else "", plain)]
     return (

@@ -112,7 +112,8 @@ def finish(
     """
     surface = palette.style("text", "surface")
     filled = (Segment(s.text, s.style or surface) for s in segments if s.text)
-    left = Strip(filled).crop(0, width)
+    # A strip made anew measures its segments: a cut through a joined emoji changes their width.
+    left = Strip(list(Strip(filled).crop(0, width)))
     right = ""
     room = width // 2 if cut else width - left.cell_length - BESIDE
     for first in range(len(hints)):

@@ -80,5 +80,6 @@ class Pastes:
 
 
 def _size(text: str) -> str:
-    lines = len(text.rstrip("\r\n").splitlines()) if "\r" in text else text.rstrip("\n").count("\n") + 1
+    text = text.rstrip("\r\n")
+    lines = text.count("\n") + text.count("\r") - text.count("\r\n") + 1
     return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"

@@ -61,3 +61,12 @@ def test_the_end_of_a_wrapped_row_is_the_start_of_the_next() -> None:
     rows = lay_out(text, 4, {})
     assert row_of(rows, 4) == 1
     assert offset_at(text, rows, 0, 99, {}) == 3
+
+
+@given(st.text("ab -", max_size=60), st.integers(1, 12))
+@settings(max_examples=200, deadline=None)
+def test_plain_text_wraps_alike_beside_a_folded_paste(line: str, cells: int) -> None:
+    label = {TOKEN: "x" * cells}
+    alone = lay_out(line, cells, {})
+    general = lay_out(line + TOKEN, cells, label)
+    assert general[: len(alone) - 1] == alone[:-1]
