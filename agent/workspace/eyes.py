@@ -23,6 +23,7 @@ from agent.workspace.tree import Eyes
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent, FileSystemEventHandler
+    from watchdog.observers.api import BaseObserver
     from watchdog.observers.inotify_c import CallbackId, InotifyEvent, InotifyFD, Mask, WatchDescriptor
 
 Report = Callable[[str | None], None]
@@ -195,12 +196,12 @@ def _mask() -> Mask:
 class TreeWatch:
     """One recursive watch of the whole project, for systems where that is cheap."""
 
-    def __init__(self, root: Path, report: Report) -> None:
+    def __init__(self, root: Path, report: Report, observer: BaseObserver | None = None) -> None:
         from watchdog.observers import Observer
 
         self._root = str(root)
         self._report = report
-        self._observer = Observer()
+        self._observer: BaseObserver = observer or Observer()
         self._observer.start()
         self._watching = False
 
