@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from tools.results import Display, Outcome
-from tools.text import printable
 from widgets.transcript.cards import head_of
 from widgets.transcript.document import Document
 from widgets.transcript.items import CallItem
@@ -48,7 +47,7 @@ class Calls:
         for call, text in output.items():
             index, _ = self._running[call]
             item = self._item(index)
-            live = (item.live + printable(text))[-LIVE_CHARS:]
+            live = (item.live + text)[-LIVE_CHARS:]
             self._document.change(index, replace(item, live=live))
             changed.add(index)
         return changed

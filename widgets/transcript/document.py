@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from textual.strip import Strip
@@ -11,7 +11,7 @@ from textual.strip import Strip
 from widgets.palette import Palette
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
 from widgets.transcript.heights import Heights
-from widgets.transcript.items import CallItem, Fold, Item, ReasoningItem, first_fold, folds, source_of
+from widgets.transcript.items import AnswerItem, Fold, Item, UserItem, first_fold, folds, source_of
 from widgets.transcript.parts import gap_between, parts_of
 from widgets.transcript.pieces import GAP, Part, size_of
 
@@ -39,19 +39,27 @@ class Row(NamedTuple):
 class Entry:
     """An item at its place in the document."""
 
+    __slots__ = ("chosen", "closed", "gap", "heights", "item", "live", "parts")
+
     def __init__(self, item: Item, gap: bool) -> None:
         self.item = item
         self.gap = gap
-        self.fold = first_fold(item)
-        self.touched = False
-        """A person folded or unfolded it, so it no longer does so itself."""
+        """Whether an empty row stands above it."""
+        self.chosen: Fold | None = None
+        """How much of it a person wants to see; None: what suits it."""
         self.parts: list[Part] | None = None
         """None until somebody looks."""
         self.heights: list[int] = []
-        self.live: list[Strip] = []
+        """Rows of its parts: as drawn, or estimated."""
+        self.live: Sequence[Strip] = ()
         """Rows of the last part while it is still being written."""
         self.closed = 0
         """How many parts of an answer that is being written are complete."""
+
+    @property
+    def fold(self) -> Fold:
+        """How much of it is shown."""
+        return self.chosen or first_fold(self.item)
 
 
 class Document:
@@ -100,30 +108,22 @@ class Document:
         self.heights.append(self._estimate(entry))
         return len(self.entries) - 1
 
-    def truncate(self, length: int) -> None:
-        """Keep the first `length` items only."""
-        del self.entries[length:]
-        self.heights.truncate(length)
-
     def change(self, index: int, item: Item) -> None:
         """Put another item in the place of one."""
         entry = self.entries[index]
-        entry.item, entry.live = item, []
-        if not entry.touched:
-            entry.fold = first_fold(item)
+        entry.item, entry.live = item, ()
         self._forget_parts(index)
 
     def fold(self, index: int, fold: Fold) -> None:
         """Fold or unfold an item at a person's wish."""
-        entry = self.entries[index]
-        entry.fold, entry.touched = fold, True
+        self.entries[index].chosen = fold
         self._forget_parts(index)
 
     def fold_all(self, fold: Fold) -> None:
         """Fold or unfold every item that folds. Nothing is drawn before it is seen."""
         for entry in self.entries:
             if folds(entry.item) and entry.fold is not fold:
-                entry.fold, entry.touched, entry.parts = fold, True, None
+                entry.chosen, entry.parts = fold, None
         self.heights = Heights([self._estimate(entry) for entry in self.entries])
 
     def open(self, item: Item) -> int:
@@ -160,7 +160,7 @@ class Document:
             self.heights.set(index, sum(entry.heights))
         return entry.parts
 
-    def strips(self, index: int, part: int) -> list[Strip]:
+    def strips(self, index: int, part: int) -> Sequence[Strip]:
         """The drawn rows of one part of an item."""
         parts = self.parts(index)
         entry = self.entries[index]
@@ -281,10 +281,11 @@ class Document:
         """The height of an item: as far as it is known, else guessed from its length."""
         if entry.parts is not None:
             return sum(entry.heights)
-        height = 1 + entry.gap
-        if entry.fold is Fold.CLOSED and isinstance(entry.item, (CallItem, ReasoningItem)):
-            return height
-        return height + len(source_of(entry.item)) * 5 // (self._room * 4)
+        match entry.item:
+            case AnswerItem(text=text) | UserItem(text=text):
+                return 2 + len(text) // self._room
+            case _:
+                return 1 + entry.gap
 
     @property
     def _room(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from widgets.transcript.document import Document, Place
@@ -20,43 +21,53 @@ class Match:
 
 
 class Finder:
-    """A search, without regard to case, and the match one stands on."""
+    """A search, without regard to case, and the hit one stands on."""
 
     def __init__(self) -> None:
         self.pattern = ""
-        self.matches: list[Match] = []
         self.current = -1
+        """The hit one stands on, counted from 0; -1 before the first step."""
+        self._items: list[int] = []
+        self._ends: list[int] = []
+        """How many hits there are up to the end of each of `_items`."""
         self._expression: re.Pattern[str] | None = None
+
+    @property
+    def count(self) -> int:
+        """Hits in all."""
+        return self._ends[-1] if self._ends else 0
 
     def search(self, document: Document, pattern: str) -> int:
         """Search all items; the number of hits. An empty pattern ends the search."""
         self.pattern = pattern
         self.current = -1
-        self.matches = []
+        self._items, self._ends = [], []
         self._expression = re.compile(re.escape(pattern), re.IGNORECASE) if pattern else None
-        if self._expression is None:
+        if not pattern:
             return 0
-        small = pattern.lower()
         for index in range(len(document)):
-            source = document.source(index)
-            if small in source.lower():
-                count = sum(1 for _ in self._expression.finditer(source))
-                self.matches += [Match(index, number) for number in range(count)]
-        return len(self.matches)
+            if count := self._hits(document.source(index)):
+                self._items.append(index)
+                self._ends.append(self.count + count)
+        return self.count
 
     def move(self, step: int, start: int) -> Match | None:
-        """The next match, or the one before; the first time the one nearest to the item `start`."""
-        if not self.matches:
+        """The next hit, or the one before; the first time the one nearest to the item `start`."""
+        if not self.count:
             return None
         if self.current >= 0:
-            self.current = (self.current + step) % len(self.matches)
+            self.current = (self.current + step) % self.count
         elif step > 0:
-            after = (at for at, match in enumerate(self.matches) if match.item >= start)
-            self.current = next(after, 0)
+            at = bisect_left(self._items, start)
+            self.current = (self._ends[at - 1] if at else 0) % self.count
         else:
-            before = (at for at in range(len(self.matches) - 1, -1, -1) if self.matches[at].item <= start)
-            self.current = next(before, len(self.matches) - 1)
-        return self.matches[self.current]
+            at = bisect_right(self._items, start)
+            self.current = (self._ends[at - 1] if at else self.count) - 1
+        at = bisect_right(self._ends, self.current)
+        return Match(self._items[at], self.current - (self._ends[at - 1] if at else 0))
+
+    def _hits(self, text: str) -> int:
+        return text.lower().count(self.pattern.lower())
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where the hits stand in the text of a row, in characters."""
@@ -75,11 +86,10 @@ class Finder:
 
     def _shown(self, document: Document, match: Match) -> Place | None:
         """The row of a match; what is shown can differ from its source, so the nearest hit of the part."""
-        assert self._expression is not None
         left = match.number
         found: Place | None = None
         for part, piece in enumerate(document.parts(match.item)):
-            count = sum(1 for _ in self._expression.finditer(text_of(piece)))
+            count = self._hits(text_of(piece))
             if not count:
                 continue
             rows = [

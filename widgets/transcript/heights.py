@@ -33,11 +33,6 @@ class Heights:
         end = len(self._heights)
         self._tree.append(self.before(end - 1) - self.before(end - (end & -end)) + height)
 
-    def truncate(self, length: int) -> None:
-        """Keep the first `length` only. A prefix of the tree knows nothing of what comes after it."""
-        del self._heights[length:]
-        del self._tree[length + 1 :]
-
     def set(self, index: int, height: int) -> None:
         """Change one height."""
         change = height - self._heights[index]

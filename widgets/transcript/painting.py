@@ -49,7 +49,7 @@ def painted(
 def badge(row: Strip, text: str, palette: Palette) -> Strip:
     """A row with a short message over its right end."""
     room = row.cell_length - SCROLLBAR
-    label = f" {fit(text, max(room - 2, 0))} "
+    label = f" {fit(flat(text), max(room - 2, 0))} "
     start = max(room - cell_len(label), 0)
     body = Segment(label, palette.style("accent", "surface", bold=True))
     return Strip.join([row.crop(0, start), Strip([body]), row.crop(room)])

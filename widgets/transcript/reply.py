@@ -12,7 +12,7 @@ from widgets.transcript.blocks import Block, Splitter
 from widgets.transcript.code import FenceRenderer, render_code
 from widgets.transcript.document import Document
 from widgets.transcript.drawing import GUTTER, MARGIN, rows_of
-from widgets.transcript.items import AnswerItem, Item, ReasoningItem
+from widgets.transcript.items import AnswerItem, Fold, Item, ReasoningItem
 from widgets.transcript.pieces import Markup
 
 
@@ -189,7 +189,7 @@ class Reply:
         """Update the fold of reasoning; its text only where somebody has opened it."""
         stretch.seconds = max(self._clock() - stretch.started, 0.0)
         entry = self._document.entries[stretch.index]
-        text = stretch.text if entry.touched or not live else ""
+        text = stretch.text if entry.chosen is Fold.OPEN or not live else ""
         item = ReasoningItem(text, float(int(stretch.seconds)), live=live)
         if item == entry.item:
             return False

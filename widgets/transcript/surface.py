@@ -142,9 +142,9 @@ class Surface(Widget):
         """What stands at the right end of the last row."""
         parts: list[str] = []
         if self.finder.pattern:
-            count = len(self.finder.matches)
+            count = self.finder.count
             where = f"{self.finder.current + 1}/{count}" if count else "no match"
             parts.append(f"{clean(self.finder.pattern)}  {where}")
         if self._unread:
             parts.append(f"↓ {len(self._unread)} new")
-        return "   ".join(parts).replace("\n", " ")
+        return "   ".join(parts)

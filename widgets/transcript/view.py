@@ -107,8 +107,7 @@ class Transcript(Browser):
 
     def start_call(self, call_id: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> None:
         """A tool call starts."""
-        self._reply.flush()
-        self._changed([self._calls.start(call_id, tool, display, arguments)])
+        self._changed(self._reply.flush() | {self._calls.start(call_id, tool, display, arguments)})
 
     def progress_call(self, call_id: str, text: str) -> None:
         """New output of a running call."""
@@ -157,8 +156,7 @@ class Transcript(Browser):
         self.repaint()
 
     def _add(self, item: Item) -> None:
-        self._reply.flush()
-        self._changed([self.document.append(item)])
+        self._changed(self._reply.flush() | {self.document.append(item)})
 
     def _changed(self, items: Iterable[int]) -> None:
         """Items came or grew: count them while nobody looks, and show them with the next frame."""

@@ -36,7 +36,7 @@ class Viewport:
                 return rows[: self.height]
             self.following = True
         rows = list(islice(document.up(document.end), self.height))[::-1]
-        self._top = rows[0].place if rows else Place(0, 0, 0)
+        self._top = rows[0].place if rows else document.end
         return rows
 
     def scroll(self, rows: int) -> None:

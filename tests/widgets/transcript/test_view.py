@@ -297,12 +297,15 @@ async def test_a_running_call_shows_its_last_lines_and_its_time():
     host = Host()
     async with host.run_test(size=(80, 24)):
         host.transcript.start_call("1", "terminal", Display("terminal", "make"), {})
-        host.transcript.progress_call("1", "a\nb\nc\n\x1b[31md\n")
+        host.transcript.progress_call("1", "a\nb\nc\n1%\r50")
+        host.transcript.progress_call("1", "%\x1b")
+        host.transcript.flush()
+        host.transcript.progress_call("1", "[31m\r99%\n")
         host.transcript.progress_call("unknown", "nothing")
         host.transcript.flush()
         host.time.now += 65
         host.transcript._tick()
-        assert [row.strip() for row in host.rows()[:4]][1:] == ["b", "c", "[31md"]
+        assert [row.strip() for row in host.rows()[:4]][1:] == ["b", "c", "99%"]
         assert host.rows()[0].startswith(" ▶ terminal make") and host.rows()[0].endswith("65 s")
         host.transcript.finish_call("1", "interrupted", 65.0, Display("terminal", "make", "stopped"), "{}")
         host.transcript.flush()
@@ -393,3 +396,34 @@ async def test_a_tiny_terminal_is_survived():
         await pilot.resize_terminal(80, 24)
         await pilot.pause()
         assert "invoice" in host.screen_text() or host.transcript.following
+
+
+async def test_output_that_steers_the_terminal_is_shown_without_its_controls():
+    host = Host()
+    nasty = "\x1b]52;c;ZXZpbA==\x07\x1b[2J\x9b31m\u202eevil\x00\x7f [b]markup[/b]\t\u200bend"
+    async with host.run_test(size=(80, 40)):
+        transcript = host.transcript
+        transcript.add_user(nasty, origin="steer")
+        for character in nasty:
+            transcript.add_reasoning(character)
+        for character in f"# {nasty}\n\n```{nasty}\n{nasty}":
+            transcript.add_text(character)
+            transcript.flush()
+        transcript.cut(nasty)
+        transcript.add_notice(nasty, nasty)
+        transcript.start_call(nasty, nasty, Display(nasty, nasty, nasty), {nasty: nasty})
+        transcript.progress_call(nasty, nasty)
+        transcript.unfold_all()
+        transcript.find(nasty)
+        transcript.flush()
+        assert "evil" in host.screen_text() and "[b]markup[/b]" in host.screen_text()
+        for row in host.rows():
+            assert all(character.isprintable() for character in row), row
+
+
+async def test_a_screen_is_told_of_every_key():
+    host = Host()
+    async with host.run_test(size=(80, 24)):
+        bindings = host.transcript.BINDINGS
+        assert all(binding.id and binding.id.startswith("transcript.") for binding in bindings)
+        assert len({binding.id for binding in bindings}) == len(bindings)

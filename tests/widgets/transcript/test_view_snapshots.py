@@ -80,6 +80,7 @@ def test_looks_at_80x24(snap_compare, state):
 
 def shown(state):
     async def run_before(pilot):
+        await pilot.pause()
         await state(pilot.app)
         pilot.app.transcript.flush()
         await pilot.pause()
