@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from agent.errors import HermesError
 from agent.home import Home
 from app.application import HermesApp
 from app.cli.output import say
@@ -32,10 +34,22 @@ async def _show(args: argparse.Namespace) -> int:
         runtime = await asyncio.to_thread(__import__, "agent.runtime", fromlist=["open_engine"])
         from app.cli.options import options_of
 
+        await wear_chosen_skin()
         options = options_of(args, attended=True, model=wish.model)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
         return await runtime.open_engine(options, listener)
+
+    async def wear_chosen_skin() -> None:
+        from agent.config.loader import load
+        from app.cli.folder import workspace
+
+        loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
+        if loaded.settings.display.skin != app.skin.name and not app.host.session:
+            try:
+                app.use_skin(loaded.settings.display.skin)
+            except HermesError as error:
+                app.complain(f"display.skin: {error}")
 
     app = HermesApp(open_session, skins=home.root / "skins")
     try:

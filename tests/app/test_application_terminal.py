@@ -174,7 +174,7 @@ def test_hostile_text_reaches_no_terminal(terminal, tmp_path: Path) -> None:
     shown = terminal("--demo", "--cwd", str(work))
     shown.until(lambda out: b"demo" in out)
     start = len(shown.output)
-    shown.process.write(b"!printf '\\033]52;c;aGk=\\007 \\033]0;owned\\007 \\302\\233 otter-%d' $((40+2))\r")
+    shown.process.write(b"!printf '\\033]52;c;aGk=\\007 \\033]0;owned\\007 \\302\\233m otter-%d' $((40+2))\r")
     shown.until(lambda out: b"otter-42" in out[start:])
     drawn = shown.output[start:]
     assert b"\x1b]52" not in drawn and b"\x1b]0;" not in drawn and b"\xc2\x9b" not in drawn
