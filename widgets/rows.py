@@ -7,7 +7,6 @@ and a line within it, so nothing depends on how many rows there are.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -16,15 +15,14 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.timer import Timer
 from textual.widget import Widget
 
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.row_filter import RowFilter
+from widgets.row_paint import RowPainter
 from widgets.row_text import to_strip
 from widgets.row_view import RowView
 
@@ -34,8 +32,6 @@ Draw = Callable[[int, int], Sequence[Text]]
 The first cell is the gutter of the cursor and best left blank.
 """
 
-FRAME = 1 / 30
-"""Seconds between two paints of a list that keeps changing."""
 WHEEL_LINES = 3
 
 
@@ -99,12 +95,7 @@ class RowList(Widget, can_focus=True):
         self._view = RowView(self._height_of, count=count, follow=follow)
         self._filter = RowFilter(self._search_text)
         self._strips: dict[int, list[Strip]] = {}
-        self._painted: list[tuple[int, int]] = []
-        self._stale: set[int] | None = set()
-        """Rows to paint anew; None stands for all."""
-        self._painted_cursor: int | None = None
-        self._last_paint = 0.0
-        self._paint_timer: Timer | None = None
+        self._painter = RowPainter(self, self._view)
 
     # What the owner calls
 
@@ -148,7 +139,7 @@ class RowList(Widget, can_focus=True):
         first = self._view.count
         matching = [i for i in range(first, first + count) if self._filter.accepts(i)]
         self._view.append(count, matching)
-        self._mark(*range(first, first + count)) if count < 64 else self.repaint()
+        self._painter.mark(*range(first, first + count)) if count < 64 else self.repaint()
 
     def inserted(self, index: int) -> None:
         """One row came in before the row that was at `index`."""
@@ -164,7 +155,7 @@ class RowList(Widget, can_focus=True):
         """The row at `index` looks different now."""
         self._strips.pop(index, None)
         self._view.judge(index, self._filter.accepts(index))
-        self._mark(index)
+        self._painter.mark(index)
 
     def move_to(self, index: int) -> None:
         """Put the cursor on the row at `index`, or the nearest one that is shown."""
@@ -175,8 +166,7 @@ class RowList(Widget, can_focus=True):
         """Draw every line anew."""
         self._strips.clear()
         self._view.forget_layout()
-        self._stale = None
-        self._schedule_paint()
+        self._painter.mark_all()
 
     # What a subclass may override
 
@@ -261,7 +251,7 @@ class RowList(Widget, can_focus=True):
     # Mouse
 
     def on_click(self, event: events.Click) -> None:
-        line = event.y - self._head
+        line = event.y - self.heading_lines
         layout = self._view.layout()
         if 0 <= line < len(layout):
             self._view.move_to(layout[line][0])
@@ -277,7 +267,7 @@ class RowList(Widget, can_focus=True):
 
     def _scroll(self, lines: int, event: events.MouseEvent) -> None:
         if self._view.scroll(lines):
-            self._mark()
+            self._painter.mark()
         event.stop()
 
     def on_resize(self) -> None:
@@ -309,7 +299,7 @@ class RowList(Widget, can_focus=True):
         """Look through all rows, a slice at a time; rows that come in meanwhile are seen too."""
         self._view.start_filter()
         while self._filter.scan_slice(self._view):
-            self._mark()
+            self._painter.mark()
             await asyncio.sleep(0)
         self.repaint()
 
@@ -321,7 +311,8 @@ class RowList(Widget, can_focus=True):
     # Drawing
 
     @property
-    def _head(self) -> int:
+    def heading_lines(self) -> int:
+        """Lines above the rows, 0 or 1."""
         return 0 if self.heading(max(self.size.width, 1)) is None else 1
 
     @property
@@ -329,12 +320,12 @@ class RowList(Widget, can_focus=True):
         return 1 if self._filter.typing or self._filter.needle else 0
 
     def _resize_view(self) -> None:
-        self._view.resize(max(self.size.height - self._head - self._foot, 0))
+        self._view.resize(max(self.size.height - self.heading_lines - self._foot, 0))
         self.repaint()
 
     def cursor_moved(self) -> None:
         """The cursor is somewhere else: paint what that changes."""
-        self._mark()
+        self._painter.mark()
 
     def _lines_of(self, row: int) -> list[Strip]:
         strips = self._strips.get(row)
@@ -365,7 +356,7 @@ class RowList(Widget, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
-        row = y - self._head
+        row = y - self.heading_lines
         if row < 0:
             return self._strip(self.heading(width) or Text())
         if self._foot and y == self.size.height - 1:
@@ -409,45 +400,3 @@ class RowList(Widget, can_focus=True):
         room = max(self.size.width - 5, 1)
         line.append(self._filter.needle[-room:], self.ink("text"))
         return line.append(cursor, self.ink("cursor"))
-
-    # Painting, at most 30 times a second
-
-    def _mark(self, *rows: int) -> None:
-        if self._stale is not None:
-            self._stale.update(rows)
-        self._schedule_paint()
-
-    def _schedule_paint(self) -> None:
-        if not self.is_running or self._paint_timer is not None:
-            return
-        wait = self._last_paint + FRAME - time.monotonic()
-        if wait <= 0:
-            self._paint()
-        else:
-            self._paint_timer = self.set_timer(wait, self._paint)
-
-    def _paint(self) -> None:
-        self._paint_timer = None
-        self._last_paint = time.monotonic()
-        stale, self._stale = self._stale, set()
-        layout = self._view.layout()
-        before, self._painted = self._painted, list(layout)
-        cursor, self._painted_cursor = self._painted_cursor, self.cursor
-        if stale is None or not before or not layout:
-            self.refresh()
-            return
-        if cursor != self.cursor:
-            stale |= {row for row in (cursor, self.cursor) if row is not None}
-        head = self._head
-        longest = max(len(before), len(layout))
-        dirty = [
-            y
-            for y in range(longest)
-            if y >= len(layout) or y >= len(before) or layout[y] != before[y] or layout[y][0] in stale
-        ]
-        width = self.size.width
-        regions = [Region(0, head + y, width, 1) for y in dirty]
-        if head:
-            regions.append(Region(0, 0, width, 1))
-        if regions:
-            self.refresh(*regions)

@@ -126,7 +126,7 @@ class Workbench(Container):
             self._arrange()
             self.call_after_refresh(pane.focus)
             return
-        if self.opened is None:
+        if self.opened is None and self.screen.focused is not self:
             self._came_from = self.screen.focused
         self.opened = pane
         self._arrange()

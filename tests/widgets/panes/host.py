@@ -103,6 +103,7 @@ class Host(App[None]):
         self.sandbox = LogPane(nested_only=True, clock=lambda: self.seconds, now=lambda: AT)
         self.main = Static("The conversation.", markup=False)
         self.main.can_focus = True
+        self.main.styles.height = "1fr"
         self.prompt = Static(" ❯ and add a line", markup=False)
         self.prompt.can_focus = True
         panes = [self.todo, self.agents, self.files, self.calls, self.sandbox]

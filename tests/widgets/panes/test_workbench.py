@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from rich.style import Style
 
 from tests.widgets.panes.host import PAPER, Host, lines
@@ -195,13 +194,12 @@ async def test_the_arrangement_is_remembered_and_junk_is_passed_over() -> None:
         assert app.calls.region.width == 59
 
 
-async def test_a_busy_log_lays_nothing_out_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_log_lays_nothing_out_anew() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
         layouts: list[object] = []
-        for part in (app.screen, app.bench):
-            monkeypatch.setattr(part, "pre_layout", layouts.append)
+        app.screen.screen_layout_refresh_signal.subscribe(app, layouts.append)
         for number in range(50):
             app.calls.start(f"n{number}", "read", Display("read", f"file {number}"))
             await pilot.pause()
