@@ -96,12 +96,14 @@ class Transcript(Browser):
 
     def finish_answer(self, text: str, reasoning: str, node: int) -> None:
         """The model's message is complete. It takes the place of the pieces since the last one."""
+        changed = self._reply.flush()
         before = len(self.document)
         self._reply.finish(text, reasoning, node)
-        self._changed(range(before, len(self.document)))
+        self._changed(changed | set(range(before, len(self.document))))
 
     def cut(self, reason: str) -> None:
         """The reply broke off: what came in stays, with a mark."""
+        self._changed(self._reply.flush())
         self._reply.cut()
         self._add(CutItem(reason))
 
