@@ -80,6 +80,11 @@ class Home:
         return self.root / "run"
 
     @property
+    def history(self) -> Path:
+        """What was sent from the prompt, one file per project."""
+        return self.root / "history"
+
+    @property
     def trust(self) -> Path:
         """Which project settings were trusted, bound to their content."""
         return self.root / "trust.json"

@@ -37,6 +37,7 @@ from widgets.palette import Palette, css_variables, textual_theme
 from widgets.panes.files import FilesPane
 from widgets.panes.log import LogPane
 from widgets.prompt.completion import Command as MenuCommand
+from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 from widgets.transcript.items import source_of
 from widgets.transcript.view import Transcript
@@ -57,14 +58,22 @@ class HermesApp(App[None], inherit_bindings=False):
     ENABLE_COMMAND_PALETTE = True
     NOTIFICATION_TIMEOUT = 4
 
-    def __init__(self, opener: Opener, skin: Skin | None = None, skins: Path | None = None) -> None:
+    def __init__(
+        self,
+        opener: Opener,
+        skin: Skin | None = None,
+        skins: Path | None = None,
+        *,
+        history: History | None = None,
+        files: Callable[[], Iterable[str]] | None = None,
+    ) -> None:
         self.skin = skin or Skin()
         super().__init__()
         self._crash = CrashLog()
         self.error_console = Console(file=self._crash, width=110, no_color=True)
         self.skins_folder = skins
         self._write: Callable[[str], None] = lambda _text: None
-        self.session = SessionScreen()
+        self.session = SessionScreen(history, files)
         self.attention = Attention(lambda text: self._write(text))
         self.requests = RequestQueue(DialogStage(self))
         self.bridge = Bridge(self.session, self.requests, self.attention)

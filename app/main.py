@@ -88,13 +88,15 @@ def _run(arguments: list[str]) -> int:
         from app.cli.oneshot import run
 
         return run(args)
-    if args.tui:
-        from app.cli.tui import run as show
+    if args.plain or not sys.stdout.isatty() or not sys.stderr.isatty():
+        from app.cli.loop import run as loop
 
-        return show(args)
-    from app.cli.loop import run as loop
+        return loop(args)
+    # Read when the library is imported: a key is drawn at once, not with the next frame of the stream.
+    os.environ.setdefault("TEXTUAL_FPS", "240")
+    from app.cli.tui import run as show
 
-    return loop(args)
+    return show(args)
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -122,7 +124,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         help="what happens to actions that need a yes (default: ask)",
     )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
-    parser.add_argument("--tui", action="store_true", help="show the full-screen application")
+    parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
     named = next((word for word in arguments if word in SUBCOMMANDS), None)
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, summary in SUBCOMMANDS.items():

@@ -52,7 +52,7 @@ def main() -> None:
         script = SCRIPT.replace("{pace}", str(1 / args.tokens))
         with ServerProcess(script, folder) as server:
             env = command.environment(folder / "home", server.base_url)
-            with Terminal([*command.HERMES, "--tui"], env, folder / "work") as terminal:
+            with Terminal(command.HERMES, env, folder / "work") as terminal:
                 terminal.until("❯".encode())
                 terminal.read(2.0)
                 idle = echoes(terminal, 0x4E00, args.keys)[3:]

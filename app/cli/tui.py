@@ -7,13 +7,17 @@ import asyncio
 import os
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.home import Home
 from app.application import HermesApp
+from app.cli.folder import workspace
 from app.cli.output import say
 from app.host import Listener, Wish
+from app.mentions import files_of
+from widgets.prompt.history import History
 
 if TYPE_CHECKING:
     from agent.engine import Engine
@@ -42,7 +46,6 @@ async def _show(args: argparse.Namespace) -> int:
 
     async def wear_chosen_skin() -> None:
         from agent.config.loader import load
-        from app.cli.folder import workspace
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
         if loaded.settings.display.skin != app.skin.name and not app.host.session:
@@ -51,7 +54,9 @@ async def _show(args: argparse.Namespace) -> int:
             except HermesError as error:
                 app.complain(f"display.skin: {error}")
 
-    app = HermesApp(open_session, skins=home.root / "skins")
+    project = workspace(args.cwd)
+    history = History(home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl")
+    app = HermesApp(open_session, skins=home.skins, history=history, files=files_of(project))
     try:
         await app.run_async()
     finally:

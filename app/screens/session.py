@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -17,6 +18,7 @@ from widgets.panes.log import LogPane
 from widgets.panes.status import StatusBar
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
+from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 from widgets.transcript.view import Transcript
 
@@ -27,10 +29,13 @@ class SessionScreen(Screen[None]):
     AUTO_FOCUS = "Prompt"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
-    def __init__(self) -> None:
+    def __init__(
+        self, history: History | None = None, files: Callable[[], Iterable[str]] | None = None
+    ) -> None:
+        """`history` holds what was sent before, `files` lists the project's files for mentions."""
         super().__init__()
         self.transcript = Transcript()
-        self.prompt = Prompt()
+        self.prompt = Prompt(history=history, files_provider=files)
         self.status = StatusBar()
         self.todo = TodoPane()
         self.agents = AgentsPane()

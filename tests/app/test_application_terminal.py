@@ -69,7 +69,7 @@ def terminal(tmp_path: Path):
     started: list[Terminal] = []
 
     def start(*arguments: str) -> Terminal:
-        started.append(Terminal(tmp_path / "home", "--tui", *arguments))
+        started.append(Terminal(tmp_path / "home", *arguments))
         return started[-1]
 
     yield start

@@ -42,7 +42,7 @@ def painted(
     if thumb is None:
         edge = Segment(" ", palette.style("text"))
     else:
-        edge = Segment("┃" if thumb else "│", palette.style("dim" if thumb else "rule"))
+        edge = Segment("┃" if thumb else " ", palette.style("dim"))
     return Strip([bar, *strip, edge])
 
 

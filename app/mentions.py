@@ -1,0 +1,34 @@
+"""The files of the project, as the prompt offers them for `@`."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tools.files.searching import find_ripgrep
+
+SECONDS = 10
+MAX_FILES = 200_000
+NOISE = ("!.git", "!node_modules", "!__pycache__", "!.venv")
+
+
+def files_of(root: Path) -> Callable[[], list[str]]:
+    """A function that lists the files below `root`, ignored ones left out. It blocks: call it in a thread."""
+
+    def listed() -> list[str]:
+        program = find_ripgrep()
+        if program is None:
+            return sorted(path.name for path in root.iterdir())
+        globs = [argument for noise in NOISE for argument in ("--glob", noise)]
+        command = [program, "--no-config", "--files", "--hidden", *globs, "--null"]
+        try:
+            done = subprocess.run(
+                command, cwd=root, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return []
+        names = done.stdout.decode("utf-8", "replace").split("\0")
+        return [name for name in names[:MAX_FILES] if name]
+
+    return listed
