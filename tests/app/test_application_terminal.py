@@ -2,79 +2,40 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from ptyprocess import PtyProcess
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
 from app.terminal import Attention, ControlFilter, notification
 from tests.support.command import HERMES, ROOT, environment
+from tests.support.terminal import Terminal
 
 BLACK = Color(0, 0, 0)
 HOSTILE = "\x1b]52;c;aGk=\x07 \x1b[2J \x9b31m \x90q\x9c \x07 \u202egnp.exe"
 
 
-class Terminal:
-    """A hermes process on a pty, and every byte it wrote."""
-
-    def __init__(self, home: Path, *arguments: str, size: tuple[int, int] = (24, 80)) -> None:
-        env = environment(home, TERM="xterm-256color", COLUMNS=str(size[1]), LINES=str(size[0]))
-        self.process = PtyProcess.spawn([*HERMES, *arguments], env=env, cwd=str(home.parent), dimensions=size)
-        self.output = b""
-
-    def until(self, true: Callable[[bytes], object], seconds: float = 60) -> None:
-        """Read until `true` of all that came; fails after a while or at the end of the process."""
-        import select
-
-        ends = time.monotonic() + seconds
-        while not true(self.output):
-            assert time.monotonic() < ends, self.output[-2000:]
-            if select.select([self.process.fd], [], [], 0.1)[0]:
-                try:
-                    self.output += os.read(self.process.fd, 65_536)
-                except OSError:
-                    assert true(self.output), self.output[-2000:]
-
-    def drain(self) -> int:
-        """Read to the end; the exit code."""
-        while True:
-            try:
-                data = os.read(self.process.fd, 65_536)
-            except OSError:
-                break
-            if not data:
-                break
-            self.output += data
-        self.process.wait()
-        return self.process.exitstatus if self.process.exitstatus is not None else -self.process.signalstatus
-
-    def close(self) -> None:
-        if self.process.isalive():
-            self.process.kill(signal.SIGKILL)
-        self.process.close(force=True)
+Start = Callable[..., Terminal]
 
 
 @pytest.fixture
-def terminal(tmp_path: Path):
-    started: list[Terminal] = []
+def terminal(tmp_path: Path) -> Iterator[Start]:
+    with ExitStack() as stack:
 
-    def start(*arguments: str) -> Terminal:
-        started.append(Terminal(tmp_path / "home", *arguments))
-        return started[-1]
+        def start(*arguments: str) -> Terminal:
+            env = environment(tmp_path / "home")
+            return stack.enter_context(Terminal([*HERMES, *arguments], env, tmp_path, (80, 24)))
 
-    yield start
-    for each in started:
-        each.close()
+        yield start
 
 
 def test_nothing_that_steers_a_terminal_passes_the_last_filter() -> None:
@@ -138,43 +99,43 @@ def test_nothing_heavy_is_imported_before_the_first_paint(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_a_signal_leaves_a_terminal_as_it_was(terminal, number: signal.Signals, code: int) -> None:
+def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Signals, code: int) -> None:
     shown = terminal("--demo")
-    shown.until(lambda out: b"TODO" in out)
-    shown.process.kill(number)
+    shown.until(b"TODO")
+    shown.process.send_signal(number)
     assert shown.drain() == code
-    assert b"\x1b[?1049l" in shown.output and b"\x1b[?25h" in shown.output
-    assert b"Traceback" not in shown.output
+    assert b"\x1b[?1049l" in shown.painted and b"\x1b[?25h" in shown.painted
+    assert b"Traceback" not in shown.painted
 
 
-def test_quitting_says_how_to_go_on(terminal) -> None:
+def test_quitting_says_how_to_go_on(terminal: Start) -> None:
     shown = terminal("--demo")
-    shown.until(lambda out: b"TODO" in out)
-    shown.process.write(b"hello")
-    shown.until(lambda out: b"hello" in out)
+    shown.until(b"TODO")
+    shown.press("hello")
+    shown.until(b"hello")
     time.sleep(0.1)
-    shown.process.write(b"\r")
-    shown.until(lambda out: "◆".encode() in out)
-    shown.process.kill(signal.SIGTERM)
+    shown.press("\r")
+    shown.until("◆".encode())
+    shown.process.send_signal(signal.SIGTERM)
     shown.drain()
-    after = shown.output.rpartition(b"\x1b[?1049l")[2].decode()
+    after = shown.painted.rpartition(b"\x1b[?1049l")[2].decode()
     assert re.search(r"hermes --resume \d{8}-\d{6}-[0-9a-f]{6}", after)
 
 
-def test_an_unknown_session_is_one_sentence_after_the_screen_is_gone(terminal) -> None:
+def test_an_unknown_session_is_one_sentence_after_the_screen_is_gone(terminal: Start) -> None:
     shown = terminal("--demo", "--resume", "nowhere")
     assert shown.drain() == 1
-    after = shown.output.rpartition(b"\x1b[?1049l")[2].decode()
+    after = shown.painted.rpartition(b"\x1b[?1049l")[2].decode()
     assert after.count("hermes:") == 1 and "nowhere" in after and "Traceback" not in after
 
 
-def test_hostile_text_reaches_no_terminal(terminal, tmp_path: Path) -> None:
+def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     shown = terminal("--demo", "--cwd", str(work))
-    shown.until(lambda out: b"demo" in out)
-    start = len(shown.output)
-    shown.process.write(b"!printf '\\033]52;c;aGk=\\007 \\033]0;owned\\007 \\302\\233m otter-%d' $((40+2))\r")
-    shown.until(lambda out: b"otter-42" in out[start:])
-    drawn = shown.output[start:]
+    shown.until(b"demo")
+    start = len(shown.painted)
+    shown.press("!printf '\\033]52;c;aGk=\\007 \\033]0;owned\\007 \\302\\233m otter-%d' $((40+2))\r")
+    shown.until(b"otter-42", since=start)
+    drawn = shown.painted[start:]
     assert b"\x1b]52" not in drawn and b"\x1b]0;" not in drawn and b"\xc2\x9b" not in drawn

@@ -69,6 +69,18 @@ class Terminal:
         self.painted += piece
         return piece
 
+    def drain(self) -> int:
+        """Read until the program ends; its exit code (negative: the signal that ended it)."""
+        while True:
+            try:
+                piece = os.read(self.fd, 1 << 16)
+            except OSError:  # the other side is closed
+                break
+            if not piece:
+                break
+            self.painted += piece
+        return self.process.wait()
+
     def until(self, wanted: bytes | Callable[[], bool], limit: float = 20.0, since: int = 0) -> float:
         """Read until something is painted (after offset `since`); seconds it took. Raises `TimeoutError`."""
         began = time.monotonic()
