@@ -89,6 +89,16 @@ class LocalSettings(Section):
 class DisplaySettings(Section):
     skin: str = Field("night", description="Look of the application; see `hermes skins list`.")
     personality: str = Field("", description="How Hermes speaks, such as `concise`; empty = plainly.")
+    motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
+    vi: bool = Field(False, description="Whether the prompt takes vi keys.")
+    wrap_code: bool = Field(False, description="Whether long lines of code wrap instead of being cut.")
+    notifications: bool = Field(
+        True, description="Whether the terminal calls you back when it has lost the focus."
+    )
+
+
+class WatcherSettings(Section):
+    enabled: bool = Field(True, description="Whether changes others make in the project are noticed.")
 
 
 class Settings(Section):
@@ -103,3 +113,7 @@ class Settings(Section):
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
+    watcher: WatcherSettings = WatcherSettings.model_construct()
+    keys: dict[str, str] = Field(
+        {}, description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several."
+    )
