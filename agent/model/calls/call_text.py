@@ -59,6 +59,31 @@ _WRAPPING = re.compile(
 )
 """What may stand around calls without a meaning of its own."""
 
+_MARKS = tuple(
+    [
+        f"</{name}>"
+        for name in ("tool_call", "tool_calls", "tools", "function_call", "function_calls", "function")
+    ]
+    + ["</s>", "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]", "[CALL_ID]"]
+    + [
+        f"<|{slash}{name}|>"
+        for slash in ("", "/")
+        for name in (
+            *("python_tag", "tool_call", "tool_calls_section_begin", "tool_calls_section_end"),
+            *("tool_call_begin", "tool_call_end", "tool_call_argument_begin"),
+            *("im_end", "eot_id", "eom_id", "end_of_text", "endoftext", "end", "return"),
+        )
+    ]
+    + [
+        f"<｜{name}｜>"
+        for name in (
+            *("tool▁calls▁begin", "tool▁calls▁end", "tool▁call▁begin"),
+            *("tool▁call▁end", "tool▁sep", "end▁of▁sentence"),
+        )
+    ]
+)
+"""The wrapping that is written with marks; a beginning of one may still become wrapping."""
+
 _FUNCTION = re.compile(r'<(?:function=|function name=|invoke name=)"?([\w.:-]+)"?\s*>')
 _FUNCTION_END = re.compile(r"\s*</(?:function|invoke|tool_call)>")
 _PARAMETER = re.compile(
@@ -156,7 +181,7 @@ def may_be_call(
 
 
 def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "open"]:
-    if any(tag.startswith(rest) for tag in TAGS):
+    if any(mark.startswith(rest) for mark in (*TAGS, *_MARKS)):
         return "open"
     if rest[0] in "{[":
         return _json_verdict(rest, names)
