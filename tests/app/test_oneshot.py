@@ -8,6 +8,7 @@ import random
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,6 +125,26 @@ def test_ctrl_c_stops_the_command_and_is_exit_code_130(work: Path, home: Path, t
     assert process.returncode == 130
     last = command.events(rest)[-1]
     assert (last["type"], last["outcome"]) == ("turn_ended", "interrupted")
+
+
+def test_commands_hear_ctrl_c_even_where_hermes_was_started_without(
+    work: Path, home: Path, tmp_path: Path
+) -> None:
+    ask = f"{shlex.quote(sys.executable)} -c 'import signal; print(signal.getsignal(signal.SIGINT).__name__)'"
+    script = f"script = by_step([call('terminal', command={ask!r}), say('x')])"
+    with ServerProcess(script, tmp_path) as server:
+        done = subprocess.run(
+            ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command.HERMES]
+            + ["-p", "hi", "--json", "--approve", "all"],
+            env=command.environment(home, server.base_url),
+            cwd=work,
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    finished = next(event for event in command.events(done.stdout) if event["type"] == "tool_finished")
+    assert "default_int_handler" in finished["result"]
 
 
 @pytest.mark.parametrize(
