@@ -10,7 +10,6 @@ import errno
 import importlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -34,7 +33,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.umask(0o077)
     logging.getLogger().addHandler(logging.NullHandler())
     _complete_streams()
-    _keep_ctrl_c_for_commands()
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -66,15 +64,6 @@ def _complete_streams() -> None:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
-
-
-def _keep_ctrl_c_for_commands() -> None:
-    """Where ctrl+c was ignored when we were started, go on ignoring it without passing that on.
-
-    An ignored signal is inherited by every command; a handler is not.
-    """
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, lambda _number, _frame: None)
 
 
 def _drop_output() -> None:

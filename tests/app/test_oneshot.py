@@ -134,8 +134,7 @@ def test_commands_hear_ctrl_c_even_where_hermes_was_started_without(
     script = f"script = by_step([call('terminal', command={ask!r}), say('x')])"
     with ServerProcess(script, tmp_path) as server:
         done = subprocess.run(
-            ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *command.HERMES]
-            + ["-p", "hi", "--json", "--approve", "all"],
+            ["sh", "-c", 'trap "" INT; exec "$@" -p hi --json --approve all', "sh", *command.HERMES],
             env=command.environment(home, server.base_url),
             cwd=work,
             capture_output=True,
