@@ -66,6 +66,11 @@ class Home:
         return self.root / "scratch"
 
     @property
+    def attachments(self) -> Path:
+        """Images that came with messages, one file each, named by its SHA-256."""
+        return self.root / "attachments"
+
+    @property
     def skins(self) -> Path:
         """Skins of the person's own, one YAML file each."""
         return self.root / "skins"
@@ -83,6 +88,11 @@ class Home:
     def history(self) -> Path:
         """What was sent from the prompt, one file per project."""
         return self.root / "history"
+
+    @property
+    def screen(self) -> Path:
+        """How the person arranged the screen."""
+        return self.root / "screen.json"
 
     @property
     def trust(self) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -18,24 +19,26 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from agent.errors import ConfigError, ExitCode, HermesError
+from agent.errors import ExitCode, HermesError
 from app.actions import Actions
 from app.bridge import Bridge
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
+from app.looks import Looks
+from app.remembered import Remembered
 from app.screens import requests
 from app.screens.detail import DetailScreen
 from app.screens.requests import RequestQueue
 from app.screens.session import SessionScreen
 from app.screens.stage import DialogStage
 from app.terminal import Attention, ControlFilter, speaking
-from themes.loader import load_skin
 from themes.skin import Skin
 from tools.text import clean
-from widgets.palette import Palette, css_variables, textual_theme
+from widgets.palette import css_variables
 from widgets.panes.files import FilesPane
 from widgets.panes.log import LogPane
+from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import Command as MenuCommand
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
@@ -66,14 +69,17 @@ class HermesApp(App[None], inherit_bindings=False):
         *,
         history: History | None = None,
         files: Callable[[], Iterable[str]] | None = None,
+        remembered: Remembered | None = None,
     ) -> None:
-        self.skin = skin or Skin()
+        self.looks = Looks(self, skin or Skin(), skins, os.environ)
         super().__init__()
         self._crash = CrashLog()
         self.error_console = Console(file=self._crash, width=110, no_color=True)
-        self.skins_folder = skins
         self._write: Callable[[str], None] = lambda _text: None
         self.session = SessionScreen(history, files)
+        self.remembered = remembered
+        if remembered is not None:
+            self.session.workbench.restore(remembered.part("panes"))
         self.attention = Attention(lambda text: self._write(text))
         self.requests = RequestQueue(DialogStage(self))
         self.bridge = Bridge(self.session, self.requests, self.attention)
@@ -102,10 +108,10 @@ class HermesApp(App[None], inherit_bindings=False):
         return speaking(super().get_driver_class(), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
-        return [*super().get_line_filters(), self._last_filter]
+        return [*self.looks.filters(super().get_line_filters()), self._last_filter]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return css_variables(self.skin)
+        return css_variables(self.looks.shown)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         for command in COMMANDS:
@@ -120,7 +126,9 @@ class HermesApp(App[None], inherit_bindings=False):
         return True
 
     def on_mount(self) -> None:
-        self.show_skin(self.skin)
+        self.looks.show(self.looks.skin)
+        self.looks.move(True)
+        self.run_worker(self.looks.watch(), group="looks")
         self.session.prompt.commands = [
             MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
         ]
@@ -252,6 +260,11 @@ class HermesApp(App[None], inherit_bindings=False):
 
     # What the panes ask for
 
+    @on(Workbench.StateChanged)
+    def _remember_panes(self, event: Workbench.StateChanged) -> None:
+        if self.remembered is not None:
+            self.remembered.note("panes", event.state)
+
     @on(Transcript.Copied)
     def _copy(self, event: Transcript.Copied) -> None:
         self.copy_to_clipboard(event.text)
@@ -287,19 +300,15 @@ class HermesApp(App[None], inherit_bindings=False):
 
     # Looks
 
+    @property
+    def skin(self) -> Skin:
+        """The skin that is worn, as its file has it."""
+        return self.looks.skin
+
     def show_skin(self, skin: Skin) -> None:
         """Draw everything with a skin."""
-        self.skin = skin
-        theme = textual_theme(skin)
-        self.register_theme(theme)
-        self.theme = theme.name
-        self.session.use(Palette(skin))
+        self.looks.show(skin)
 
-    def use_skin(self, name: str) -> None:
+    async def use_skin(self, name: str) -> None:
         """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
-        loaded = load_skin(name, self.skins_folder)
-        if loaded.skin.name != name:
-            raise ConfigError(str(loaded.problems[0]))
-        self.show_skin(loaded.skin)
-        for problem in loaded.problems[:3]:
-            self.complain(str(problem))
+        await self.looks.wear(name)

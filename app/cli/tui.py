@@ -10,13 +10,13 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from agent.errors import HermesError
 from agent.home import Home
 from app.application import HermesApp
 from app.cli.folder import workspace
 from app.cli.output import say
 from app.host import Listener, Wish
 from app.mentions import files_of
+from app.remembered import Remembered
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
@@ -48,19 +48,20 @@ async def _show(args: argparse.Namespace) -> int:
         from agent.config.loader import load
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
-        if loaded.settings.display.skin != app.skin.name and not app.host.session:
-            try:
-                app.use_skin(loaded.settings.display.skin)
-            except HermesError as error:
-                app.complain(f"display.skin: {error}")
+        if not app.host.session:
+            await app.looks.follow(loaded.settings.display)
 
     project = workspace(args.cwd)
     history = History(home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl")
-    app = HermesApp(open_session, skins=home.skins, history=history, files=files_of(project))
+    remembered = Remembered(home.screen)
+    app = HermesApp(
+        open_session, skins=home.skins, history=history, files=files_of(project), remembered=remembered
+    )
     try:
         await app.run_async()
     finally:
         await app.host.close()
+        await remembered.settle()
     return _farewell(app, home)
 
 
