@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from agent.context.ledger import PrefixLedger
+from agent.attachments import AttachmentStore
+from agent.context.history import Turned
+from agent.context.ledger import Break, PrefixLedger
 from agent.context.masking import plan_room
 from agent.context.profile import Profile
+from agent.context.table import ContextTable, Sent, build_table
 from agent.errors import HermesError, ModelError
 from agent.events import (
     CallDrafted,
@@ -23,7 +26,8 @@ from agent.events import (
     TextAdded,
     UsageChanged,
 )
-from agent.messages import Message
+from agent.messages import Image, Message
+from agent.model.codecs.pictures import COUNTED, surplus, without_images
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, Request, TextDelta
 from agent.model.transport.reply import Reply, Route, fetch_reply
 from agent.model.transport.retry import RetryPolicy
@@ -52,6 +56,15 @@ class _Lane:
     framed: int = 0
     """Messages of the session that are in the ledger."""
     tools: bytes = b""
+    images: bool = True
+    """Whether images are sent; a server that refused one is sent none any more."""
+    surplus: int = 0
+    """Bytes by which the images in the ledger are larger than what they count for."""
+
+    @property
+    def size(self) -> int:
+        """What the next request counts as in estimates, in bytes."""
+        return self.ledger.size + len(self.tools) - self.surplus
 
 
 class Dialogue:
@@ -65,6 +78,7 @@ class Dialogue:
         meter: Meter,
         emit: Callable[[Event], None],
         *,
+        attachments: AttachmentStore,
         after_compaction: Callable[[], Awaitable[None]],
         policy: RetryPolicy,
         mask_at: float,
@@ -76,12 +90,14 @@ class Dialogue:
         self._profile = profile
         self._meter = meter
         self._emit = emit
+        self._attachments = attachments
         self._after_compaction = after_compaction
         self._policy = policy
         self._mask_at = mask_at
         self._temperature = temperature
         self._max_output = max_output
         self._lanes: dict[str, _Lane] = {}
+        self._breaks: list[Break] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._cut: list[str] = []
@@ -98,6 +114,8 @@ class Dialogue:
             try:
                 return await self._fetch()
             except ModelError as error:
+                if error.kind == "images" and await self._leave_images_out(error):
+                    continue
                 if error.kind != "overflow" or not await self._make_room(self._overflow_target()):
                     raise
         raise ModelError(
@@ -114,6 +132,16 @@ class Dialogue:
     def usage(self) -> dict[str, int | float | None]:
         """Tokens and money of the whole session so far."""
         return self._meter.totals()
+
+    async def context(self) -> ContextTable:
+        """What fills the window now, and what was used. Counted off the event loop."""
+        route = self._routes[0]
+        sent = Sent(route.codec, route.tools, self._profile.examples)
+        ratio, window, used = self._meter.ratio, self._meter.window, self._meter.totals()
+        path, breaks = tuple(self._session.path), tuple(self._breaks)
+        return await asyncio.to_thread(
+            build_table, path, sent, model=route.name, window=window, ratio=ratio, used=used, breaks=breaks
+        )
 
     async def _fetch(self) -> Reply:
         self._text.clear()
@@ -166,10 +194,11 @@ class Dialogue:
         messages = self._session.messages()
         fresh = messages[lane.framed :]
         if fresh:
-            lane.ledger.extend(route.codec.message(turned.message) for turned in fresh)
+            lane.ledger.extend(self._frames(route, lane, fresh))
             lane.framed = len(messages)
         frames, broken = lane.ledger.send(lane.tools)
         if broken is not None:
+            self._breaks.append(broken)
             self._emit(PrefixBroken(reason=broken.reason, declared=broken.declared))
         return Request(
             model=route.model,
@@ -183,7 +212,9 @@ class Dialogue:
     def _lane(self, route: Route) -> _Lane:
         lane = self._lanes.get(route.name)
         if lane is None:
-            lane = self._lanes[route.name] = _Lane(tools=route.codec.tools(route.tools))
+            lane = self._lanes[route.name] = _Lane(
+                tools=route.codec.tools(route.tools), images=route.images
+            )
             lane.ledger.extend(self._opening(route))
         return lane
 
@@ -195,15 +226,45 @@ class Dialogue:
         return [route.codec.message(message) for message in opening]
 
     async def _frame(self, route: Route) -> None:
-        """Serialise a large backlog (a resumed session) off the event loop."""
+        """Serialise a large backlog (a resumed session) and images off the event loop."""
         lane = self._lane(route)
         fresh = self._session.messages()[lane.framed :]
-        if len(fresh) > BULK:
-            frames = await asyncio.to_thread(
-                lambda: [route.codec.message(turned.message) for turned in fresh]
-            )
+        if len(fresh) > BULK or any(turned.message.images for turned in fresh):
+            frames = await asyncio.to_thread(self._frames, route, lane, list(fresh))
             lane.ledger.extend(frames)
             lane.framed += len(fresh)
+
+    def _frames(self, route: Route, lane: _Lane, messages: Sequence[Turned]) -> list[bytes]:
+        """Messages in wire form. Reads the files of their images."""
+        frames = []
+        for turned in messages:
+            message = self._loaded(turned.message) if lane.images else without_images(turned.message)
+            lane.surplus += surplus(message)
+            frames.append(route.codec.message(message))
+        return frames
+
+    def _loaded(self, message: Message) -> Message:
+        images = (Image(each.attachment, self._attachments.read(each.attachment)) for each in message.images)
+        return replace(message, images=tuple(images)) if message.images else message
+
+    async def _reframe(self, route: Route, reason: str) -> None:
+        """Serialise the whole conversation again: a declared break of the prefix, named by `reason`."""
+        lane = self._lane(route)
+        messages = list(self._session.messages())
+        lane.surplus = 0
+        frames = await asyncio.to_thread(self._frames, route, lane, messages)
+        lane.ledger.rewrite([*self._opening(route), *frames], reason)
+        lane.framed = len(messages)
+
+    async def _leave_images_out(self, error: ModelError) -> bool:
+        """The server does not take an image: go on without any. False when none was sent."""
+        lane = self._lane(self._routes[0])
+        if not lane.images or not any(turned.message.images for turned in self._session.messages()):
+            return False
+        lane.images = False
+        self._emit(Noticed(kind="warning", text=f"{error} From here on the model is not sent images."))
+        await self._reframe(self._routes[0], "images are no longer sent")
+        return True
 
     # Room
 
@@ -223,8 +284,10 @@ class Dialogue:
         """Tokens of the next request on the first route, as far as known."""
         lane = self._lane(self._routes[0])
         messages = self._session.messages()[lane.framed :]
-        unframed = sum(len(turned.message.content) for turned in messages)
-        return self._meter.estimate(lane.ledger.size + len(lane.tools) + unframed)
+        unframed = sum(
+            len(turned.message.content) + COUNTED * len(turned.message.images) for turned in messages
+        )
+        return self._meter.estimate(lane.size + unframed)
 
     def _overflow_target(self) -> int:
         """Tokens to save after the provider said that a request was too large."""
@@ -238,16 +301,9 @@ class Dialogue:
             return False
         await self._session.add_compaction(plan)
         await self._after_compaction()
-        messages = self._session.messages()
         for route in self._routes:
             if route.name in self._lanes:
-                lane = self._lanes[route.name]
-                frames = [
-                    *self._opening(route),
-                    *(route.codec.message(turned.message) for turned in messages),
-                ]
-                lane.ledger.rewrite(frames, plan.sentence())
-                lane.framed = len(messages)
+                await self._reframe(route, plan.sentence())
         return True
 
     # Keeping
@@ -271,7 +327,7 @@ class Dialogue:
 
     def _account(self, reply: Reply) -> None:
         lane = self._lane(next(route for route in self._routes if route.name == reply.route))
-        self._meter.add(reply.usage, lane.ledger.size + len(lane.tools), reply.route)
+        self._meter.add(reply.usage, lane.size, reply.route)
         totals = self._meter.totals()
         self._emit(
             UsageChanged(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from agent.context.table import ContextTable
 from agent.events import TurnEnded
 from agent.inbox import Inbox
 from agent.mailbox import Mailbox
@@ -29,6 +30,7 @@ class Engine:
         turns: TurnRunner,
         model: str,
         close: Sequence[Callable[[], Awaitable[None]]],
+        context: Callable[[], Awaitable[ContextTable]],
     ) -> None:
         self.session = session
         self.stream = stream
@@ -37,12 +39,17 @@ class Engine:
         self._mailbox = mailbox
         self._turns = turns
         self._close = close
+        self._context = context
         self._task: asyncio.Task[TurnEnded] | None = None
         self._stopping = False
 
     @property
     def busy(self) -> bool:
         return self._task is not None and not self._task.done()
+
+    async def context(self) -> ContextTable:
+        """What fills the window of the model now, and what the session has used. Works during a turn."""
+        return await self._context()
 
     @property
     def queue(self) -> tuple[str, ...]:

@@ -11,8 +11,11 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agent.attachments import AttachmentStore
 from agent.calls import CallRunner
 from agent.context.profile import Profile
+from agent.context.prompt import Part, joined
+from agent.context.table import recorded
 from agent.dialogue import Dialogue
 from agent.engine import Engine
 from agent.errors import ConfigError
@@ -161,7 +164,7 @@ async def _assemble(
         secrets=terminals.secrets,
         attention=await _attention(options, stream, mailbox, closers),
     )
-    dialogue = _dialogue(session, routes, plan, settings, stream, state)
+    dialogue = _dialogue(session, routes, plan, settings, stream, state, AttachmentStore(home.attachments))
     turns = TurnRunner(
         session,
         dialogue,
@@ -172,7 +175,8 @@ async def _assemble(
         max_steps=options.max_steps or settings.agent.max_turns,
     )
     _announce(stream, session, opened, routes[0], changed, problems)
-    return Engine(session, stream, inbox, mailbox, turns, routes[0].name, list(reversed(closers)))
+    model, closing = routes[0].name, list(reversed(closers))
+    return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context)
 
 
 def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
@@ -236,17 +240,19 @@ async def _ensure_system(
         and stored.data.get("tools") == offered
     ):
         return False
-    prompt = await asyncio.to_thread(_prompt, options.workspace, home, settings, profile, tools)
-    await session.add("system", prompt, {"profile": profile.name, "tools": offered})
+    parts = await asyncio.to_thread(_prompt, options.workspace, home, settings, profile, tools)
+    about = {"profile": profile.name, "tools": offered, "parts": recorded(parts)}
+    await session.add("system", joined(parts), about)
     return stored is not None
 
 
 def _prompt(
     workspace: Path, home: Home, settings: Settings, profile: Profile, tools: Sequence[ToolSpec]
-) -> str:
+) -> tuple[Part, ...]:
     today = date.today().isoformat()
     if profile.system_prompt is not None:
-        return profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
+        text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
+        return (Part("System prompt", text),)
     from agent.context.files import project_file, soul_file
     from agent.context.prompt import system_prompt
 
@@ -330,6 +336,7 @@ def _dialogue(
     settings: Settings,
     stream: EventStream,
     state: TaskState,
+    attachments: AttachmentStore,
 ) -> Dialogue:
     async def after_compaction() -> None:
         """What was masked can be read again; the task list is shown once more."""
@@ -344,6 +351,7 @@ def _dialogue(
         plan.profile,
         plan.meter,
         stream.emit,
+        attachments=attachments,
         after_compaction=after_compaction,
         policy=RetryPolicy(retries=settings.model.retries),
         mask_at=settings.context.mask_at,

@@ -7,6 +7,7 @@ date has no time, and tools that are not on offer are not named.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from agent.context.files import ContextFile
 from tools.text import clean
@@ -65,6 +66,19 @@ or say what is missing.
 - Destroying, publishing, sending or paying needs the user's clear word. Never print or store secrets."""
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of the system prompt, and where it comes from."""
+
+    name: str
+    """What a person calls it."""
+    text: str
+    source: str = ""
+    """The file it was read from; empty if it is built in."""
+    truncated: bool = False
+    """Whether the middle of that file was left out."""
+
+
 def system_prompt(
     *,
     soul: ContextFile | None,
@@ -74,21 +88,31 @@ def system_prompt(
     tools: Collection[str],
     platform: str,
     tone: str = "",
-) -> str:
-    """The prompt of a session.
+) -> tuple[Part, ...]:
+    """The prompt of a session, in order; `joined` makes one text of it.
 
     `date` is the day it began, `tools` are the names on offer, `tone` says how to speak (empty = plain).
     """
-    parts = [soul.text if soul is not None else IDENTITY, MANNER]
+    parts = [_file("Identity", soul, soul.text) if soul is not None else Part("Identity", IDENTITY)]
+    parts.append(Part("Manner", MANNER))
     if tools:
         hints = [f"- {sentence}" for needed, sentence in TOOL_HINTS if all(name in tools for name in needed)]
-        parts.append("\n".join([TOOLS, *hints]))
+        parts.append(Part("Use of tools", "\n".join([TOOLS, *hints])))
     where = f"# Environment\nWorkspace: {_line(workspace)}\nSystem: {_line(platform)}\nDate: {date}"
     if tone:
-        parts.append(f"# Tone\n{tone}")
-    parts += [SAFETY, where]
-    parts += [_project(file) for file in project_files]
-    return "\n\n".join(parts)
+        parts.append(Part("Tone", f"# Tone\n{tone}"))
+    parts += [Part("Care", SAFETY), Part("Environment", where)]
+    parts += [_file("Project", file, _project(file)) for file in project_files]
+    return tuple(parts)
+
+
+def joined(parts: Sequence[Part]) -> str:
+    """The parts as the one text the model gets."""
+    return "\n\n".join(part.text for part in parts)
+
+
+def _file(name: str, file: ContextFile, text: str) -> Part:
+    return Part(name, text, str(file.path), file.truncated)
 
 
 def _project(file: ContextFile) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.context.files import ContextFile
-from agent.context.prompt import TOOL_HINTS, system_prompt
+from agent.context.prompt import TOOL_HINTS, joined, system_prompt
 from tools.discovery import discover
 from tools.registry import registry
 from tools.toolsets import unoffered_mentions
@@ -23,7 +23,7 @@ def prompt(**changes: Any) -> str:
         "tools": ALL,
         "platform": "Linux x86_64",
     }
-    return system_prompt(**(given | changes))
+    return joined(system_prompt(**(given | changes)))
 
 
 def test_the_prompt_stays_under_1500_tokens() -> None:
