@@ -11,7 +11,7 @@ black in dark skins and on white in light ones, and need 3:1. A colour that is
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from themes.colors import DEFAULT, RGB, blend, contrast, is_terminal, luminance, rgb
 from themes.skin import Skin
@@ -30,7 +30,7 @@ _MARKS = ("selection", "match")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One pair of roles that is hard to tell apart. `str()` is a sentence for a person."""
+    """The contrast of one pair of roles. `str()` is a sentence for a person about one that is too low."""
 
     role: str
     background: str
@@ -38,6 +38,15 @@ class Finding:
     needed: float
     suggestion: str = ""
     """The nearest colour of the same hue that is enough here; empty when there is none."""
+
+    @property
+    def share(self) -> float:
+        """How much of the contrast that is needed there is; 1 is just enough."""
+        return self.ratio / self.needed
+
+    @property
+    def enough(self) -> bool:
+        return self.ratio >= self.needed
 
     def __str__(self) -> str:
         # Rounded down, so that 4.49 does not read as 4.5.
@@ -68,7 +77,36 @@ def check(skin: Skin) -> list[Finding]:
     return [finding for pair in pairs() if (finding := _finding(skin, *pair))]
 
 
+def tightest(skin: Skin) -> dict[str, Finding]:
+    """For each role the pair it is part of that has the least contrast to spare, enough or not.
+
+    Roles that only meet what the terminal's owner chose are left out.
+    """
+    found: dict[str, Finding] = {}
+    for pair in pairs():
+        measured = _measured(skin, *pair)
+        if measured is None:
+            continue
+        for role in (measured.role, measured.background):
+            known = found.get(role)
+            if known is None or measured.share < known.share:
+                found[role] = measured
+    return found
+
+
 def _finding(skin: Skin, role: str, background: str, needed: float) -> Finding | None:
+    measured = _measured(skin, role, background, needed)
+    if measured is None or measured.enough:
+        return None
+    ink = skin.colors[role]
+    if is_terminal(ink):
+        return measured
+    front, back = _seen(skin, ink, front=True), _seen(skin, skin.colors[background], front=False)
+    return replace(measured, suggestion=mended(front, back, measured.needed))
+
+
+def _measured(skin: Skin, role: str, background: str, needed: float) -> Finding | None:
+    """The contrast of one pair, None where the terminal's owner chose it."""
     ink, paper = skin.colors[role], skin.colors[background]
     if ink == DEFAULT and is_terminal(paper):
         # Drawn as text of the terminal, or reversed; see widgets/palette.py.
@@ -76,11 +114,7 @@ def _finding(skin: Skin, role: str, background: str, needed: float) -> Finding |
     if is_terminal(ink) or is_terminal(paper):
         needed = min(needed, LINES)
     front, back = _seen(skin, ink, front=True), _seen(skin, paper, front=False)
-    ratio = contrast(front, back)
-    if ratio >= needed:
-        return None
-    suggestion = "" if is_terminal(ink) else mended(front, back, needed)
-    return Finding(role, background, ratio, needed, suggestion)
+    return Finding(role, background, contrast(front, back), needed)
 
 
 def mended(ink: RGB, paper: RGB, needed: float) -> str:

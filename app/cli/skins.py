@@ -117,7 +117,7 @@ def _show(loaded: Loaded) -> int:
 def _draw(skin: Skin) -> None:
     from rich.console import Console
 
-    from app.cli.specimen import specimen
+    from app.specimen import specimen
 
     console = Console(markup=False, highlight=False, emoji=False)
     width = max(min(console.width, 78), 20)

@@ -57,3 +57,8 @@ class SessionScreen(Screen[None]):
         """Draw everything with another skin."""
         for part in (self.transcript, self.prompt, self.status, self.workbench):
             part.use(palette)
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves: the two places that have a spinner."""
+        self.transcript.motion = motion
+        self.status.move(motion)

@@ -2,79 +2,165 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from rich.text import Text
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import OptionList, Static
-from textual.widgets.option_list import Option
+from textual.widgets import Static
 
 from agent.errors import HermesError
+from app.looks import findings, told
 from app.screens.dialog import line
-from themes.loader import list_skins, load_skin
+from app.screens.preview import SkinPreview
+from themes.contrast import Finding
+from themes.loader import Listed, Loaded, list_skins
+from widgets.palette import Palette
+from widgets.row_text import one_line, spread
+from widgets.rows import RowList
 
 if TYPE_CHECKING:
     from app.application import HermesApp
 
+PAUSE = 0.03
+"""Seconds the cursor rests on a skin before it is put on, so that running through the list stays quick."""
 
-class SkinsScreen(ModalScreen[str | None]):
-    """Ends with the name of a skin, or None to go back to the one before. Lies at the right edge."""
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What came of the list."""
+
+    name: str
+    edit: bool = False
+    """Whether the skin is to be opened in the editor instead of kept."""
+
+
+async def choose(app: HermesApp, name: str = "") -> None:
+    """Put on the skin called `name`, or let the person choose one, and keep it. Raises `HermesError`."""
+    before = app.looks.skin
+    if not name:
+        choice = await app.push_screen_wait(SkinsScreen(app))
+        if choice is None or choice.edit:
+            app.looks.show(before)
+        if choice is None:
+            return
+        if choice.edit:
+            from app.screens.skin_editor import edit
+
+            await edit(app, choice.name)
+            return
+        name = choice.name
+    await app.looks.wear(name)
+    await app.looks.keep(name)
+
+
+class SkinList(RowList):
+    """Names of skins; those of the person's own are marked."""
+
+    def __init__(self) -> None:
+        super().__init__(self._row, search_text=lambda index: self.skins[index].name, background="surface")
+        self.skins: tuple[Listed, ...] = ()
+        self.worn = ""
+        """The skin that was worn when the list was opened."""
+
+    def show(self, skins: tuple[Listed, ...], worn: str) -> None:
+        """List these, with the cursor on the one that is worn."""
+        self.skins, self.worn = skins, worn
+        self.reset(len(skins))
+        names = [skin.name for skin in skins]
+        self.move_to(names.index(worn) if worn in names else 0)
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        cast(SkinsScreen, self.screen).rest_on(self.highlighted)
+
+    @property
+    def highlighted(self) -> str | None:
+        """The name under the cursor."""
+        return None if self.cursor is None else self.skins[self.cursor].name
+
+    def _row(self, index: int, width: int) -> list[Text]:
+        skin = self.skins[index]
+        left = Text(" ").append("▶ " if skin.name == self.worn else "  ", self.ink("accent"))
+        left.append(one_line(skin.name), self.ink("text"))
+        return [spread(left, Text("yours " if skin.own else "", self.ink("dim")), width)]
+
+
+class SkinsScreen(ModalScreen[Choice | None]):
+    """Ends with a skin to keep or to edit, or None to go back to the one before. Lies at the right edge."""
 
     CSS_PATH = "skins.tcss"
-    AUTO_FOCUS = "OptionList"
+    AUTO_FOCUS = "SkinList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "back"),
-        Binding("j", "move('down')", show=False),
-        Binding("k", "move('up')", show=False),
-        Binding("g", "move('first')", show=False),
-        Binding("G", "move('last')", show=False),
+        Binding("e", "edit", "edit"),
     ]
 
-    def __init__(self, current: str) -> None:
+    def __init__(self, app: HermesApp) -> None:
         super().__init__()
-        self._current = current
+        self._looks = app.looks
+        self._on: str | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="skins"):
             yield Static(Content("Skins"), id="skins-title")
-            yield OptionList(id="skins-list", compact=True)
+            with Horizontal():
+                yield SkinList()
+                yield SkinPreview(self._looks.shown)
             yield Static(id="skins-about")
-            yield Static(Content("↑↓ preview · ⏎ keep · esc back"), id="skins-keys")
+            yield Static(Content("↑↓ look · ⏎ keep · e edit · / filter · esc back"), id="skins-keys")
 
-    def on_mount(self) -> None:
-        listed = self.query_one(OptionList)
-        skins = list_skins(self._app.skins_folder)
-        for skin in skins:
-            listed.add_option(Option(Content(f"{skin.name}{' (yours)' if skin.own else ''}"), id=skin.name))
-        names = [skin.name for skin in skins]
-        listed.highlighted = names.index(self._current) if self._current in names else 0
+    def use(self, palette: Palette) -> None:
+        """Draw in these styles from now on."""
+        self.query_one(SkinList).use(palette)
+        self.query_one(SkinPreview).show(palette.skin)
 
-    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        if event.option_id is None or event.option_id == self._app.skin.name:
-            return
+    async def on_mount(self) -> None:
+        self.query_one(SkinList).use(self._looks.palette)
+        skins = await asyncio.to_thread(list_skins, self._looks.folder)
+        self.query_one(SkinList).show(skins, self._looks.skin.name)
+
+    def rest_on(self, name: str | None) -> None:
+        """The cursor is on this skin now."""
+        if name is not None and name != self._on:
+            self._on = name
+            self._try_on(name)
+
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        self.dismiss(Choice(self.query_one(SkinList).skins[event.index].name))
+
+    def action_edit(self) -> None:
+        if name := self.query_one(SkinList).highlighted:
+            self.dismiss(Choice(name, edit=True))
+
+    @work(exclusive=True, group="preview")
+    async def _try_on(self, name: str) -> None:
+        await asyncio.sleep(PAUSE)
         try:
-            self._app.use_skin(event.option_id)
+            loaded = await self._looks.try_on(name)
         except HermesError as error:
-            self.query_one("#skins-about", Static).update(Content(line(str(error))))
+            self._tell(Content.assemble(("✗ ", "$error"), line(str(error))))
             return
-        skin = load_skin(event.option_id, self._app.skins_folder).skin
-        self.query_one("#skins-about", Static).update(Content(line(skin.description)))
+        if loaded is not None:
+            self._tell(about(loaded, await findings(loaded.skin)))
 
-    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        self.dismiss(event.option_id)
+    def _tell(self, words: Content) -> None:
+        self.query_one("#skins-about", Static).update(words)
 
-    def action_move(self, where: str) -> None:
-        listed = self.query_one(OptionList)
-        {
-            "down": listed.action_cursor_down,
-            "up": listed.action_cursor_up,
-            "first": listed.action_first,
-            "last": listed.action_last,
-        }[where]()
 
-    @property
-    def _app(self) -> HermesApp:
-        return cast("HermesApp", cast(Any, self.app))
+def about(loaded: Loaded, hard: list[Finding]) -> Content:
+    """What there is to say of a skin: its own words, what is wrong with its file, what is hard to read. Pure."""
+    lines: list[Any] = [line(loaded.skin.description) or "No description."]
+    if loaded.problems:
+        lines += ["\n", ("✗ ", "$error"), line(told(loaded.problems))]
+    if hard:
+        more = f" And {len(hard) - 1} more." if len(hard) > 1 else ""
+        lines += ["\n", ("▲ ", "$warning"), f"{hard[0]}{more}"]
+    return Content.assemble(*lines)

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.specimen import specimen
 from app.main import main
+from app.specimen import specimen
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES
 from widgets.palette import Palette

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rich.cells import cell_len
 from rich.style import Style
 from rich.text import Text
 from textual import events
@@ -24,11 +25,13 @@ GAUGE_CELLS = 10
 TITLE_CELLS = 12
 """What a title keeps before other parts are left out."""
 SPINNER_SECONDS = 0.1
+FACE_SECONDS = 3.0
+"""Seconds a face of the skin stays."""
 CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 """Shares of the context window from which its figure changes colour."""
 
 LEFT_OUT = (
-    "cache", "folder", "gauge", "branch", "name", "cost", "verb", "title", "model", "approvals",
+    "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "title", "model", "approvals",
     "elapsed", "context", "offline", "budget", "unsandboxed", "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
@@ -89,7 +92,7 @@ class StatusBar(Widget):
         self.palette = Palette(Skin())
         self.status = Status()
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
-        """Whether a spinner turns while the agent works."""
+        """Whether a spinner turns while the agent works; to change it, see `move`."""
         self._clock = clock
         self._turns = 0
         self._timer: Timer | None = None
@@ -98,6 +101,13 @@ class StatusBar(Widget):
         """Draw in the colours and words of another skin."""
         self.palette = palette
         self.refresh()
+
+    def move(self, motion: bool) -> None:
+        """Whether a spinner turns while the agent works; without one, words say what goes on."""
+        if motion != self.motion:
+            self.motion = motion
+            self._run_timer()
+            self.refresh()
 
     def show(self, status: Status) -> None:
         """Tell this from now on."""
@@ -175,9 +185,20 @@ class StatusBar(Widget):
         verb = verbs[(self._turns - 1) % len(verbs)]
         return [
             Part("spinner", Text(one_line(face, 12), accent), 3),
+            *self._face(seconds),
             Part("verb", Text(one_line(verb, 24), accent), 1),
             Part("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1),
         ]
+
+    def _face(self, seconds: float) -> list[Part]:
+        """The skin's face of the moment, all of them equally wide: what follows must not shift."""
+        faces = [one_line(face, 16) for face in self.palette.skin.faces]
+        if not faces:
+            return []
+        at = int(seconds / FACE_SECONDS) if self.motion else self._turns - 1
+        face = Text(faces[at % len(faces)], self.ink("dim"))
+        face.append(" " * (max(map(cell_len, faces)) - face.cell_len))
+        return [Part("face", face, 1)]
 
     def _right(self) -> list[Part]:
         status = self.status

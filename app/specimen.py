@@ -23,9 +23,9 @@ _CODE: tuple[Piece, ...] = (
 )
 
 
-def specimen(skin: Skin, width: int = 76) -> list[Text]:
-    """`skin` on a page of `width` columns: every role at least once."""
-    return _Page(Palette(skin), width).lines()
+def specimen(skin: Skin, width: int = 76, *, banner: bool = True) -> list[Text]:
+    """`skin` on a page of `width` columns: every role at least once, its art only with `banner`."""
+    return _Page(Palette(skin), width).lines(banner)
 
 
 class _Page:
@@ -36,12 +36,12 @@ class _Page:
         self._skin = palette.skin
         self._width = width
 
-    def lines(self) -> list[Text]:
+    def lines(self, banner: bool) -> list[Text]:
         skin = self._skin
         return [
             self._line([(f" {skin.agent_name}", "accent"), (f"  {skin.name}", "text")], "surface", "61%"),
             self._line([("─" * self._width, "rule")]),
-            *(self._line([(f"   {line}", "accent")]) for line in skin.banner.splitlines()),
+            *(self._line([(f"   {line}", "accent")]) for line in skin.banner.splitlines() if banner),
             self._line([("   ", "text"), (skin.welcome, "dim")]),
             self._line([]),
             self._line(
@@ -71,6 +71,18 @@ class _Page:
                     (f" {skin.spinner[len(skin.spinner) // 2]} ", "accent"),
                     (" ".join((*skin.faces[:1], skin.verbs[0])) + "…", "dim"),
                 ]
+            ),
+            self._line(
+                [
+                    (" ✓ ", "success"),
+                    ("Reproduce", "dim"),
+                    ("  ▶ ", "accent"),
+                    ("Round exactly", "text"),
+                    ("  ○ ", "dim"),
+                    ("Run the suite", "dim"),
+                ],
+                "surface",
+                "1/3",
             ),
             self._line([("─" * self._width, "rule")]),
             self._line(

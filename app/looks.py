@@ -1,0 +1,205 @@
+"""The look of the running application: the skin it wears, what the terminal can show of it, and motion.
+
+Reading skins is done in threads; putting one on happens at once, on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from textual.filter import LineFilter, Monochrome, NoColor
+
+from agent.errors import ConfigError
+from themes.contrast import Finding, check
+from themes.depth import adapted, detect
+from themes.loader import Loaded, load_skin
+from themes.problem import Problem
+from themes.skin import Skin
+from themes.watch import Known, changed
+from widgets.palette import Palette, textual_theme
+
+if TYPE_CHECKING:
+    from agent.config.schema import DisplaySettings
+    from app.application import HermesApp
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks at the person's own skins."""
+RARE_LOOK_SECONDS = 2.0
+"""The same while there are none."""
+SETTLING_SECONDS = 0.1
+"""Seconds a file must stay the same before it is read: editors write in more than one step."""
+
+
+@runtime_checkable
+class Wearer(Protocol):
+    """A screen that draws in the styles of a palette, beside what its style sheet says."""
+
+    def use(self, palette: Palette) -> None:
+        """Draw in these styles from now on."""
+        ...
+
+
+class Looks:
+    """What the application looks like, and everything that changes it."""
+
+    def __init__(self, app: HermesApp, skin: Skin, folder: Path | None, environ: Mapping[str, str]) -> None:
+        """`folder` holds the person's own skins; `environ` tells what the terminal can show."""
+        self._app = app
+        self.folder = folder
+        self.depth = detect(environ)
+        self.skin = skin
+        """The skin that is worn, as its file has it."""
+        self.shown = adapted(skin, self.depth)
+        """The same as this terminal can show it."""
+        self._never_moves = bool(environ.get("HERMES_REDUCED_MOTION"))
+        self.motion = not self._never_moves
+        self._changes = 0
+        self._theme = ""
+
+    @property
+    def palette(self) -> Palette:
+        """The styles everything is drawn in."""
+        return Palette(self.shown)
+
+    def filters(self, filters: Iterable[LineFilter]) -> list[LineFilter]:
+        """Of Textual's `filters` those that suit the terminal; without colours, one that takes all out."""
+        if self.depth != "none":
+            return list(filters)
+        # Shades of grey are colours too, and on the terminal's own background nobody knows which can be read.
+        return [*(each for each in filters if not isinstance(each, Monochrome)), NoColor()]
+
+    # Skins
+
+    def show(self, skin: Skin) -> None:
+        """Draw everything with `skin`. Whatever is still being read for `wear` comes too late then."""
+        self._changes += 1
+        self.skin, self.shown = skin, adapted(skin, self.depth)
+        # A theme is put on only when its name is new, and an edited skin has the name it had.
+        theme = replace(textual_theme(self.shown), name=f"hermes-{skin.name}-{self._changes}")
+        self._app.register_theme(theme)
+        self._app.theme = theme.name
+        self._app.unregister_theme(self._theme)
+        self._theme = theme.name
+        palette = self.palette
+        self._app.session.use(palette)
+        for screen in self._app.screen_stack:
+            if screen is not self._app.session and isinstance(screen, Wearer):
+                screen.use(palette)
+
+    async def read(self, name: str) -> Loaded:
+        """The skin called `name` and what is wrong with it. Raises `ConfigError` if there is none."""
+        loaded = await asyncio.to_thread(load_skin, name, self.folder)
+        if loaded.skin.name != name:
+            problem = loaded.problems[0]
+            raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))
+        return loaded
+
+    async def wear(self, name: str) -> None:
+        """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
+        loaded = await self.try_on(name)
+        if loaded is not None and loaded.problems:
+            self._app.complain(told(loaded.problems))
+
+    async def try_on(self, name: str) -> Loaded | None:
+        """As `wear`, but says nothing; None when another skin was asked for in the meantime."""
+        self._changes += 1
+        asked = self._changes
+        loaded = await self.read(name)
+        if asked != self._changes:
+            return None
+        if loaded.skin != self.skin:
+            self.show(loaded.skin)
+        return loaded
+
+    async def keep(self, name: str) -> None:
+        """Make the skin the one that is worn from now on, and say where that is written.
+
+        Raises `ConfigError` when the settings cannot be changed; the file is untouched then.
+        """
+        from agent.config.edit import set_setting
+        from agent.home import Home
+
+        home = Home.locate()
+        await asyncio.to_thread(set_setting, home, "display.skin", name)
+        self._app.say(f"Kept: display.skin is {name} in {shortened(home.config)}.")
+
+    async def follow(self, display: DisplaySettings) -> None:
+        """Look as the settings say. A skin that is not there is told and changes nothing."""
+        self.move(display.motion)
+        try:
+            await self.wear(display.skin)
+        except ConfigError as error:
+            self._app.complain(f"display.skin: {error}")
+
+    # Motion
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves. `HERMES_REDUCED_MOTION` in the environment has the last word."""
+        self.motion = motion and not self._never_moves
+        self._app.animation_level = "full" if self.motion else "none"
+        self._app.session.move(self.motion)
+
+    # Edits of the file that is worn
+
+    async def watch(self) -> None:
+        """Follow edits of the person's own skins until cancelled."""
+        if self.folder is None:
+            return
+        known = (await asyncio.to_thread(changed, self.folder)).known
+        while True:
+            await asyncio.sleep(LOOK_SECONDS if known else RARE_LOOK_SECONDS)
+            look = await asyncio.to_thread(changed, self.folder, known)
+            known = look.known
+            if self.skin.name in look.changed:
+                known = await self._settled(self.folder, known)
+                await self._read_again()
+
+    async def _settled(self, folder: Path, known: Known) -> Known:
+        while True:
+            await asyncio.sleep(SETTLING_SECONDS)
+            look = await asyncio.to_thread(changed, folder, known)
+            known = look.known
+            if self.skin.name not in look.changed:
+                return known
+
+    async def _read_again(self) -> None:
+        name, before = self.skin.name, self._changes
+        try:
+            loaded = await self.read(name)
+        except ConfigError as error:
+            self._app.complain(f"{error} The look stays as it was.")
+            return
+        if before != self._changes:
+            return
+        if loaded.problems:
+            self._app.complain(f"{told(loaded.problems)} The look stays as it was.")
+        elif loaded.skin != self.skin:
+            self.show(loaded.skin)
+            self._app.say(f"{name} was read again.")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def told(problems: tuple[Problem, ...]) -> str:
+    """The first of several problems in full, and how many there are beside it. Pure."""
+    more = len(problems) - 1
+    return f"{problems[0]}" + (f" ({more} more in this file.)" if more else "")
+
+
+async def findings(skin: Skin) -> list[Finding]:
+    """What is hard to read in `skin`, measured off the event loop."""
+    return await asyncio.to_thread(check, skin)
+
+
+def shortened(path: Path) -> str:
+    """`path` with `~` for the home folder of the user."""
+    try:
+        return f"~/{path.relative_to(Path.home())}"
+    except (ValueError, RuntimeError):
+        return str(path)
