@@ -212,9 +212,7 @@ class Dialogue:
     def _lane(self, route: Route) -> _Lane:
         lane = self._lanes.get(route.name)
         if lane is None:
-            lane = self._lanes[route.name] = _Lane(
-                tools=route.codec.tools(route.tools), images=route.images
-            )
+            lane = self._lanes[route.name] = _Lane(tools=route.codec.tools(route.tools), images=route.images)
             lane.ledger.extend(self._opening(route))
         return lane
 

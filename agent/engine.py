@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 from agent.context.table import ContextTable
-from agent.events import TurnEnded
+from agent.errors import HermesError
+from agent.events import Noticed, TurnEnded
 from agent.inbox import Inbox
 from agent.mailbox import Mailbox
+from agent.messages import Attachment
+from agent.safety.gate import Gate, Mode
 from agent.session import LiveSession
 from agent.stream import EventStream
 from agent.turn import TurnRunner
+
+if TYPE_CHECKING:
+    from agent.workspace.attention import Attention
 
 
 class Engine:
@@ -31,6 +38,8 @@ class Engine:
         model: str,
         close: Sequence[Callable[[], Awaitable[None]]],
         context: Callable[[], Awaitable[ContextTable]],
+        gate: Gate,
+        attention: Attention | None = None,
     ) -> None:
         self.session = session
         self.stream = stream
@@ -40,6 +49,8 @@ class Engine:
         self._turns = turns
         self._close = close
         self._context = context
+        self._gate = gate
+        self._attention = attention
         self._task: asyncio.Task[TurnEnded] | None = None
         self._stopping = False
 
@@ -51,6 +62,24 @@ class Engine:
         """What fills the window of the model now, and what the session has used. Works during a turn."""
         return await self._context()
 
+    def approve(self, mode: Mode) -> None:
+        """What happens from now on to actions that need a yes."""
+        self._gate.mode = mode
+
+    async def watch(self, on: bool) -> None:
+        """Notice from now on what others change in the project, or no longer; a notice says so.
+
+        Raises `HermesError` in a session that nobody attends: there is no one to tell.
+        """
+        if self._attention is None:
+            raise HermesError("The project is watched only where a person works beside Hermes.")
+        self.stream.emit(Noticed(kind="info", text=await self._attention.switch(on)))
+
+    @property
+    def watches(self) -> bool:
+        """Whether it is noticed what others change in the project."""
+        return self._attention is not None and self._attention.enabled
+
     @property
     def queue(self) -> tuple[str, ...]:
         return self._mailbox.queue
@@ -59,19 +88,19 @@ class Engine:
         """Replace the queued messages, as edited by the person."""
         self._mailbox.set_queue(texts)
 
-    def submit(self, text: str) -> None:
+    def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Begin a turn with a message, or queue it behind the running one."""
         if self.busy:
-            self._mailbox.enqueue(text)
+            self._mailbox.enqueue(text, attachments)
         else:
-            self._begin(text, "prompt")
+            self._begin(text, "prompt", attachments)
 
-    def steer(self, text: str) -> None:
+    def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Hand a message to the running turn, to be read before its next request; begin one if none runs."""
         if self.busy:
-            self._mailbox.steer(text)
+            self._mailbox.steer(text, attachments)
         else:
-            self._begin(text, "prompt")
+            self._begin(text, "prompt", attachments)
 
     def interrupt(self) -> None:
         """Stop the running turn for good. Pending questions are resolved first, as cancelled."""
@@ -81,9 +110,9 @@ class Engine:
             # Not at once: a task that has not run yet would be dropped with its message.
             asyncio.get_running_loop().call_soon(self._task.cancel)
 
-    async def run(self, text: str) -> TurnEnded:
+    async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end (for surfaces that do nothing else meanwhile)."""
-        self._begin(text, "prompt")
+        self._begin(text, "prompt", attachments)
         assert self._task is not None
         return await asyncio.shield(self._task)
 
@@ -101,17 +130,17 @@ class Engine:
         if errors:
             raise errors[0]
 
-    def _begin(self, text: str, origin: str) -> None:
+    def _begin(self, text: str, origin: str, attachments: Sequence[Attachment] = ()) -> None:
         self._stopping = False
-        self._task = asyncio.create_task(self._turns.run(text, origin), name="turn")
+        self._task = asyncio.create_task(self._turns.run(text, origin, attachments), name="turn")
         self._task.add_done_callback(self._continue)
 
     def _continue(self, done: asyncio.Task[TurnEnded]) -> None:
         if self._stopping or done.cancelled():
             return
-        text = self._mailbox.next()
-        if text is not None:
-            self._begin(text, "queue")
+        letter = self._mailbox.next()
+        if letter is not None:
+            self._begin(letter.text, "queue", letter.attachments)
 
 
 async def _closed(close: Callable[[], Awaitable[None]]) -> Exception | None:

@@ -49,6 +49,7 @@ ModelErrorKind = Literal[
     "not_found",  # no such model or path
     "bad_request",  # any other 4xx
     "content_filter",
+    "images",  # the model or its server does not take an image of the conversation
     "bad_reply",  # the answer is no chat completion
 ]
 

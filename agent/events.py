@@ -13,6 +13,7 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
+from agent.messages import Attachment
 from agent.model.protocol import Usage
 from tools.context import Answer, Todo
 from tools.results import Display, Outcome
@@ -59,6 +60,8 @@ class SessionOpened(Event):
     model: str
     workspace: str
     nodes: int = 0
+    approvals: Literal["ask", "deny", "all"] = "ask"
+    """What happens to actions that need a yes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +80,8 @@ class UserMessageAdded(Event):
     node: int
     text: str
     origin: Literal["prompt", "queue", "steer"] = "prompt"
+    attachments: tuple[Attachment, ...] = ()
+    """Images that came with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +168,8 @@ class ToolStarted(Event):
     tool: str
     arguments: dict[str, Any]
     display: Display
+    parent: str = ""
+    """The call whose script makes this one; empty for a call of the model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,6 +193,8 @@ class ToolFinished(Event):
     seconds: float
     result: str
     display: Display
+    parent: str = ""
+    """As in `ToolStarted`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,6 +235,52 @@ class FilesChanged(Event):
     files: tuple[FileChange, ...]
     call: str = ""
     """The call during which it happened; empty for `others`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentStarted(Event):
+    """A subagent, `agent`, exists: it works, or waits for its turn until its first `AgentProgressed`."""
+
+    type: ClassVar[str] = "agent_started"
+    parent: str = "main"
+    """The agent that sent it."""
+    call: str = ""
+    """The call of the parent that asked for it."""
+    name: str
+    """A word or two to tell it from its siblings."""
+    goal: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentProgressed(Event):
+    """How a subagent stands. None means unknown; figures add up since it started."""
+
+    type: ClassVar[str] = "agent_progress"
+    state: Literal["pending", "running", "waiting"] = "running"
+    """`waiting`: for the person."""
+    action: str = ""
+    """What it does now, in a few words."""
+    calls: int = 0
+    tokens: int | None = None
+    cost: float | None = None
+    """US dollars."""
+    budget: float | None = None
+    """The share of its budget that is used, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentEnded(Event):
+    """A subagent is over; nothing more is heard of it. Figures as in `AgentProgressed`."""
+
+    type: ClassVar[str] = "agent_ended"
+    outcome: TurnOutcome
+    summary: str
+    """What came of it, in a few words, or why it failed."""
+    seconds: float
+    calls: int = 0
+    tokens: int | None = None
+    cost: float | None = None
+    budget: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

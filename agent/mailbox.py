@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 from agent.events import Event, Noticed, QueueChanged
+from agent.messages import Attachment
 from tools.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message that waits, with what is attached to it."""
+
+    text: str
+    attachments: tuple[Attachment, ...] = ()
+
+
+def readdressed(texts: Iterable[str], letters: Iterable[Letter]) -> list[Letter]:
+    """`texts` as letters: each takes the attachments of the first letter that says the same."""
+    left = list(letters)
+    found: list[Letter] = []
+    for text in texts:
+        letter = next((each for each in left if each.text == text), None)
+        if letter is not None:
+            left.remove(letter)
+        found.append(letter or Letter(text))
+    return found
 
 
 class Mailbox:
@@ -14,38 +36,38 @@ class Mailbox:
 
     def __init__(self, emit: Callable[[Event], None]) -> None:
         self._emit = emit
-        self._queue: deque[str] = deque()
-        self._steering: deque[str] = deque()
+        self._queue: deque[Letter] = deque()
+        self._steering: deque[Letter] = deque()
         self._notices: deque[str] = deque()
 
     @property
     def queue(self) -> tuple[str, ...]:
-        return tuple(self._queue)
+        return tuple(letter.text for letter in self._queue)
 
     def set_queue(self, texts: Sequence[str]) -> None:
-        """Replace the queue, as edited by the person."""
-        self._queue = deque(texts)
+        """Replace the queue, as edited by the person; a text that stays keeps its attachments."""
+        self._queue = deque(readdressed(texts, self._queue))
         self._emit(QueueChanged(queued=self.queue))
 
-    def enqueue(self, text: str) -> None:
-        self._queue.append(text)
+    def enqueue(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        self._queue.append(Letter(text, tuple(attachments)))
         self._emit(QueueChanged(queued=self.queue))
 
-    def next(self) -> str | None:
+    def next(self) -> Letter | None:
         """Take the first queued message."""
         if not self._queue:
             return None
-        text = self._queue.popleft()
+        letter = self._queue.popleft()
         self._emit(QueueChanged(queued=self.queue))
-        return text
+        return letter
 
-    def steer(self, text: str) -> None:
-        self._steering.append(text)
+    def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        self._steering.append(Letter(text, tuple(attachments)))
 
     def steering_waits(self) -> bool:
         return bool(self._steering)
 
-    def take_steering(self) -> list[str]:
+    def take_steering(self) -> list[Letter]:
         taken = list(self._steering)
         self._steering.clear()
         return taken

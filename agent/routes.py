@@ -72,6 +72,7 @@ async def open_routes(
                 client=client,
                 codec=codec_for(target.tool_mode),
                 tools=tuple(tools),
+                images=target.info.images is not False and target.tool_mode == "native",
             )
         )
     return tuple(routes)

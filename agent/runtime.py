@@ -152,6 +152,7 @@ async def _assemble(
     state = TaskState(session.id, scratch, todos)
     terminals = Terminals(environ)
     closers.append(terminals.aclose)
+    attention = await _attention(options, settings, stream, mailbox, closers)
     calls = CallRunner(
         session,
         registry,
@@ -162,7 +163,7 @@ async def _assemble(
         parallel=settings.agent.parallel_calls,
         result_limit=profile.result_limit,
         secrets=terminals.secrets,
-        attention=await _attention(options, stream, mailbox, closers),
+        attention=attention,
     )
     dialogue = _dialogue(session, routes, plan, settings, stream, state, AttachmentStore(home.attachments))
     turns = TurnRunner(
@@ -174,9 +175,9 @@ async def _assemble(
         stream.emit,
         max_steps=options.max_steps or settings.agent.max_turns,
     )
-    _announce(stream, session, opened, routes[0], changed, problems)
+    _announce(stream, session, opened, routes[0], gate.mode, changed, problems)
     model, closing = routes[0].name, list(reversed(closers))
-    return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context)
+    return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention)
 
 
 def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
@@ -367,6 +368,7 @@ def _announce(
     session: LiveSession,
     opened: _Opened,
     route: Route,
+    approvals: Mode,
     changed: bool,
     problems: Sequence[str],
 ) -> None:
@@ -378,6 +380,7 @@ def _announce(
             model=route.name,
             workspace=record.workspace,
             nodes=len(opened.path),
+            approvals=approvals,
         )
     )
     for problem in problems:
@@ -391,15 +394,17 @@ def _announce(
 
 
 async def _attention(
-    options: Options, stream: EventStream, mailbox: Mailbox, closers: list[Closer]
+    options: Options, settings: Settings, stream: EventStream, mailbox: Mailbox, closers: list[Closer]
 ) -> Attention | None:
-    """The watcher of the workspace, where a person works beside the agent."""
+    """The watcher of the workspace, where a person works beside the agent; at rest if it is not wanted."""
     if not options.attended:
         return None
     from agent.workspace.attention import Attention
 
     attention = Attention(options.workspace, stream.emit, mailbox.remember)
-    await attention.start()
+    attention.enabled = settings.watcher.enabled
+    if attention.enabled:
+        await attention.start()
     closers.append(attention.stop)
     return attention
 

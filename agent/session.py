@@ -11,10 +11,11 @@ import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
+from agent.attachments import records
 from agent.context.history import Turned, conversation
 from agent.context.masking import Plan
 from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
-from agent.messages import ToolCall
+from agent.messages import Attachment, ToolCall
 from agent.store.faults import HeadMoved
 from agent.store.nodes import Kind, Node, Session
 from agent.store.store import Store
@@ -68,13 +69,25 @@ class LiveSession:
         """Commit a node at the head. When another process moved the head meanwhile, go on as a branch."""
         return await self._write(lambda: self._append(kind, content, data))
 
-    async def add_user(self, text: str, origin: str = "prompt") -> Node:
+    async def add_user(
+        self, text: str, origin: str = "prompt", attachments: Sequence[Attachment] = ()
+    ) -> Node:
         """Commit a user message; one of origin `engine` is for the model only and not shown."""
 
+        data: dict[str, Any] = {"origin": origin}
+        if attachments:
+            data["attachments"] = records(attachments)
+
         async def write() -> Node:
-            node = await self._append("user", text, {"origin": origin})
+            node = await self._append("user", text, data)
             if origin in ("prompt", "queue", "steer"):
-                self._emit(UserMessageAdded(node=node.id, text=clean(text), origin=origin))  # type: ignore[arg-type]
+                added = UserMessageAdded(
+                    node=node.id,
+                    text=clean(text),
+                    origin=origin,  # type: ignore[arg-type]
+                    attachments=tuple(attachments),
+                )
+                self._emit(added)
             return node
 
         return await self._write(write)

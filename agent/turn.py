@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.calls import CallRunner, Finished
@@ -13,6 +13,7 @@ from agent.dialogue import Dialogue
 from agent.errors import ExitCode, HermesError
 from agent.events import Event, TurnEnded, TurnOutcome, TurnStarted
 from agent.mailbox import Mailbox
+from agent.messages import Attachment
 from agent.model.transport.reply import Reply
 from agent.session import LiveSession
 from agent.store.nodes import Node
@@ -80,7 +81,9 @@ class TurnRunner:
         self._max_steps = max_steps
         self._turns = 0
 
-    async def run(self, text: str, origin: str = "prompt") -> TurnEnded:
+    async def run(
+        self, text: str, origin: str = "prompt", attachments: Sequence[Attachment] = ()
+    ) -> TurnEnded:
         """Work on a message until there is an answer. Never raises; the outcome says how it ended.
 
         The message is in the store before anything else happens. A cancelled
@@ -93,7 +96,7 @@ class TurnRunner:
         answer, error = "", ""
         code: ExitCode | None = None
         try:
-            await self._session.add_user(text, origin)
+            await self._session.add_user(text, origin, attachments)
             self._emit(TurnStarted(turn=self._turns))
             outcome, answer = await self._steps(progress)
         except asyncio.CancelledError:
@@ -156,8 +159,8 @@ class TurnRunner:
     async def _take_mail(self) -> None:
         for text in self._mailbox.take_notices():
             await self._session.add("notice", text, {"kind": "process", "to_model": True})
-        for text in self._mailbox.take_steering():
-            await self._session.add_user(text, "steer")
+        for letter in self._mailbox.take_steering():
+            await self._session.add_user(letter.text, "steer", letter.attachments)
 
     async def _commit(self, reply: Reply) -> Node:
         return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))

@@ -36,6 +36,9 @@ class ModelInfo(Section):
     output_price: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     cached_price: float | None = Field(None, ge=0, description="US dollars per million cached input tokens.")
     tool_mode: ToolMode | None = Field(None, description="How tool calls travel for this model.")
+    images: bool | None = Field(
+        None, description="Whether the model reads images; unset: they are sent, unless it is known not to."
+    )
 
 
 class ProviderSettings(Section):

@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from agent.messages import Message, ToolCall
+from agent.attachments import attachments_of
+from agent.messages import Image, Message, ToolCall
 from agent.store.nodes import Node
 
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
@@ -40,7 +41,10 @@ def conversation(path: Sequence[Node]) -> list[Turned]:
         turned.append(Turned(0, Message("user", elision_note(count))))
     kept = [node for node in path if node.id >= start]
     for index, node in enumerate(kept):
-        if node.kind == "user" or (node.kind == "notice" and node.data.get("to_model")):
+        if node.kind == "user":
+            images = tuple(Image(each) for each in attachments_of(node.data))
+            turned.append(Turned(node.id, Message("user", node.content, images=images)))
+        elif node.kind == "notice" and node.data.get("to_model"):
             turned.append(Turned(node.id, Message("user", node.content)))
         elif node.kind == "assistant":
             turned.extend(_exchange(node, _results(kept, index + 1), masked))

@@ -43,6 +43,10 @@ class PrefixLedger:
     @property
     def digest(self) -> str:
         """SHA-256 of everything that was sent so far, in hex."""
+        # Only now: hashing a frame with an image takes too long for the way of a request.
+        for frame in self._sent[self._hashed :]:
+            self._hasher.update(frame)
+        self._hashed = len(self._sent)
         return self._hasher.hexdigest()
 
     def extend(self, frames: Iterable[bytes]) -> None:
@@ -68,9 +72,6 @@ class PrefixLedger:
             )
             self._hasher = hashlib.sha256()
             self._hashed = 0
-        for frame in self._frames[self._hashed :]:
-            self._hasher.update(frame)
-        self._hashed = len(self._frames)
         self._sent = list(self._frames)
         self._sent_tools = tools
         self._declared = None

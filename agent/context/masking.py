@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.attachments import attachments_of
 from agent.context.history import calls_of
+from agent.model.codecs.pictures import COUNTED
 from agent.store.nodes import Node
 
 MIN_MASKED = 400
@@ -95,7 +97,7 @@ def _elide(path: Sequence[Node], needed: int) -> Plan | None:
             cut = (node.id, saved)
             if saved >= needed:
                 break
-        saved += len(node.content) + _argument_size(node)
+        saved += len(node.content) + _argument_size(node) + COUNTED * len(attachments_of(node.data))
     if cut is None:
         return None
     return Plan("elide", {"stage": "elide", "from": cut[0]}, cut[1])

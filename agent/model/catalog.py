@@ -36,6 +36,8 @@ class ModelInfo:
     cached_price: float | None = None
     """Price of input that comes from the prompt cache."""
     tool_mode: ToolMode | None = None
+    images: bool | None = None
+    """Whether the model reads images; None: unknown, so they are sent."""
 
     def overridden(self, settings: ModelSettings | None) -> ModelInfo:
         """This, with what the settings say in its place."""
@@ -49,7 +51,7 @@ _FILE = Path(__file__).with_name("catalog.json")
 
 UNKNOWN = ModelInfo()
 
-FREE = ModelInfo(input_price=0.0, output_price=0.0, cached_price=0.0)
+FREE = ModelInfo(input_price=0.0, output_price=0.0, cached_price=0.0, images=False)
 """A model that runs inside Hermes."""
 
 _DATE = re.compile(r"[-@](?:20\d{2}-?(?:0[1-9]|1[0-2])-?[0-3]\d|latest|preview)$")
@@ -69,6 +71,7 @@ def lookup(model: str, provider: str = "") -> ModelInfo | None:
         input_price=prices[0],
         output_price=prices[1],
         cached_price=prices[2],
+        images=row.get("images"),
     )
 
 

@@ -6,6 +6,7 @@ and with the codes OpenAI uses, so that an engine which passes here works there.
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from typing import Any
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 ROLES = ("system", "developer", "user", "assistant", "tool")
+DATA_URL = re.compile(r"data:image/(?P<kind>png|jpeg|gif|webp);base64,(?P<data>[A-Za-z0-9+/]+={0,2})")
+IMAGE_STARTS = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8", "webp": b"RIFF"}
 JSON_TYPES = ("string", "number", "integer", "boolean", "object", "array", "null")
 
 BODY_FIELDS = frozenset(
@@ -65,6 +68,8 @@ class Rules:
     """Further fields a message may carry, such as `reasoning_content`."""
     body_fields: frozenset[str] = frozenset()
     """Further fields of the body, such as `chat_template_kwargs`."""
+    images: bool = True
+    """Whether the model reads images."""
     refused_fields: frozenset[str] = frozenset()
     """Fields of the body this server does not know, such as `stream_options` or `max_tokens`."""
 
@@ -269,15 +274,55 @@ def _check_content(message: dict[str, Any], role: str, where: str, rules: Rules)
     if isinstance(content, list):
         if not content:
             raise Refused(f"Invalid '{where}': empty array.", where, "empty_array")
-        for part in content:
-            if not isinstance(part, dict) or not isinstance(part.get("type"), str):
-                raise Refused(f"Invalid '{where}': expected content parts with a type.", where)
-            if part["type"] == "text" and not isinstance(part.get("text"), str):
-                raise Refused(f"Missing required parameter: '{where}.text'.", where)
+        for position, part in enumerate(content):
+            _check_part(part, role, f"{where}[{position}]", rules)
     elif not isinstance(content, str):
         raise Refused(f"Invalid type for '{where}': expected a string or an array.", where, "invalid_type")
     elif rules.text_required and not content.strip() and role != "tool" and not message.get("tool_calls"):
         raise Refused("messages: text content blocks must be non-empty", where)
+
+
+def _check_part(part: Any, role: str, where: str, rules: Rules) -> None:
+    """One content part: a text that is not empty, or, from the user, an image as a data URL."""
+    if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+        raise Refused(f"Invalid '{where}': expected content parts with a type.", where)
+    kind = part["type"]
+    if kind not in ("text", "image_url") or (kind == "image_url" and role != "user"):
+        raise Refused(f"Invalid value: '{kind}'.", f"{where}.type", "invalid_value")
+    if unknown := set(part) - {"type", kind}:
+        raise Refused(f"Unknown parameter: '{where}.{min(unknown)}'.", where, "unknown_parameter")
+    if kind == "text":
+        if not isinstance(part.get("text"), str):
+            raise Refused(f"Missing required parameter: '{where}.text'.", where)
+        if not part["text"].strip():
+            raise Refused("messages: text content blocks must be non-empty", where)
+        return
+    if not rules.images:
+        raise Refused(
+            "Invalid content type. image_url is only supported by certain models.",
+            "messages",
+            "invalid_value",
+        )
+    _check_image(part.get("image_url"), f"{where}.image_url")
+
+
+def _check_image(image: Any, where: str) -> None:
+    if not isinstance(image, dict) or set(image) - {"url", "detail"}:
+        raise Refused(f"Invalid type for '{where}': expected an object with a url.", where, "invalid_type")
+    url = image.get("url")
+    match = DATA_URL.fullmatch(url) if isinstance(url, str) else None
+    if match is None:
+        raise Refused(f"Invalid base64 image_url in '{where}'.", f"{where}.url", "invalid_value")
+    try:
+        data = base64.b64decode(match["data"], validate=True)
+    except ValueError:
+        raise Refused(f"Invalid base64 image_url in '{where}'.", f"{where}.url", "invalid_value") from None
+    if not data.startswith(IMAGE_STARTS[match["kind"]]):
+        raise Refused(
+            "You uploaded an unsupported image. Please make sure your image is valid.",
+            f"{where}.url",
+            "invalid_image_format",
+        )
 
 
 def _check_calls(calls: Any, where: str) -> None:

@@ -13,6 +13,7 @@ from agent.model.calls.repair import repair_arguments, without_surrogates
 from agent.model.calls.rescue import LONGEST_LEAD, find_calls
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.codecs.holdback import HoldBack
+from agent.model.codecs.pictures import content_parts, without_lost
 from agent.model.codecs.thinking import CLOSING, ThinkFilter
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolMode, ToolSpec
 
@@ -33,6 +34,11 @@ class NativeCodec:
 
     def message(self, message: Message) -> bytes:
         """One message. Arguments of calls are always the text of a JSON object; reasoning is not sent."""
+        if message.images:
+            message = without_lost(message)
+        if message.images:
+            text = compact(message.content) if message.content.strip() else b""
+            return b'{"role":"user","content":' + content_parts(text, message.images) + b"}"
         content: str | None = message.content if message.content.strip() else EMPTY[message.role]
         wire: dict[str, Any] = {"role": message.role, "content": content}
         if message.role == "tool":

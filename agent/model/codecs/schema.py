@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from agent.messages import Message
 from agent.model.codecs.codec import Decoder
+from agent.model.codecs.pictures import without_images
 from agent.model.codecs.schema_reader import ANSWER, SchemaDecoder
 from agent.model.protocol import ToolMode, ToolSpec
 
@@ -42,6 +43,7 @@ class SchemaCodec:
 
     def message(self, message: Message) -> bytes:
         """Flat text: calls as the JSON the model wrote, results as user messages."""
+        message = without_images(message)
         role, content = message.role, message.content
         if role == "assistant":
             content = _assistant_text(message)

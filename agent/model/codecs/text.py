@@ -19,6 +19,7 @@ from agent.model.calls.repair import repair_name
 from agent.model.calls.rescue import find_calls
 from agent.model.codecs.codec import Decoder
 from agent.model.codecs.native import EMPTY, NativeDecoder, compact, object_text, wire_name
+from agent.model.codecs.pictures import without_images
 from agent.model.protocol import ToolMode, ToolSpec
 
 INSTRUCTIONS = """\
@@ -58,6 +59,7 @@ class TextCodec:
 
     def message(self, message: Message) -> bytes:
         """One message as plain text."""
+        message = without_images(message)
         role, content = message.role, message.content
         if role == "tool":
             name = f' name="{wire_name(message.name)}"' if message.name else ""

@@ -48,6 +48,19 @@ _FILTER_TEXT = re.compile(
     r"content[_ -]?(?:filter|policy|management)|moderation|flagged|safety system|responsibleai", re.IGNORECASE
 )
 
+_IMAGES_TEXT = re.compile(
+    r"""
+    image_url | mmproj | \bimage\ (?:input|content|part)s?\b
+    | \b(?:no|not)\b.{0,40}\b(?:vision|multi-?modal)\b
+    | (?:support|accept|process|read|decode|load|understand|handle)\w*\ .{0,20}\bimages?\b
+    | (?:invalid|unsupported|corrupt\w*)\ images?\b
+    | \bimages?\b.{0,40}\b(?:not\ (?:supported|allowed|valid)|unsupported|invalid|exceed\w*)
+    | \bimages?\b.{0,40}\btoo\ (?:large|big|many)\b
+    | \bcontent\b.{0,20}\ must\ be\ a\ string
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
 _STATUS_KINDS: dict[int, ModelErrorKind] = {
     401: "auth",
     402: "billing",
@@ -146,6 +159,8 @@ def kind_of(complaint: Complaint, status: int | None) -> ModelErrorKind:
         return "billing"
     if status in (None, 400, 403, 422) and _FILTER_TEXT.search(f"{words} {text}"):
         return "content_filter"
+    if status not in (401, 402, 403, 429) and _IMAGES_TEXT.search(text):
+        return "images"
     if status == 400 and "model" in words and "not_found" in words:
         return "not_found"
     if status is not None:

@@ -161,6 +161,8 @@ class Failures:
                 return f"There is no chat-completions API at {self.address}"
             case "content_filter":
                 return f"{self.provider} refused the content of the conversation"
+            case "images":
+                return f"{self.provider} does not take an image of the conversation"
             case _:
                 return f"{self.provider} refused the request"
 
@@ -182,6 +184,8 @@ class Failures:
                 return f"correct providers.{self.provider}.base_url (it ends in /v1 as a rule)"
             case "content_filter":
                 return "rephrase the request or choose another model"
+            case "images":
+                return "choose a model that reads images, or set images: false for this one"
             case "bad_request" if _TOOLS_TEXT.search(detail):
                 return (
                     "let the calls travel as text: "

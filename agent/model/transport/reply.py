@@ -44,6 +44,8 @@ class Route:
     client: ModelClient
     codec: Codec
     tools: tuple[ToolSpec, ...] = ()
+    images: bool = True
+    """Whether the model is sent images; if not, it reads that there were some."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
