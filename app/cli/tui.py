@@ -14,6 +14,7 @@ from agent.home import Home
 from app.application import HermesApp
 from app.cli.folder import workspace
 from app.cli.output import say
+from app.collector import collecting
 from app.host import Listener, Wish
 from app.mentions import files_of
 from app.remembered import Remembered
@@ -58,7 +59,8 @@ async def _show(args: argparse.Namespace) -> int:
         open_session, skins=home.skins, history=history, files=files_of(project), remembered=remembered
     )
     try:
-        await app.run_async()
+        async with collecting(lambda: app.last_key):
+            await app.run_async()
     finally:
         await app.host.close()
         await remembered.settle()
