@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import deque
 from collections.abc import AsyncGenerator
+from time import perf_counter
 from typing import Any
 
 from agent.model.protocol import Delta, End
@@ -22,6 +23,18 @@ LARGE_JSON = 256 * 1024
 
 GRACE = 5.0
 """Seconds to wait for usage and the end mark once the model said why it stopped."""
+
+PAUSE = 0.008
+"""Seconds an answer that comes in drops is left alone: far less than from one painting to the next.
+
+What comes in meanwhile is read in one go, because waking up for a token costs more than reading it.
+"""
+DROP = 4096
+"""Bytes below which a piece is a drop."""
+WAITED = 0.0003
+"""Seconds a read takes at least when it waited for the network, not for what had come in already."""
+BUSY = 0.002
+"""Seconds of reading between two pauses, at least."""
 
 _DONE = "[DONE]"
 
@@ -42,6 +55,9 @@ class AnswerReader:
         self._document: list[bytes] = []
         self._saw_event = False
         self._body_over = False
+        self._drips = False
+        """Whether the last piece was small and had to be waited for."""
+        self._paused = perf_counter()
         self.over = False
         """Whether the answer is complete."""
 
@@ -70,10 +86,16 @@ class AnswerReader:
         """The next bytes; None at the end of the body."""
         if self._chunks.finish:
             return await self._read_tail()
+        began = perf_counter()
+        if self._drips and began - self._paused > BUSY:
+            await asyncio.sleep(PAUSE)
+            self._paused = began = perf_counter()
         try:
-            return await anext(self._body, None)
+            data = await anext(self._body, None)
         except Exception as error:
             raise self._failures.transport(error) from None
+        self._drips = data is not None and len(data) < DROP and perf_counter() - began > WAITED
+        return data
 
     async def _read_tail(self) -> bytes | None:
         """The next bytes of an answer that has all it needs: waited for briefly, and missed if lost."""
