@@ -119,12 +119,12 @@ class Actions:
         text = argument or await self._app.push_screen_wait(TextDialog("Find in the conversation"))
         if text is None:
             return
-        count = transcript.find(text)
+        count = await transcript.find(text)
         if count:
             transcript.find_next()
             transcript.focus()
             self._app.say(f"{count} hit{'s' * (count != 1)} · n next · N previous")
-        elif text:
+        elif text and count == 0:
             self._app.say("Nothing found.")
 
     def fold(self, _argument: str) -> None:

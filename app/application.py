@@ -173,7 +173,7 @@ class HermesApp(App[None], inherit_bindings=False):
             if model is None:
                 raise
             engine = await self.host.open(replace(wish, model=model))
-        await self._show_past(engine)
+        self._show_past(engine)
         held, self._held = self._held, []
         for text in held:
             engine.submit(text)
@@ -188,13 +188,13 @@ class HermesApp(App[None], inherit_bindings=False):
         """Put what was meant for the draft into it, as if it were pasted."""
         self.session.prompt.post_message(events.Paste(text))
 
-    async def _show_past(self, engine: Engine) -> None:
-        from app.replay import items
+    def _show_past(self, engine: Engine) -> None:
+        from app.replay import newest_first
         from tools.registry import registry
 
-        path = list(engine.session.path)
+        path = tuple(engine.session.path)
         if len(path) > 1:
-            self.session.transcript.load(await asyncio.to_thread(items, path, registry))
+            self.session.transcript.load(earlier=newest_first(path, registry))
 
     def need_engine(self) -> Engine:
         """The engine. Raises `HermesError` while there is none."""

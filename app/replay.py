@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from agent.store.nodes import Node
@@ -15,28 +15,45 @@ from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, Rea
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
 
-def items(path: Iterable[Node], tools: Registry) -> list[Item]:
-    """The path as it looked when it was live. Pure; a long one takes a while and belongs into a thread."""
-    shown: list[Item] = []
-    arguments: dict[str, dict[str, Any]] = {}
-    for node in path:
-        match node.kind:
-            case "user" if node.data.get("origin") != "engine":
-                shown.append(UserItem(clean(node.content), node.id, str(node.data.get("origin", "prompt"))))
-            case "assistant":
-                reasoning = node.data.get("reasoning")
-                if isinstance(reasoning, str) and reasoning.strip():
-                    shown.append(ReasoningItem(clean(reasoning)))
-                if node.content.strip():
-                    shown.append(AnswerItem(clean(node.content), node.id))
-                arguments = dict(_calls(node.data.get("calls")))
-            case "tool":
-                shown.append(_call(node, arguments, tools))
-            case "notice" if node.data.get("kind") != "todos":
-                shown.append(NoticeItem(str(node.data.get("kind", "info")), clean(node.content)))
-            case "compaction":
-                shown.append(NoticeItem("compaction", clean(node.content)))
-    return shown
+def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
+    """The path as it looked when it was live, from its end upwards. What is not asked for costs nothing."""
+    asked, arguments = len(path), dict[str, dict[str, Any]]()
+    for at in range(len(path) - 1, -1, -1):
+        node = path[at]
+        if node.kind == "tool" and asked > at:
+            asked = _asked_by(path, at)
+            arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
+        yield from reversed(_items_of(node, arguments, tools))
+
+
+def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> list[Item]:
+    """What one node shows, top to bottom."""
+    match node.kind:
+        case "user" if node.data.get("origin") != "engine":
+            return [UserItem(clean(node.content), node.id, str(node.data.get("origin", "prompt")))]
+        case "assistant":
+            shown: list[Item] = []
+            reasoning = node.data.get("reasoning")
+            if isinstance(reasoning, str) and reasoning.strip():
+                shown.append(ReasoningItem(clean(reasoning)))
+            if node.content.strip():
+                shown.append(AnswerItem(clean(node.content), node.id))
+            return shown
+        case "tool":
+            return [_call(node, arguments, tools)]
+        case "notice" if node.data.get("kind") != "todos":
+            return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
+        case "compaction":
+            return [NoticeItem("compaction", clean(node.content))]
+        case _:
+            return []
+
+
+def _asked_by(path: Sequence[Node], at: int) -> int:
+    """Where the message stands that a result answers; -1 if there is none."""
+    while at >= 0 and path[at].kind != "assistant":
+        at -= 1
+    return at
 
 
 def _calls(calls: Any) -> Iterable[tuple[str, dict[str, Any]]]:

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tools.text import clean
-from widgets.transcript.document import Place
+from widgets.slices import sliced
 from widgets.transcript.items import Fold, Item, UserItem, folds
 from widgets.transcript.painting import SCROLLBAR
 from widgets.transcript.surface import Surface
@@ -56,13 +56,22 @@ class Browser(Surface, can_focus=True):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._on_scrollbar = False
+        self._wanted_step = 0
+        """The step to a hit that is not known yet; 0: none."""
 
-    def find(self, pattern: str) -> int:
-        """Search all items without regard to case; the number of hits. An empty pattern ends the search."""
+    async def find(self, pattern: str) -> int | None:
+        """Search all items without regard to case; the number of hits, None if another search took over.
+
+        Hits can be visited while more are counted. An empty pattern ends the search.
+        """
         self.settle()
-        count = self.finder.search(self.document, pattern)
-        self.repaint()
-        return count
+        self._wanted_step = 0
+        steps = self.finder.search(self.document, pattern)
+        async for _ in sliced(steps):
+            if self._wanted_step:
+                self._find(self._wanted_step)
+            self.repaint()
+        return self.finder.count if self.finder.pattern == pattern and not self.finder.searching else None
 
     def find_next(self) -> None:
         """Go to the next hit; after the last comes the first."""
@@ -87,7 +96,7 @@ class Browser(Surface, can_focus=True):
 
     def jump_user(self, step: int) -> None:
         """Go to the message of the person before the first row (-1), or after it (1)."""
-        if not self.document.entries:
+        if not len(self.document):
             return
         self._viewport.rows()
         top = self._viewport.top
@@ -95,7 +104,7 @@ class Browser(Surface, can_focus=True):
         if step < 0 and self._focused is None and top > self.document.start_of(here):
             here += 1
         index = here + step
-        while 0 <= index < len(self.document):
+        while self.document.has(index):
             if isinstance(self.document.entries[index].item, UserItem):
                 self._focused = index
                 self._viewport.to(self.document.start_of(index))
@@ -110,15 +119,15 @@ class Browser(Surface, can_focus=True):
 
     def copy_block(self) -> None:
         """Ask for the source of the focused item to be copied; without one, that of the last item."""
-        if not self.document.entries:
+        if not len(self.document):
             return
         self.settle()
-        index = len(self.document) - 1 if self._focused is None else self._focused
+        index = self.document.stop - 1 if self._focused is None else self._focused
         self.post_message(self.Copied(clean(self.document.source(index))))
 
     def toggle(self, index: int, *, further: bool = False) -> None:
         """Fold or unfold an item. `further`: what opened itself opens further instead of folding."""
-        entry = self.document.entries[index]
+        entry = self.document.entry(index)
         if not folds(entry.item):
             return
         self.settle()
@@ -177,7 +186,7 @@ class Browser(Surface, can_focus=True):
         if place < start:
             return
         self._focused = place.item
-        closed = self.document.entries[place.item].fold is not Fold.OPEN
+        closed = self.document.entry(place.item).fold is not Fold.OPEN
         # The head folds and unfolds; a row below it only opens, for its text is there to be selected.
         if event.chain == 1 and (place == start or closed):
             self.toggle(place.item, further=place != start)
@@ -190,9 +199,9 @@ class Browser(Surface, can_focus=True):
             # The first step lands on what is nearest to the prompt.
             index = self._rows[-1].place.item - step if self._rows else 0
         index += step
-        while 0 <= index < len(self.document) and not self.document.parts(index):
+        while self.document.has(index) and not self.document.parts(index):
             index += step
-        if 0 <= index < len(self.document):
+        if self.document.has(index):
             self._focused = index
             self._viewport.reveal(self.document.start_of(index))
         self.repaint()
@@ -227,7 +236,7 @@ class Browser(Surface, can_focus=True):
 
     def action_top(self) -> None:
         """Go to the start."""
-        self._viewport.to(Place(0, 0, 0))
+        self._viewport.to_start()
         self.repaint()
 
     def action_end(self) -> None:
@@ -241,6 +250,7 @@ class Browser(Surface, can_focus=True):
     def _find(self, step: int) -> None:
         here = self._viewport.top.item if self._focused is None else self._focused
         match = self.finder.move(step, here)
+        self._wanted_step = step if match is None and self.finder.searching else 0
         if match is not None:
             self._focused = match.item
             self._viewport.hold()

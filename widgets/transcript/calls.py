@@ -75,7 +75,7 @@ class Calls:
         now = self._clock()
         changed = False
         for number, (index, started) in enumerate(reversed(self._running.values())):
-            entry = self._document.entries[index]
+            entry = self._document.entry(index)
             item = replace(self._item(index), seconds=float(int(now - started)))
             entry.item = item
             head = head_of(item, entry.fold, face if number == 0 else -1)

@@ -10,13 +10,15 @@ from textual.strip import Strip
 
 from widgets.palette import Palette
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
+from widgets.transcript.entries import Entries, Entry
 from widgets.transcript.heights import Heights
-from widgets.transcript.items import AnswerItem, Fold, Item, UserItem, first_fold, folds, source_of
+from widgets.transcript.items import Fold, Item, folds, source_of
+from widgets.transcript.kept import KeptRows
 from widgets.transcript.parts import gap_between, parts_of
 from widgets.transcript.pieces import GAP, Part, size_of
 
-KEPT_PARTS = 2_000
-"""Drawn parts that are kept."""
+KEPT_ENTRIES = 1_000
+"""Items whose parts are kept. Of others only the height is known until they are seen again."""
 
 Draw = Callable[[Part, int, Palette], list[Strip]]
 
@@ -36,103 +38,145 @@ class Row(NamedTuple):
     strip: Strip
 
 
-class Entry:
-    """An item at its place in the document."""
-
-    __slots__ = ("chosen", "closed", "gap", "heights", "item", "live", "parts")
-
-    def __init__(self, item: Item, gap: bool) -> None:
-        self.item = item
-        self.gap = gap
-        """Whether an empty row stands above it."""
-        self.chosen: Fold | None = None
-        """How much of it a person wants to see; None: what suits it."""
-        self.parts: list[Part] | None = None
-        """None until somebody looks."""
-        self.heights: list[int] = []
-        """Rows of its parts: as drawn, or estimated."""
-        self.live: Sequence[Strip] = ()
-        """Rows of the last part while it is still being written."""
-        self.closed = 0
-        """How many parts of an answer that is being written are complete."""
-
-    @property
-    def fold(self) -> Fold:
-        """How much of it is shown."""
-        return self.chosen or first_fold(self.item)
-
-
 class Document:
     """Items, their heights and their drawn rows. Only parts that are looked at are made and drawn.
 
     Rows are found by place, so heights that turn out different from their estimate
-    move nothing on screen; they only make the scrollbar more exact.
+    move nothing on screen; they only make the scrollbar more exact. Items from
+    before are fetched as they are wanted, upwards from the last: one that is
+    fetched gets the next index below `first`, and none changes its own.
     """
 
     def __init__(self, palette: Palette, draw: Draw = draw) -> None:
         self.palette = palette
         self.width = 80
-        self.entries: list[Entry] = []
+        self.entries = Entries()
         self.heights = Heights()
         self._draw = draw
-        self._drawn: OrderedDict[Part, list[Strip]] = OrderedDict()
+        self._kept = KeptRows()
+        self._looked: OrderedDict[int, None] = OrderedDict()
+        """Items whose parts are kept, the one made last at the end."""
+        self._earlier: Iterator[Item] = iter(())
+        self._above: Item | None = None
+        """The item above the first, fetched to know whether an empty row stands between them."""
+        self._age = 0
+        self._folded = Fold.CLOSED
+        """How everything was folded the last time, if `_age` is not 0."""
 
     def __len__(self) -> int:
         return len(self.entries)
 
+    @property
+    def first(self) -> int:
+        """The index of the first item that is here."""
+        return self.entries.first
+
+    @property
+    def stop(self) -> int:
+        """The index behind the last item."""
+        return self.entries.stop
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing stands above the first item."""
+        return self._above is None
+
     def use(self, palette: Palette) -> None:
         """Draw everything anew in another look."""
         self.palette = palette
-        self._drawn.clear()
+        self._kept.clear()
 
     def resize(self, width: int) -> None:
         """Draw for rows of `width` cells. Heights stay as estimates until their rows are seen again."""
         if width != self.width:
             self.width = width
-            self._drawn.clear()
+            self._kept.clear()
 
-    def load(self, items: Iterable[Item]) -> None:
-        """Replace everything."""
-        self.entries.clear()
-        before: Item | None = None
+    def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
+        """Replace everything by `items`, and above them `earlier`: newest first, fetched as it is wanted."""
+        self.entries, self.heights = Entries(), Heights()
+        self._looked.clear()
+        self._age = 0
+        self._earlier = iter(earlier)
+        self._above = next(self._earlier, None)
         for item in items:
-            self.entries.append(Entry(item, gap_between(before, item)))
-            before = item
-        self.heights = Heights([self._estimate(entry) for entry in self.entries])
+            self.append(item)
+        if not self.entries:
+            self.more()
+
+    def more(self) -> bool:
+        """Fetch the item above the first. False if there is none."""
+        item = self._above
+        if item is None:
+            return False
+        self._above = next(self._earlier, None)
+        entry = Entry(item, gap_between(self._above, item))
+        self.entries.prepend(entry)
+        self.heights.prepend(entry.guess(self._room))
+        return True
+
+    def fill(self) -> Iterator[None]:
+        """Fetch all items from before, one with each step."""
+        while self.more():
+            yield
+
+    def has(self, index: int) -> bool:
+        """Whether there is an item of this index; those above the first are fetched as far as necessary."""
+        while index < self.first and self.more():
+            pass
+        return self.first <= index < self.stop
+
+    def entry(self, index: int) -> Entry:
+        """An item with what is known of it, its fold up to date."""
+        entry = self.entries[index]
+        if entry.age != self._age:
+            entry.age = self._age
+            if folds(entry.item) and entry.fold is not self._folded:
+                entry.chosen, entry.parts = self._folded, None
+        return entry
 
     def append(self, item: Item) -> int:
         """Add an item at the end; its index."""
-        before = self.entries[-1].item if self.entries else None
-        entry = Entry(item, gap_between(before, item))
+        before = self.entries[self.stop - 1].item if self.entries else self._above
+        entry = Entry(item, gap_between(before, item), self._age)
         self.entries.append(entry)
-        self.heights.append(self._estimate(entry))
-        return len(self.entries) - 1
+        self.heights.append(entry.guess(self._room))
+        return self.stop - 1
 
     def change(self, index: int, item: Item) -> None:
         """Put another item in the place of one."""
-        entry = self.entries[index]
-        entry.item, entry.live = item, ()
+        entry = self.entry(index)
+        entry.item, entry.live, entry.open = item, (), False
         self._forget_parts(index)
 
     def fold(self, index: int, fold: Fold) -> None:
         """Fold or unfold an item at a person's wish."""
-        self.entries[index].chosen = fold
+        self.entry(index).chosen = fold
         self._forget_parts(index)
 
     def fold_all(self, fold: Fold) -> None:
-        """Fold or unfold every item that folds. Nothing is drawn before it is seen."""
-        for entry in self.entries:
-            if folds(entry.item) and entry.fold is not fold:
-                entry.chosen, entry.parts = fold, None
-        self.heights = Heights([self._estimate(entry) for entry in self.entries])
+        """Fold or unfold every item that folds, each when it is looked at again."""
+        self._age += 1
+        self._folded = fold
+        for index in self._looked:
+            entry = self.entry(index)
+            if entry.parts is None:
+                self.heights.set(index, entry.guess(self._room))
 
     def open(self, item: Item) -> int:
         """Add an answer that is still to be written; its index."""
         index = self.append(item)
         entry = self.entries[index]
-        entry.parts, entry.heights = [], []
+        entry.parts, entry.heights, entry.open = [], [], True
         self.write(index, [], [])
         return index
+
+    def close(self, index: int, closed: list[Part], item: Item) -> None:
+        """An answer is written: its last parts, and the item with all its words."""
+        self.write(index, closed, [])
+        entry = self.entries[index]
+        entry.item, entry.open = item, False
+        self._look(index)
 
     def write(self, index: int, closed: list[Part], live: list[Strip]) -> None:
         """Go on writing an answer: parts completed since the last time, and the rows of the open one."""
@@ -152,12 +196,13 @@ class Document:
 
     def parts(self, index: int) -> list[Part]:
         """The parts of an item."""
-        entry = self.entries[index]
+        entry = self.entry(index)
         if entry.parts is None:
             parts = parts_of(entry.item, entry.fold)
             entry.parts = [GAP, *parts] if entry.gap and parts else parts
             entry.heights = [self._part_estimate(part) for part in entry.parts]
             self.heights.set(index, sum(entry.heights))
+            self._look(index)
         return entry.parts
 
     def strips(self, index: int, part: int) -> Sequence[Strip]:
@@ -179,13 +224,10 @@ class Document:
 
     def drawn(self, part: Part) -> list[Strip]:
         """The rows of a part, drawn now or before."""
-        strips = self._drawn.get(part)
+        strips = self._kept.get(part)
         if strips is None:
-            strips = self._drawn[part] = self.draw(part)
-            if len(self._drawn) > KEPT_PARTS:
-                self._drawn.popitem(last=False)
-        else:
-            self._drawn.move_to_end(part)
+            strips = self.draw(part)
+            self._kept.put(part, strips)
         return strips
 
     def replace(self, index: int, part: int, new: Part) -> None:
@@ -195,7 +237,7 @@ class Document:
     def down(self, place: Place) -> Iterator[Row]:
         """The rows from `place` on."""
         index, part, row = place
-        while index < len(self.entries):
+        while index < self.stop:
             while part < len(self.parts(index)):
                 strips = self.strips(index, part)
                 for at in range(row, len(strips)):
@@ -206,20 +248,25 @@ class Document:
     def up(self, place: Place) -> Iterator[Row]:
         """The rows above `place`, nearest first."""
         index, part, row = place
-        while index >= 0:
+        while index == self.stop or self.has(index):
             while part >= 0:
-                if index < len(self.entries) and part < len(self.parts(index)):
+                if index < self.stop and part < len(self.parts(index)):
                     strips = self.strips(index, part)
                     for at in range(min(row, len(strips)) - 1, -1, -1):
                         yield Row(Place(index, part, at), strips[at])
                 part, row = part - 1, _ALL
             index -= 1
-            part = len(self.parts(index)) - 1 if index >= 0 else 0
+            part = len(self.parts(index)) - 1 if self.has(index) else 0
 
     @property
     def end(self) -> Place:
         """The place behind the last row."""
-        return Place(len(self.entries), 0, 0)
+        return Place(self.stop, 0, 0)
+
+    @property
+    def start(self) -> Place:
+        """The place of the first row that is here."""
+        return Place(self.first, 0, 0)
 
     def start_of(self, index: int) -> Place:
         """The first row of an item, without the gap above it."""
@@ -227,7 +274,7 @@ class Document:
 
     def rows_above(self, place: Place) -> int:
         """How many rows stand above a place, as far as known."""
-        if place.item >= len(self.entries):
+        if place.item >= self.stop:
             return self.heights.total
         heights = self.entries[place.item].heights
         return self.heights.before(place.item) + sum(heights[: place.part]) + place.row
@@ -235,7 +282,7 @@ class Document:
     def place_at(self, row: int) -> Place:
         """The place that stands `row` rows below the top, as far as known."""
         index, rest = self.heights.find(max(row, 0))
-        if index >= len(self.entries):
+        if index >= self.stop:
             return self.end
         self.parts(index)
         for part, height in enumerate(self.entries[index].heights):
@@ -246,8 +293,10 @@ class Document:
 
     def valid(self, place: Place) -> Place:
         """The nearest place that exists; folding and rewriting can take one away."""
-        if place.item >= len(self.entries):
+        if place.item >= self.stop:
             return self.end
+        if place.item < self.first:
+            return self.start
         if place.part >= len(self.parts(place.item)):
             return self.start_of(place.item)
         rows = len(self.strips(place.item, place.part))
@@ -265,27 +314,26 @@ class Document:
         parts += new
         entry.heights += [self._part_estimate(part) for part in new]
 
+    def _look(self, index: int) -> None:
+        """Note that the parts of an item were made, and forget those made longest ago."""
+        self._looked[index] = None
+        self._looked.move_to_end(index)
+        while len(self._looked) > KEPT_ENTRIES:
+            entry = self.entries[self._looked.popitem(last=False)[0]]
+            if not entry.open:
+                entry.parts, entry.heights = None, []
+
     def _forget_parts(self, index: int) -> None:
         entry = self.entries[index]
         entry.parts = None
         self.parts(index)
 
     def _part_estimate(self, part: Part) -> int:
-        drawn = self._drawn.get(part)
+        drawn = self._kept.get(part)
         if drawn is not None:
             return len(drawn)
         characters, lines = size_of(part)
         return max(characters // self._room, lines) + 1
-
-    def _estimate(self, entry: Entry) -> int:
-        """The height of an item: as far as it is known, else guessed from its length."""
-        if entry.parts is not None:
-            return sum(entry.heights)
-        match entry.item:
-            case AnswerItem(text=text) | UserItem(text=text):
-                return 2 + len(text) // self._room
-            case _:
-                return 1 + entry.gap
 
     @property
     def _room(self) -> int:

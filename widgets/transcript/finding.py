@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import neg
 
 from widgets.transcript.document import Document, Place
 from widgets.transcript.drawing import GUTTER
@@ -21,50 +23,87 @@ class Match:
 
 
 class Finder:
-    """A search, without regard to case, and the hit one stands on."""
+    """A search, without regard to case, and the hit one stands on.
+
+    It goes upwards from the end, step by step, so hits are counted from the last
+    one: their numbers stay while more are found above.
+    """
 
     def __init__(self) -> None:
         self.pattern = ""
-        self.current = -1
-        """The hit one stands on, counted from 0; -1 before the first step."""
+        self.searching = False
+        """Whether there is more to be searched."""
+        self._run = 0
+        self._at = -1
+        """The hit one stands on, counted from the last; -1 before the first step."""
         self._items: list[int] = []
+        """Items with hits, the last first."""
         self._ends: list[int] = []
-        """How many hits there are up to the end of each of `_items`."""
+        """How many hits there are from the end up to each of `_items`, that one included."""
+        self._reached = 0
+        """The first item that was searched."""
         self._expression: re.Pattern[str] | None = None
 
     @property
     def count(self) -> int:
-        """Hits in all."""
+        """Hits so far."""
         return self._ends[-1] if self._ends else 0
 
-    def search(self, document: Document, pattern: str) -> int:
-        """Search all items; the number of hits. An empty pattern ends the search."""
-        self.pattern = pattern
-        self.current = -1
-        self._items, self._ends = [], []
-        self._expression = re.compile(re.escape(pattern), re.IGNORECASE) if pattern else None
-        if not pattern:
-            return 0
-        for index in range(len(document)):
-            if count := self._hits(document.source(index)):
-                self._items.append(index)
-                self._ends.append(self.count + count)
-        return self.count
+    @property
+    def number(self) -> int:
+        """The hit one stands on, counted from 1 at the first; 0 before the first step."""
+        return self.count - self._at if self._at >= 0 else 0
+
+    def clear(self) -> None:
+        """End the search."""
+        self._begin("")
+
+    def search(self, document: Document, pattern: str) -> Iterator[None]:
+        """Search all items, one with each step, until another search begins. An empty pattern: nothing."""
+        self._begin(pattern)
+        self._reached = document.stop
+        return self._steps(document, self._run)
 
     def move(self, step: int, start: int) -> Match | None:
-        """The next hit, or the one before; the first time the one nearest to the item `start`."""
-        if not self.count:
-            return None
-        if self.current >= 0:
-            self.current = (self.current + step) % self.count
-        elif step > 0:
-            at = bisect_left(self._items, start)
-            self.current = (self._ends[at - 1] if at else 0) % self.count
-        else:
-            at = bisect_right(self._items, start)
-            self.current = (self._ends[at - 1] if at else self.count) - 1
-        at = bisect_right(self._ends, self.current)
-        return Match(self._items[at], self.current - (self._ends[at - 1] if at else 0))
+        """The next hit, or the one before; the first time the one nearest to the item `start`.
+
+        After the last comes the first. None where there is no hit, or none is known yet.
+        """
+        at = self._first(step, start) if self._at < 0 else self._at - step
+        if not 0 <= at < self.count:
+            if self.searching or not self.count:
+                return None
+            at %= self.count
+        self._at = at
+        place = bisect_right(self._ends, at)
+        return Match(self._items[place], self._ends[place] - 1 - at)
+
+    def _first(self, step: int, start: int) -> int:
+        """The hit to begin with, counted from the last; outside of those known if it is not among them."""
+        if step < 0:
+            below = bisect_left(self._items, -start, key=neg)
+            return self._ends[below - 1] if below else 0
+        if self.searching and self._reached > start:
+            return -1
+        below = bisect_right(self._items, -start, key=neg)
+        return self._ends[below - 1] - 1 if below else -1
+
+    def _begin(self, pattern: str) -> None:
+        self._run += 1
+        self.pattern, self.searching = pattern, bool(pattern)
+        self._at = -1
+        self._items, self._ends = [], []
+        self._expression = re.compile(re.escape(pattern), re.IGNORECASE) if pattern else None
+
+    def _steps(self, document: Document, run: int) -> Iterator[None]:
+        while self.searching and run == self._run and document.has(self._reached - 1):
+            self._reached -= 1
+            if count := self._hits(document.source(self._reached)):
+                self._items.append(self._reached)
+                self._ends.append(self.count + count)
+            yield
+        if run == self._run:
+            self.searching = False
 
     def _hits(self, text: str) -> int:
         return text.lower().count(self.pattern.lower())
@@ -78,7 +117,7 @@ class Finder:
     def place(self, document: Document, match: Match) -> Place:
         """Where a match is shown. Opens its item if it hides there."""
         place = self._shown(document, match)
-        item = document.entries[match.item].item
+        item = document.entry(match.item).item
         if place is None and folds(item):
             document.fold(match.item, Fold.OPEN)
             place = self._shown(document, match)
@@ -101,4 +140,4 @@ class Finder:
                 return rows[min(left, len(rows) - 1)]
             found = rows[-1] if rows else found
             left -= count
-        return found if document.entries[match.item].fold is Fold.OPEN else None
+        return found if document.entry(match.item).fold is Fold.OPEN else None

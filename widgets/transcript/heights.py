@@ -1,4 +1,4 @@
-"""Heights of many things that stand below each other, in a Fenwick tree."""
+"""Heights of many things that stand below each other, in Fenwick trees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,64 @@ from collections.abc import Iterable
 
 
 class Heights:
-    """Heights in rows. Reading one is O(1); changing one, adding up and finding a row are O(log n)."""
+    """Heights in rows, of things that are added at both ends.
+
+    What is appended counts on from 0, what is prepended down from -1, so that an
+    index stays the same whatever comes above it. Reading one is O(1); adding one,
+    changing one, adding up and finding a row are O(log n).
+    """
+
+    def __init__(self, heights: Iterable[int] = ()) -> None:
+        self._below = _Tree(heights)
+        self._above = _Tree()
+        """Those of negative index, -1 first."""
+
+    def __len__(self) -> int:
+        return len(self._above) + len(self._below)
+
+    def __getitem__(self, index: int) -> int:
+        return self._below[index] if index >= 0 else self._above[~index]
+
+    @property
+    def total(self) -> int:
+        """Rows of all together."""
+        return self._above.total + self._below.total
+
+    def append(self, height: int) -> None:
+        """Add one at the end."""
+        self._below.append(height)
+
+    def prepend(self, height: int) -> None:
+        """Add one above the first."""
+        self._above.append(height)
+
+    def set(self, index: int, height: int) -> None:
+        """Change one height."""
+        if index >= 0:
+            self._below.set(index, height)
+        else:
+            self._above.set(~index, height)
+
+    def before(self, index: int) -> int:
+        """Rows of all above `index` together."""
+        if index >= 0:
+            return self._above.total + self._below.before(index)
+        return self._above.total - self._above.before(-index)
+
+    def find(self, row: int) -> tuple[int, int]:
+        """Which one holds `row`, and the row within it. Beyond the end: one past the last, and rows beyond.
+
+        Those without rows are passed over.
+        """
+        above = self._above.total
+        if row >= above:
+            return self._below.find(row - above)
+        index, rest = self._above.find(above - 1 - row)
+        return ~index, self._above[index] - 1 - rest
+
+
+class _Tree:
+    """Heights that are added at one end only."""
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._heights = list(heights)
@@ -15,6 +72,7 @@ class Heights:
             parent = index + (index & -index)
             if parent < len(self._tree):
                 self._tree[parent] += self._tree[index]
+        self.total = sum(self._heights)
 
     def __len__(self) -> int:
         return len(self._heights)
@@ -22,30 +80,24 @@ class Heights:
     def __getitem__(self, index: int) -> int:
         return self._heights[index]
 
-    @property
-    def total(self) -> int:
-        """Rows of all together."""
-        return self.before(len(self._heights))
-
     def append(self, height: int) -> None:
-        """Add one at the end."""
         self._heights.append(height)
         end = len(self._heights)
         self._tree.append(self.before(end - 1) - self.before(end - (end & -end)) + height)
+        self.total += height
 
     def set(self, index: int, height: int) -> None:
-        """Change one height."""
         change = height - self._heights[index]
         if not change:
             return
         self._heights[index] = height
+        self.total += change
         node = index + 1
         while node < len(self._tree):
             self._tree[node] += change
             node += node & -node
 
     def before(self, index: int) -> int:
-        """Rows of the first `index` together."""
         rows = 0
         while index:
             rows += self._tree[index]
@@ -53,10 +105,6 @@ class Heights:
         return rows
 
     def find(self, row: int) -> tuple[int, int]:
-        """Which one holds `row`, and the row within it. Beyond the end: `(len(self), rows beyond)`.
-
-        Those without rows are passed over.
-        """
         index = 0
         step = 1 << len(self._heights).bit_length()
         while step:

@@ -112,7 +112,7 @@ class Reply:
         """Give the items their text so far, so that it can be found and copied."""
         self.flush()
         for stretch in self._stretches:
-            entry = self._document.entries[stretch.index]
+            entry = self._document.entry(stretch.index)
             if isinstance(entry.item, (AnswerItem, ReasoningItem)):
                 entry.item = replace(entry.item, text=stretch.text)
 
@@ -188,7 +188,7 @@ class Reply:
     def _think(self, stretch: _Stretch, *, live: bool) -> bool:
         """Update the fold of reasoning; its text only where somebody has opened it."""
         stretch.seconds = max(self._clock() - stretch.started, 0.0)
-        entry = self._document.entries[stretch.index]
+        entry = self._document.entry(stretch.index)
         text = stretch.text if entry.chosen is Fold.OPEN or not live else ""
         item = ReasoningItem(text, float(int(stretch.seconds)), live=live)
         if item == entry.item:
@@ -204,8 +204,7 @@ class Reply:
                     self._think(stretch, live=False)
             else:
                 rest = [Markup(block) for block in stretch.splitter.finish()]
-                self._document.write(stretch.index, [*rest], [])
-                self._document.entries[stretch.index].item = AnswerItem(stretch.text, node)
+                self._document.close(stretch.index, [*rest], AnswerItem(stretch.text, node))
 
 
 def _words(stretches: list[_Stretch], reasoning: bool) -> str:

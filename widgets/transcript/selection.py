@@ -11,18 +11,20 @@ from widgets.transcript.drawing import GUTTER
 
 _PART_BITS = 24
 _ROW_BITS = 24
+_ORIGIN = 1 << 32
+"""Added to the index of an item, which can be negative, while a coordinate should not."""
 
 
 def line_of(place: Place) -> int:
     """A number for a place that keeps the order of places and stays when rows above it change."""
-    return (place.item << _PART_BITS | place.part) << _ROW_BITS | place.row
+    return (place.item + _ORIGIN << _PART_BITS | place.part) << _ROW_BITS | place.row
 
 
 def place_of(line: int) -> Place:
     """The place of a number made by `line_of`."""
     rest, row = divmod(line, 1 << _ROW_BITS)
     item, part = divmod(rest, 1 << _PART_BITS)
-    return Place(item, part, row)
+    return Place(item - _ORIGIN, part, row)
 
 
 def span_of(selection: Selection, place: Place, length: int) -> tuple[int, int] | None:
@@ -44,8 +46,8 @@ def whole(document: Document, index: int) -> Selection:
 def selected_text(document: Document, selection: Selection) -> str:
     """The selected text as it is shown, without gutter and blanks at the ends of rows."""
     if selection.start is None and selection.end is None:
-        return "\n\n".join(clean(document.source(index)) for index in range(len(document)))
-    start = place_of(selection.start.y) if selection.start is not None else Place(0, 0, 0)
+        return "\n\n".join(clean(document.source(index)) for index in range(document.first, document.stop))
+    start = place_of(selection.start.y) if selection.start is not None else document.start
     last = selection.end.y if selection.end is not None else line_of(document.end)
     lines: list[str] = []
     for row in document.down(start):

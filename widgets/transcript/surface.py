@@ -112,7 +112,7 @@ class Surface(Widget):
 
     def _lines_in_sight(self) -> list[Strip]:
         width, height = self.size
-        if not self.document.entries:
+        if not len(self.document):
             self._rows = []
             return hint(height, width, self.palette)
         self._rows = rows = self._viewport.rows()
@@ -143,7 +143,8 @@ class Surface(Widget):
         parts: list[str] = []
         if self.finder.pattern:
             count = self.finder.count
-            where = f"{self.finder.current + 1}/{count}" if count else "no match"
+            more = " …" if self.finder.searching else ""
+            where = f"{self.finder.number}/{count}{more}" if count else more.strip() or "no match"
             parts.append(f"{clean(self.finder.pattern)}  {where}")
         if self._unread:
             parts.append(f"↓ {len(self._unread)} new")

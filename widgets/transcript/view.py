@@ -14,6 +14,7 @@ from textual.timer import Timer
 
 from tools.results import Display, Outcome
 from widgets.palette import Palette
+from widgets.slices import sliced
 from widgets.transcript.browser import Browser
 from widgets.transcript.calls import Calls
 from widgets.transcript.items import CallItem, CutItem, Item, NoticeItem, UserItem
@@ -65,16 +66,21 @@ class Transcript(Browser):
         """An empty conversation."""
         self.load(())
 
-    def load(self, items: Iterable[Item]) -> None:
-        """Show a conversation from before, at its end."""
+    def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
+        """Show a conversation from before, at its end.
+
+        `earlier` are the items above `items`, newest first. What is in sight is fetched
+        at once, the rest between other things, so it may be long and cost something.
+        """
         self._reply = Reply(self.document, lambda: self.clock())
         self._calls.clear()
-        self.document.load(items)
+        self.document.load(items, earlier)
         self._focused = None
         self._unread.clear()
-        self.finder.search(self.document, "")
+        self.finder.clear()
         self._viewport.to_end()
         self.repaint()
+        self._fill()
 
     def add_user(self, text: str, node: int = 0, origin: str = "prompt") -> None:
         """The person said something."""
@@ -97,9 +103,9 @@ class Transcript(Browser):
     def finish_answer(self, text: str, reasoning: str, node: int) -> None:
         """The model's message is complete. It takes the place of the pieces since the last one."""
         changed = self._reply.flush()
-        before = len(self.document)
+        before = self.document.stop
         self._reply.finish(text, reasoning, node)
-        self._changed(changed | set(range(before, len(self.document))))
+        self._changed(changed | set(range(before, self.document.stop)))
 
     def cut(self, reason: str) -> None:
         """The reply broke off: what came in stays, with a mark."""
@@ -150,12 +156,22 @@ class Transcript(Browser):
 
     def on_mount(self) -> None:
         self.flush()
+        self._fill()
 
     def on_resize(self, event: events.Resize) -> None:
         self.document.resize(max(event.size.width - BAR - SCROLLBAR, 4))
         self._reply.restyle()
         self._viewport.height = event.size.height
         self.repaint()
+
+    def _fill(self) -> None:
+        """Fetch what stands above, slice by slice; the scrollbar becomes exact by it."""
+        if self.is_attached and not self.document.complete:
+            self.run_worker(self._fill_slices(), exclusive=True, group="fill")
+
+    async def _fill_slices(self) -> None:
+        async for _ in sliced(self.document.fill()):
+            self._soon()
 
     def _add(self, item: Item) -> None:
         self._changed(self._reply.flush() | {self.document.append(item)})

@@ -20,6 +20,8 @@ class Viewport:
         self._top = Place(0, 0, 0)
         self.height = 0
         self.following = True
+        self.at_start = False
+        """Whether the first row is wanted, while items from before still come in above it."""
 
     @property
     def top(self) -> Place:
@@ -29,12 +31,13 @@ class Viewport:
     def rows(self) -> list[Row]:
         """The rows in sight."""
         document = self._document
-        if not self.following:
-            self._top = document.valid(self._top)
+        while not self.following:
+            self._top = document.start if self.at_start else document.valid(self._top)
             rows = list(islice(document.down(self._top), self.height + 1))
             if len(rows) > self.height:
                 return rows[: self.height]
-            self.following = True
+            if not (self.at_start and document.more()):
+                self.to_end()
         rows = list(islice(document.up(document.end), self.height))[::-1]
         self._top = rows[0].place if rows else document.end
         return rows
@@ -51,21 +54,30 @@ class Viewport:
     def to(self, place: Place) -> None:
         """Put a place at the top, or as near to it as the end allows."""
         self._top = place
-        self.following = False
+        self.following = self.at_start = False
+
+    def to_start(self) -> None:
+        """Go to the first row, and stay there while items from before come in."""
+        self.to(self._document.start)
+        self.at_start = True
 
     def to_share(self, share: float) -> None:
         """Go to a share of the whole, from 0 to 1."""
+        if not share:
+            self.to_start()
+            return
         total = self._document.heights.total
         self.to(self._document.place_at(int(share * max(total - self.height, 0))))
 
     def to_end(self) -> None:
         """Go to the end and follow it."""
-        self.following = True
+        self.following, self.at_start = True, False
 
     def reveal(self, place: Place, rows: int = 0) -> None:
         """Bring a place into sight, with `rows` rows from it on; 0: to the end of its item."""
         document = self._document
         shown = self.rows()
+        self.at_start = False
         wanted = 0
         for row in islice(document.down(place), self.height):
             if row.place.item != place.item or (rows and wanted == rows):
@@ -83,4 +95,4 @@ class Viewport:
     def hold(self) -> None:
         """Stay here while something changes in sight."""
         self.rows()
-        self.following = False
+        self.following = self.at_start = False

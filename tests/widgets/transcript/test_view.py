@@ -414,7 +414,7 @@ async def test_output_that_steers_the_terminal_is_shown_without_its_controls():
         transcript.start_call(nasty, nasty, Display(nasty, nasty, nasty), {nasty: nasty})
         transcript.progress_call(nasty, nasty)
         transcript.unfold_all()
-        transcript.find(nasty)
+        await transcript.find(nasty)
         transcript.flush()
         assert "evil" in host.screen_text() and "[b]markup[/b]" in host.screen_text()
         for row in host.rows():

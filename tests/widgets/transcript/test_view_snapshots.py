@@ -62,7 +62,7 @@ async def _unread(host: Host) -> None:
 
 async def _search(host: Host) -> None:
     converse(host)
-    host.transcript.find("round")
+    await host.transcript.find("round")
     host.transcript.find_next()
     host.transcript.find_next()
 
