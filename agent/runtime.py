@@ -29,7 +29,7 @@ from agent.model.transport.reply import Route
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.routes import RoutePlan, open_routes, plan_routes
-from agent.safety.gate import Gate
+from agent.safety.gate import Gate, Mode
 from agent.session import LiveSession
 from agent.store.locks import SessionLock
 from agent.store.nodes import MAIN, Node, Session

@@ -201,16 +201,14 @@ class Actions:
         self._app.session.workbench.open("files")
 
     async def skins(self, argument: str) -> None:
-        from app.screens.skins import SkinsScreen
+        from app.screens.skins import choose
 
-        app = self._app
-        if argument:
-            app.use_skin(argument)
-            return
-        before = app.skin
-        chosen = await app.push_screen_wait(SkinsScreen(before.name))
-        if chosen is None:
-            app.show_skin(before)
+        await choose(self._app, argument)
+
+    async def skin_editor(self, argument: str) -> None:
+        from app.screens.skin_editor import edit
+
+        await edit(self._app, argument)
 
     # Program
 
@@ -221,6 +219,17 @@ class Actions:
         from app.screens.help import HelpScreen
 
         self._app.push_screen(HelpScreen())
+
+    async def settings(self, _argument: str) -> None:
+        from app.screens.settings import SettingsScreen
+
+        self._app.push_screen(SettingsScreen(await self._app.preferences.read(), self._app.preferences))
+
+    async def watch(self, argument: str) -> None:
+        engine = self._app.need_engine()
+        if argument not in ("", "on", "off"):
+            raise HermesError(f"/watch takes on or off, not “{argument}”.")
+        await engine.watch(not engine.watches if not argument else argument == "on")
 
     def suspend(self, _argument: str) -> None:
         self._app.action_suspend_process()

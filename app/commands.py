@@ -13,8 +13,12 @@ from typing import Literal
 
 from textual.binding import Binding
 
+from widgets.key_names import shown_key
+
 Group = Literal["Turn", "Conversation", "Sessions", "View", "Program"]
 GROUPS: tuple[Group, ...] = ("Turn", "Conversation", "Sessions", "View", "Program")
+NO_KEY = "no-key-"
+"""Before an id: a key that nobody can press, for commands without one, so that they can be given one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,10 +221,19 @@ COMMANDS: tuple[Command, ...] = (
         id="view.skins",
         group="View",
         name="Skin",
-        description="Choose how everything looks, with a live preview; or name a skin.",
+        description="Choose how everything looks from now on, with a live preview; or name a skin.",
         action="skins",
         keys=("ctrl+t",),
         slash="skin",
+        argument_hint="[skin]",
+    ),
+    Command(
+        id="view.skin_editor",
+        group="View",
+        name="Skin editor",
+        description="Change the colours of a skin and save them as a skin of your own.",
+        action="skin_editor",
+        slash="skin-editor",
         argument_hint="[skin]",
     ),
     Command(
@@ -239,6 +252,24 @@ COMMANDS: tuple[Command, ...] = (
         action="help",
         keys=("f1",),
         slash="help",
+    ),
+    Command(
+        id="program.settings",
+        group="Program",
+        name="Settings",
+        description="See every setting, where its value comes from, and change it; keys as well.",
+        action="settings",
+        keys=("f2",),
+        slash="settings",
+    ),
+    Command(
+        id="program.watcher",
+        group="Program",
+        name="Watch the project",
+        description="Notice what others change in the project, or not, for this session.",
+        action="watch",
+        slash="watch",
+        argument_hint="[on|off]",
     ),
     Command(
         id="program.back",
@@ -297,18 +328,11 @@ def read_slash(text: str) -> Call | str:
     return Call(command, argument)
 
 
-def shown_key(key: str) -> str:
-    """`ctrl+p` as `^P`, `alt+1` as `alt+1`, `escape` as `esc`."""
-    if key.startswith("ctrl+") and len(key) == len("ctrl+x"):
-        return f"^{key[-1].upper()}"
-    return {"escape": "esc", "enter": "⏎", "f1": "F1"}.get(key, key)
-
-
 def bindings(commands: Sequence[Command] = COMMANDS) -> list[Binding]:
     """The key bindings; each has the id of its command, so it can be mapped anew."""
     return [
         Binding(
-            ",".join(command.keys),
+            ",".join(command.keys) or NO_KEY + command.id,
             f"app.order('{command.id}')",
             command.name,
             show=False,
@@ -316,7 +340,7 @@ def bindings(commands: Sequence[Command] = COMMANDS) -> list[Binding]:
             id=command.id,
         )
         for command in commands
-        if command.keys and not command.by_prompt
+        if not command.by_prompt
     ]
 
 

@@ -58,12 +58,15 @@ class Attention:
         self._write = write
         self.away = False
         """Whether the terminal said that it lost the focus."""
+        self.enabled = True
+        """Whether the person wants to be called."""
 
     def call(self, text: str) -> bool:
-        """Notify, if the person is away; tells whether it did."""
-        if self.away:
+        """Notify, if the person is away and wants to know; tells whether it did."""
+        calls = self.away and self.enabled
+        if calls:
             self._write(notification(text))
-        return self.away
+        return calls
 
 
 def speaking(driver: type[Driver], hear: Callable[[Callable[[str], None]], None]) -> type[Driver]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.config import files, keys
 from agent.config.document import Document, UnusableError, decode, parse
-from agent.config.layers import Layer, settle
+from agent.config.layers import Layer, lookup, settle
 from agent.config.problem import Path, dotted
 from agent.config.schema import Section
 from agent.errors import ConfigError
@@ -34,31 +34,48 @@ def set_setting(home: Home, key: str, text: str) -> Any:
     """
     path = _setting(key)
     value = _value(path, text)
-    try:
-        before = files.read_file(home.config)
-    except files.UnreadableError as error:
-        raise ConfigError(f"{home.config} cannot be changed: {error}.") from None
+    before = _read(home)
     document = parse(before or b"", home.config.name)
     _require_allowed(document, path, value)
-    after = set_value(before or b"", path, value)
+    _write(home, before, set_value(before or b"", path, value))
+    return value
+
+
+def unset_setting(home: Home, key: str) -> bool:
+    """Take the dotted `key` out of `config.yaml`, so that its default holds. False when it was not there.
+
+    Raises `ConfigError` as `set_setting` does; the file is untouched then.
+    """
+    path = _setting(key)
+    before = _read(home)
+    if not before or not _holds(parse(before, home.config.name).data, path):
+        return False
+    _write(home, before, unset_value(before, path))
+    return True
+
+
+def _read(home: Home) -> bytes | None:
+    try:
+        return files.read_file(home.config)
+    except files.UnreadableError as error:
+        raise ConfigError(f"{home.config} cannot be changed: {error}.") from None
+
+
+def _write(home: Home, before: bytes | None, after: bytes) -> None:
     private_folder(home.root)
-    if files.read_file(home.config) != before:
+    if _read(home) != before:
         raise ConfigError(f"{home.config} was changed by someone else just now; try again.")
     try:
         write_atomically(home.config, after, PRIVATE_FILE)
     except OSError as error:
         raise ConfigError(f"Cannot write {home.config}: {error.strerror or error}.") from error
-    return value
 
 
 def set_value(content: bytes, path: Path, value: Any) -> bytes:
     """`content` with one setting changed. Raises `ConfigError` when that cannot be done safely."""
     import yaml
 
-    before = parse(content, "config.yaml")
-    broken = [problem for problem in before.problems if not problem.key]
-    if broken:
-        raise ConfigError(f"{broken[0]} Mend that first; nothing was changed.")
+    before = _sound(content)
     expected = _with(before.data, path, value)
     try:
         text = decode(content)
@@ -73,8 +90,42 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
             f"`{dotted(path)}` cannot be set without disturbing the file. Set it by hand; the lines are:\n"
             + lines
         )
-    mark = b"\xef\xbb\xbf" if content.startswith(b"\xef\xbb\xbf") else b""
-    return mark + edited.encode()
+    return _encoded(edited, content)
+
+
+def unset_value(content: bytes, path: Path) -> bytes:
+    """`content` without one setting. Raises `ConfigError` when that cannot be done safely."""
+    import yaml
+
+    before = _sound(content)
+    try:
+        edited = _removed(decode(content), path, before.data)
+        after = parse(edited.encode(), "config.yaml")
+        kept = not [problem for problem in after.problems if not problem.key]
+    except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
+        edited, after, kept = "", Document(), False
+    if not kept or _filled(after.data) != _filled(_without(before.data, path)):
+        place = before.keys.get(path)
+        where = f" (line {place.line})" if place else ""
+        raise ConfigError(
+            f"`{dotted(path)}` cannot be taken out without disturbing the file. Do it by hand{where}."
+        )
+    return _encoded(edited, content)
+
+
+def _sound(content: bytes) -> Document:
+    """The file as read. Raises `ConfigError` when it is broken as a whole."""
+    before = parse(content, "config.yaml")
+    broken = [problem for problem in before.problems if not problem.key]
+    if broken:
+        raise ConfigError(f"{broken[0]} Mend that first; nothing was changed.")
+    return before
+
+
+def _encoded(text: str, original: bytes) -> bytes:
+    """`text` as bytes, with the mark at the start that the file had before."""
+    mark = b"\xef\xbb\xbf" if original.startswith(b"\xef\xbb\xbf") else b""
+    return mark + text.encode()
 
 
 class _CannotEditError(Exception):
@@ -123,6 +174,58 @@ def _with(data: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
         inner = inner[str(part)]
     inner[str(path[-1])] = value
     return result
+
+
+def _without(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """A copy of `data` without what stands at `path`."""
+    result = copy.deepcopy(data)
+    del lookup(result, path[:-1])[path[-1]]
+    return result
+
+
+def _holds(data: dict[str, Any], path: Path) -> bool:
+    try:
+        lookup(data, path)
+    except KeyError:
+        return False
+    return True
+
+
+def _filled(data: dict[str, Any]) -> dict[str, Any]:
+    """A copy without sections that hold nothing."""
+    pruned = {key: _filled(value) if isinstance(value, dict) else value for key, value in data.items()}
+    return {key: value for key, value in pruned.items() if value not in (None, {})}
+
+
+def _removed(text: str, path: Path, data: dict[str, Any]) -> str:
+    """`text` without the lines of `path`. Raises `_CannotEditError`."""
+    import yaml
+
+    node = yaml.compose(text, Loader=yaml.SafeLoader)
+    pair: tuple[yaml.Node, yaml.Node] | None = None
+    for depth, part in enumerate(path):
+        if not isinstance(node, yaml.MappingNode):
+            raise _CannotEditError
+        if node.flow_style:
+            left = lookup(_without(data, path), path[:depth])
+            return _replace(text, node, left, "\n")
+        pair = next((pair for pair in node.value if pair[0].value == part), None)
+        if pair is None:
+            raise _CannotEditError
+        node = pair[1]
+    assert pair is not None
+    key, value = pair
+    start = text.rfind("\n", 0, key.start_mark.index) + 1
+    end = _end(value)
+    if text[start : key.start_mark.index].strip():
+        raise _CannotEditError
+    if text[end - 1] != "\n":
+        line_end = text.find("\n", end)
+        stop = len(text) if line_end < 0 else line_end + 1
+        if (rest := text[end:stop].strip()) and not rest.startswith("#"):
+            raise _CannotEditError
+        end = stop
+    return text[:start] + text[end:]
 
 
 def _edited(text: str, path: Path, value: Any) -> str:

@@ -31,6 +31,14 @@ class Attention:
     async def stop(self) -> None:
         await self._watcher.stop()
 
+    async def switch(self, on: bool) -> str:
+        """Tell what others change from now on, or tell it no longer; what holds now, in a sentence."""
+        self.enabled = on
+        if on:
+            await self.start()
+            return "Changes that others make in the project are noticed."
+        return "Changes that others make in the project go unnoticed in this session."
+
     @property
     def coverage(self) -> str:
         """What is watched, in a sentence."""
