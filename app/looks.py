@@ -15,7 +15,7 @@ from textual.filter import LineFilter, Monochrome, NoColor
 
 from agent.errors import ConfigError
 from themes.contrast import Finding, check
-from themes.depth import adapted, detect
+from themes.depth import Depth, adapted, detect
 from themes.loader import Loaded, load_skin
 from themes.problem import Problem
 from themes.skin import Skin
@@ -50,7 +50,7 @@ class Looks:
         """`folder` holds the person's own skins; `environ` tells what the terminal can show."""
         self._app = app
         self.folder = folder
-        self.depth = detect(environ)
+        self.depth: Depth = detect(environ)
         self.skin = skin
         """The skin that is worn, as its file has it."""
         self.shown = adapted(skin, self.depth)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
-from agent.home import PRIVATE_FILE, Home, private_folder
+from agent.home import Home
 from app.cli.output import say
 
 if TYPE_CHECKING:
@@ -184,25 +184,9 @@ def _file_or_named(skin: str, home: Home) -> Loaded:
 
 
 def _new(name: str, based_on: str, home: Home) -> int:
-    from themes.loader import list_skins, new_skin
+    from app.skin_files import create
 
     base = _named(based_on, home).skin
-    try:
-        text = new_skin(name, base)
-    except ValueError as error:
-        raise ConfigError(str(error)) from None
-    taken = next((each for each in list_skins(home.skins) if each.own and each.name == name), None)
-    if taken is not None:
-        raise ConfigError(f"{taken.path} is there already; choose another name or edit it.")
-    private_folder(home.root)
-    path = private_folder(home.skins) / f"{name}.yaml"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise ConfigError(f"{path} is there already; choose another name or remove it.") from None
-    except OSError as error:
-        raise ConfigError(f"Cannot write {path}: {error.strerror}; free the place and try again.") from None
+    path = create(home, name, base)
     say(f"{path}   (from {base.name}; edit it, then `hermes skins check {name}`)")
     return ExitCode.DONE

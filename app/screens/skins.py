@@ -156,7 +156,7 @@ class SkinsScreen(ModalScreen[Choice | None]):
 
 
 def about(loaded: Loaded, hard: list[Finding]) -> Content:
-    """What there is to say of a skin: its own words, what is wrong with its file, what is hard to read. Pure."""
+    """A skin's own words, what is wrong with its file, and what is hard to read. Pure."""
     lines: list[Any] = [line(loaded.skin.description) or "No description."]
     if loaded.problems:
         lines += ["\n", ("✗ ", "$error"), line(told(loaded.problems))]
