@@ -20,12 +20,17 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from agent.errors import ExitCode, HermesError
+from app import skeleton
 from app.actions import Actions
+from app.beginning import Beginning, taking_over
+from app.branch import BranchWatch
 from app.bridge import Bridge
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
+from app.keys import resolve
 from app.looks import Looks
+from app.preferences import Preferences
 from app.remembered import Remembered
 from app.screens import requests
 from app.screens.detail import DetailScreen
@@ -36,8 +41,10 @@ from app.terminal import Attention, ControlFilter, speaking
 from themes.skin import Skin
 from tools.text import clean
 from widgets.palette import css_variables
+from widgets.panes.agents import AgentsPane
 from widgets.panes.files import FilesPane
 from widgets.panes.log import LogPane
+from widgets.panes.status import StatusBar
 from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import Command as MenuCommand
 from widgets.prompt.history import History
@@ -47,11 +54,15 @@ from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from agent.engine import Engine
+    from agent.events import Event
+    from agent.workspace.repository import Checkout
 
 log = logging.getLogger(__name__)
 
 SIGNALS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: int(ExitCode.INTERRUPTED)}
 """Signals that end the application in good order, and the exit codes they stand for."""
+
+NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
 
 
 class HermesApp(App[None], inherit_bindings=False):
@@ -83,8 +94,13 @@ class HermesApp(App[None], inherit_bindings=False):
         self.attention = Attention(lambda text: self._write(text))
         self.requests = RequestQueue(DialogStage(self))
         self.bridge = Bridge(self.session, self.requests, self.attention)
-        self.host = EngineHost(opener, self.bridge)
+        self.branch = BranchWatch(self._show_branch)
+        self.host = EngineHost(opener, self._hear)
         self.actions = Actions(self)
+        self.keys = resolve({})
+        """The keys in force."""
+        self.preferences = Preferences(self)
+        self.beginning = Beginning(self)
         self.last_key = float("-inf")
         self._last_filter = ControlFilter()
         self._held: list[str] = []
@@ -105,7 +121,7 @@ class HermesApp(App[None], inherit_bindings=False):
         def hear(write: Callable[[str], None]) -> None:
             self._write = write
 
-        return speaking(super().get_driver_class(), hear)
+        return speaking(taking_over(super().get_driver_class(), skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*self.looks.filters(super().get_line_filters()), self._last_filter]
@@ -116,14 +132,18 @@ class HermesApp(App[None], inherit_bindings=False):
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         for command in COMMANDS:
             if not command.by_prompt and command.action != "palette":
-                yield SystemCommand(
-                    command.name, command.description, lambda id=command.id: self.action_order(id)
-                )
+                keys = self.keys.shown(command.id)
+                words = f"{keys} · {command.description}" if keys else command.description
+                yield SystemCommand(command.name, words, lambda id=command.id: self.action_order(id))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "order" and parameters:
             return self.actions.allowed(str(parameters[0]))
         return True
+
+    def on_load(self) -> None:
+        frame = skeleton.shown()
+        self.beginning.hold(frame.typed if frame is not None else b"")
 
     def on_mount(self) -> None:
         self.looks.show(self.looks.skin)
@@ -135,11 +155,15 @@ class HermesApp(App[None], inherit_bindings=False):
         loop = asyncio.get_running_loop()
         for number, code in SIGNALS.items():
             loop.add_signal_handler(number, lambda code=code: self.exit(return_code=code))
-        self.call_after_refresh(self.begin)
+
+    def on_ready(self) -> None:
+        self.beginning.arrange()
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, (events.Key, events.Paste)):
             self.last_key = time.monotonic()
+            if self.beginning.keeps(event):
+                return
         await super().on_event(event)
 
     def on_app_blur(self) -> None:
@@ -147,6 +171,14 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def on_app_focus(self) -> None:
         self.attention.away = False
+        self.branch.look()
+
+    def _hear(self, event: Event) -> None:
+        self.bridge(event)
+        self.branch(event)
+
+    def _show_branch(self, found: Checkout | None) -> None:
+        self.bridge.change(branch=found and found.name, detached=found is not None and found.detached)
 
     # Sessions
 
@@ -282,7 +314,19 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @on(FilesPane.Opened)
     def _open_change(self, event: FilesPane.Opened) -> None:
-        self.push_screen(DetailScreen(event.change.path, event.change.diff))
+        self.push_screen(DetailScreen(event.change.path, event.change.diff or NO_DIFF))
+
+    @on(AgentsPane.Opened)
+    def _open_agent(self, event: AgentsPane.Opened) -> None:
+        if text := self.bridge.team.report(event.agent):
+            self.push_screen(DetailScreen("Subagent", text))
+
+    @on(StatusBar.Chosen)
+    def _open_part(self, event: StatusBar.Chosen) -> None:
+        if event.part == "questions":
+            self.requests.show_now()
+        else:
+            self.action_order("session.model" if event.part == "model" else "session.context")
 
     # Commands
 

@@ -12,6 +12,8 @@ from agent.events import (
     ApprovalAsked,
     AssistantMessageAdded,
     Event,
+    FileChange,
+    FilesChanged,
     Noticed,
     PrefixBroken,
     QuestionAsked,
@@ -32,9 +34,11 @@ from agent.events import (
     UserMessageAdded,
 )
 from app.screens.requests import RequestQueue
+from app.team import Team
 from app.terminal import Attention
 from tools.results import DiffDetail
 from widgets.panes import figures
+from widgets.panes.files import Change
 from widgets.panes.status import Status
 
 
@@ -45,6 +49,7 @@ class Panes(Protocol):
     prompt: Any
     status: Any
     todo: Any
+    agents: Any
     calls: Any
     files: Any
 
@@ -74,7 +79,10 @@ class Bridge:
         self._clock = clock
         self.state = Status()
         self.spent = Spent()
+        self.team = Team(clock)
         self._finished: dict[str, ToolFinished] = {}
+        self._touched: dict[str, tuple[FileChange, ...]] = {}
+        """What the watcher saw change during calls that still run."""
 
     def __call__(self, event: Event) -> None:
         if event.agent == "main":
@@ -95,11 +103,11 @@ class Bridge:
                 transcript.finish_answer(event.text, event.reasoning, event.node)
             case ReplyCut():
                 transcript.cut(event.reason)
-            case ToolStarted():
+            case ToolStarted(parent=""):
                 transcript.start_call(event.call, event.tool, event.display, event.arguments)
             case ToolProgressed():
                 transcript.progress_call(event.call, event.text)
-            case ToolFinished():
+            case ToolFinished(parent=""):
                 transcript.finish_call(event.call, event.outcome, event.seconds, event.display, event.result)
             case Noticed():
                 transcript.add_notice(event.kind, event.text)
@@ -115,6 +123,8 @@ class Bridge:
     def _around(self, event: Event) -> None:
         """Everything beside the conversation."""
         panes = self._panes
+        if self.team.hear(event):
+            panes.agents.show(self.team.rows())
         match event:
             case SessionOpened():
                 self._opened(event)
@@ -129,13 +139,19 @@ class Bridge:
             case QueueChanged():
                 panes.prompt.queued = event.queued
             case ToolStarted():
-                panes.calls.start(event.call, event.tool, event.display, agent=event.agent)
+                parent = _key(event, event.parent) if event.parent else None
+                panes.calls.start(
+                    _key(event, event.call), event.tool, event.display, parent=parent, agent=event.agent
+                )
             case ToolProgressed():
-                panes.calls.progress(event.call, event.text)
+                panes.calls.progress(_key(event, event.call), event.text)
             case ToolFinished():
-                panes.calls.finish(event.call, event.outcome, event.seconds, event.display)
-                self._finished[event.call] = event
-                self._record_files(event)
+                key = _key(event, event.call)
+                panes.calls.finish(key, event.outcome, event.seconds, event.display)
+                self._finished[key] = event
+                self._record_files(event, self._touched.pop(key, ()))
+            case FilesChanged():
+                self._files_changed(event)
             case TodosChanged():
                 panes.todo.show(event.items)
             case UsageChanged():
@@ -177,12 +193,20 @@ class Bridge:
         self._requests.clear()
         for pane in (panes.transcript, panes.calls, panes.files):
             pane.clear()
+        self.team.clear()
+        panes.agents.show(())
         panes.todo.show(())
         panes.prompt.busy = False
         panes.prompt.queued = ()
         self.spent = Spent()
         self._finished.clear()
-        self.state = Status(title=event.title, folder=Path(event.workspace).name, model=event.model)
+        self._touched.clear()
+        self.state = Status(
+            title=event.title,
+            folder=Path(event.workspace).name,
+            model=event.model,
+            approvals="" if event.approvals == "ask" else event.approvals,
+        )
         panes.status.show(self.state)
 
     def _used(self, event: UsageChanged) -> None:
@@ -194,11 +218,37 @@ class Bridge:
             cache=event.session_cached / event.session_input if event.session_input else None,
         )
 
-    def _record_files(self, event: ToolFinished) -> None:
+    def _files_changed(self, event: FilesChanged) -> None:
+        """Changes of a running call wait for its end: its own diff is the better one."""
+        key = _key(event, event.call)
+        if event.by == "others":
+            self._panes.files.record([_change(file) for file in event.files], outside=True)
+        elif key in self._finished:
+            self._record_files(self._finished[key], event.files, again=True)
+        else:
+            self._touched[key] = (*self._touched.get(key, ()), *event.files)
+
+    def _record_files(
+        self, event: ToolFinished, seen: tuple[FileChange, ...], *, again: bool = False
+    ) -> None:
+        """What a call changed: as it says itself, and what else was `seen` to change meanwhile."""
         detail = event.display.detail
+        told: list[Change] = []
         if event.outcome == "done" and isinstance(detail, DiffDetail):
-            for path, added, removed in changed_files(detail.diff):
-                self._panes.files.record(path, added, removed, detail.diff)
+            told = [Change(*each, detail.diff) for each in changed_files(detail.diff)]
+        paths = {change.path for change in told}
+        more = [_change(file) for file in seen if file.path not in paths]
+        if changes := more if again else told + more:
+            self._panes.files.record(changes)
+
+
+def _key(event: Event, call: str) -> str:
+    """A call as the panes know it: agents number their calls each for itself."""
+    return call if event.agent == "main" else f"{event.agent}/{call}"
+
+
+def _change(file: FileChange) -> Change:
+    return Change(file.path, file.added, file.removed, file.diff, file.kind)
 
 
 def ending(event: TurnEnded) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.files.descriptors import read_bytes
@@ -35,11 +36,18 @@ def common_folder(git: Path) -> Path:
     return (_existing(git / line) if line else None) or git
 
 
-def branch(root: Path) -> str | None:
-    """The branch checked out in the repository around `root`, for showing.
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """What is checked out: a branch or, where there is none, the beginning of the commit's hash."""
 
-    A detached head gives the beginning of its commit's hash, anything that is
-    no repository gives None. Runs nothing and never raises.
+    name: str
+    detached: bool = False
+
+
+def checkout(root: Path) -> Checkout | None:
+    """What is checked out in the repository around `root`, for showing; None outside of one.
+
+    Runs nothing and never raises.
     """
     top = top_folder(root)
     git = git_folder(top) if top is not None else None
@@ -47,10 +55,16 @@ def branch(root: Path) -> str | None:
     if not head:
         return None
     if head.startswith("ref:"):
-        name = head.removeprefix("ref:").strip()
-        return _shown(name.removeprefix(_HEADS)) or None
+        name = _shown(head.removeprefix("ref:").strip().removeprefix(_HEADS))
+        return Checkout(name) if name else None
     is_hash = len(head) in (40, 64) and all(character in "0123456789abcdef" for character in head)
-    return head[:_SHORT_HASH] if is_hash else None
+    return Checkout(head[:_SHORT_HASH], detached=True) if is_hash else None
+
+
+def branch(root: Path) -> str | None:
+    """The name of what is checked out, whether a branch or a commit; None outside of a repository."""
+    found = checkout(root)
+    return found.name if found is not None else None
 
 
 def _line(file: Path) -> str | None:

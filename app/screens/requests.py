@@ -63,6 +63,10 @@ class RequestQueue:
         self._stage.waiting(len(self))
         self._advance()
 
+    def show_now(self) -> None:
+        """The person wants to see what waits: no pause in their typing is waited for."""
+        self._advance(at_once=True)
+
     def clear(self) -> None:
         """Forget everything; the engine that asked is gone."""
         self._waiting.clear()
@@ -71,15 +75,15 @@ class RequestQueue:
             self._close()
         self._stage.waiting(0)
 
-    def _advance(self) -> None:
-        if self._shown is not None or self._scheduled:
+    def _advance(self, *, at_once: bool = False) -> None:
+        if self._shown is not None or (self._scheduled and not at_once):
             return
         while self._waiting and self._waiting[0].reply.done():
             self._waiting.popleft()
         if not self._waiting:
             return
         pause = TYPING_PAUSE - self._stage.typing_for()
-        if pause > 0:
+        if pause > 0 and not at_once:
             self._scheduled = True
             self._stage.later(pause, self._retry)
             return

@@ -9,6 +9,8 @@ import pytest
 
 from agent.events import (
     AssistantMessageAdded,
+    FileChange,
+    FilesChanged,
     Noticed,
     PrefixBroken,
     QuestionAsked,
@@ -62,6 +64,7 @@ class Panes:
     def __init__(self) -> None:
         self.transcript, self.prompt, self.status = Recorder(), Recorder(), Recorder()
         self.todo, self.calls, self.files = Recorder(), Recorder(), Recorder()
+        self.agents = Recorder()
 
 
 class Fixture:
@@ -113,7 +116,21 @@ def test_an_event_of_the_main_agent_is_shown(all_: Fixture, event: Any, call: tu
 def test_a_call_of_a_subagent_is_in_the_log_and_not_in_the_conversation(all_: Fixture) -> None:
     all_.bridge(ToolStarted(agent="sub-1", call="c", tool="t", arguments={}, display=SHOW))
     assert all_.panes.transcript.calls == []
-    assert all_.panes.calls.calls == [("start", "c", "t", SHOW, "sub-1")]
+    assert all_.panes.calls.calls == [("start", "sub-1/c", "t", SHOW, None, "sub-1")]
+
+
+def test_a_call_of_a_script_is_in_the_log_below_it_and_no_card(all_: Fixture) -> None:
+    all_.bridge(ToolStarted(call="c.1", parent="c", tool="t", arguments={}, display=SHOW))
+    all_.bridge(ToolProgressed(call="c.1", text="x"))
+    all_.bridge(
+        ToolFinished(
+            node=1, call="c.1", parent="c", tool="t", outcome="done", seconds=0.1, result="{}", display=SHOW
+        )
+    )
+    assert "start_call" not in all_.panes.transcript.names()
+    assert "finish_call" not in all_.panes.transcript.names()
+    assert all_.panes.calls.calls[0] == ("start", "c.1", "t", SHOW, "c", "main")
+    assert all_.panes.calls.names() == ["start", "progress", "finish"]
 
 
 def edited(outcome: Any) -> ToolFinished:
@@ -125,9 +142,42 @@ def edited(outcome: Any) -> ToolFinished:
 
 def test_a_finished_edit_is_recorded_for_each_file(all_: Fixture) -> None:
     all_.bridge(edited("done"))
-    assert [call[:4] for call in all_.panes.files.calls] == [("record", "x.py", 2, 1), ("record", "y", 1, 0)]
+    assert recorded(all_) == [("x.py", 2, 1), ("y", 1, 0)]
     assert DIFF in all_.bridge.call_in_full("c") and all_.bridge.call_in_full("other") == ""
     assert all_.panes.calls.names() == ["finish"]
+
+
+def recorded(all_: Fixture) -> list[tuple[str, int, int]]:
+    return [
+        (change.path, change.added, change.removed)
+        for call in all_.panes.files.calls
+        if call[0] == "record"
+        for change in call[1]
+    ]
+
+
+SEEN = (FileChange("x.py", "modified", 2, 1, "seen"), FileChange("made.o", "added", 7, 0, "seen"))
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_a_call_tells_and_what_was_seen_is_counted_once(all_: Fixture, late: bool) -> None:
+    seen = FilesChanged(by="agent", call="c", files=SEEN)
+    for event in (edited("done"), seen) if late else (seen, edited("done")):
+        all_.bridge(event)
+    assert recorded(all_) == [("x.py", 2, 1), ("y", 1, 0), ("made.o", 7, 0)]
+
+
+def test_changes_of_a_command_are_recorded_when_it_ends_even_badly(all_: Fixture) -> None:
+    all_.bridge(FilesChanged(by="agent", call="c", files=SEEN))
+    assert recorded(all_) == []
+    all_.bridge(edited("failed"))
+    assert recorded(all_) == [("x.py", 2, 1), ("made.o", 7, 0)]
+
+
+def test_changes_of_others_are_told_apart(all_: Fixture) -> None:
+    all_.bridge(FilesChanged(by="others", files=SEEN[:1]))
+    (_, _changes, outside), *_ = all_.panes.files.calls
+    assert outside is True
 
 
 def test_a_failed_edit_changes_no_file(all_: Fixture) -> None:

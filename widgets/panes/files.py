@@ -1,9 +1,10 @@
-"""The files changed in this session."""
+"""The files that changed during this session, by its own calls and by others."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -13,10 +14,12 @@ from widgets.panes.pane import Pane
 from widgets.row_text import one_line, spread
 from widgets.rows import RowList
 
+WORDS: Mapping[str, str] = {"added": "new", "modified": "changed", "removed": "removed"}
+
 
 @dataclass(frozen=True, slots=True)
-class FileChange:
-    """What the session did to one file, all changes together."""
+class Change:
+    """What was done to one file by the session, or by others; all changes together."""
 
     path: str
     added: int
@@ -24,16 +27,22 @@ class FileChange:
     removed: int
     """Lines removed."""
     diff: str
-    """The newest unified diff."""
+    """The newest unified diff; empty where there is none, as for binary files."""
+    kind: Literal["added", "modified", "removed"] = "modified"
+    outside: bool = False
+    """Whether the person or another program did it, and not the session."""
 
 
 class FilesPane(Pane):
-    """One row a file with the lines added and removed; the file changed last stands last."""
+    """One row a file with the lines added and removed; the file changed last stands last.
+
+    A file that others changed has a row of its own, with the mark of notices before it.
+    """
 
     class Opened(Message):
         """The person wants to see what changed in a file."""
 
-        def __init__(self, change: FileChange) -> None:
+        def __init__(self, change: Change) -> None:
             super().__init__()
             self.change = change
 
@@ -46,27 +55,31 @@ class FilesPane(Pane):
             empty="No file changed yet.",
             follow=True,
         )
-        self._changes: dict[str, FileChange] = {}
-        self._order: list[FileChange] = []
+        self._changes: dict[tuple[str, bool], Change] = {}
+        self._order: list[Change] = []
 
     @property
     def vacant(self) -> bool:
         return not self._changes
 
     @property
-    def changes(self) -> tuple[FileChange, ...]:
+    def changes(self) -> tuple[Change, ...]:
         """Every changed file, the newest change last."""
         return tuple(self._order)
 
-    def record(self, path: str, added: int, removed: int, diff: str) -> None:
-        """A change of `path`, by `added` and `removed` lines, was made; counts add up over the session."""
-        before = self._changes.pop(path, None)
-        if before is not None:
-            added, removed = before.added + added, before.removed + removed
-            self._order.remove(before)
-        change = FileChange(path, added, removed, diff)
-        self._changes[path] = change
-        self._order.append(change)
+    def record(self, changes: Iterable[Change], *, outside: bool = False) -> None:
+        """These changes were made, by others if `outside`; lines add up over the session."""
+        for change in changes:
+            before = self._changes.pop((change.path, outside), None)
+            self._changes[change.path, outside] = Change(
+                change.path,
+                change.added + (before.added if before else 0),
+                change.removed + (before.removed if before else 0),
+                change.diff,
+                change.kind,
+                outside,
+            )
+        self._order = list(self._changes.values())
         self.reset(len(self._order))
         self.reshaped()
 
@@ -81,17 +94,28 @@ class FilesPane(Pane):
         event.stop()
         self.post_message(self.Opened(self._order[event.index]))
 
+    def figure(self) -> str:
+        others = sum(change.outside for change in self._order)
+        return f"{len(self._order)} · {others} by others" if others else super().figure()
+
     def _row(self, index: int, width: int) -> Sequence[Text]:
         change = self._order[index]
-        end = Text.assemble(
-            (f"+{change.added}", self.ink("added")), " ", (f"−{change.removed}", self.ink("removed")), " "
-        )
+        end = self._lines(change).append(" ")
         room = max(width - end.cell_len - 4, 1)
-        return [spread(self._path(one_line(change.path, 4096), room), end, width)]
+        mark = Text(" ┊ " if change.outside else "   ", self.ink("warning"))
+        return [spread(mark.append_text(self._path(one_line(change.path, 4096), room)), end, width)]
+
+    def _lines(self, change: Change) -> Text:
+        """Lines added and removed; a word where none were counted."""
+        if not change.added and not change.removed:
+            return Text(WORDS[change.kind], self.ink("dim"))
+        return Text.assemble(
+            (f"+{change.added}", self.ink("added")), " ", (f"−{change.removed}", self.ink("removed"))
+        )
 
     def _path(self, path: str, room: int) -> Text:
         """The path with its folders dim; too long, it loses its start, as the name matters most."""
-        text = Text("   ")
+        text = Text()
         if cell_len(path) > room:
             path = path[-room:]
             while cell_len(path) > room - 1 and path:

@@ -7,8 +7,10 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
@@ -19,7 +21,9 @@ from widgets.row_text import fit, one_line, spread
 from widgets.rows import RowList
 
 KEPT = 20_000
-"""Rows the log keeps; older ones make room."""
+"""Calls the log keeps; older ones make room."""
+TITLE, EMPTY = "LOG", "Every tool call shows up here."
+SANDBOX_TITLE, SANDBOX_EMPTY = "SANDBOX LOG", "No script has called a tool yet. s shows all calls."
 TEXT_LIMIT = 200
 """Characters kept of a subject, a summary or a line of output."""
 VERB_CELLS = 8
@@ -65,11 +69,14 @@ class _Entry:
 class LogPane(Pane):
     """Every call with its time, subject, outcome and duration, the newest in view.
 
-    With `nested_only` it is the sandbox log: scripts that called tools, and these calls.
-    It keeps the newest `kept` rows and says in its title how many went.
+    Its other view is the sandbox log: scripts that called tools, and these calls.
+    It keeps the newest `kept` calls and says in its title how many went.
     """
 
     FLEXIBLE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "toggle_sandbox", "All calls or those of scripts", id="log.sandbox")
+    ]
 
     class Opened(Message):
         """The person wants to see a call in full."""
@@ -81,29 +88,29 @@ class LogPane(Pane):
     def __init__(
         self,
         *,
-        nested_only: bool = False,
         kept: int = KEPT,
         clock: Callable[[], float] = time.monotonic,
         now: Callable[[], datetime] = datetime.now,
     ) -> None:
         super().__init__(
-            "sandbox" if nested_only else "log",
+            "log",
             self._row,
-            title="SANDBOX" if nested_only else "LOG",
+            title=TITLE,
             search_text=lambda index: self._text(self._order[index]),
-            empty="No script has called a tool yet." if nested_only else "Every tool call shows up here.",
+            empty=EMPTY,
             follow=True,
         )
-        self.nested_only = nested_only
+        self.sandbox = False
+        """Whether only calls of scripts are shown."""
         self.lost = 0
-        """How many older rows were given up."""
+        """How many older calls were given up."""
         self._kept = kept
         self._clock = clock
         self._now = now
+        self._all: list[_Entry] = []
         self._order: list[_Entry] = []
+        """What is shown: all, or in the sandbox log a part of it."""
         self._calls: dict[str, _Entry] = {}
-        self._waiting: dict[str, _Entry] = {}
-        """In the sandbox log: running calls that have not called a tool yet."""
         self._live: set[_Entry] = set()
         self._numbers = 0
         self._ticker: Timer | None = None
@@ -121,11 +128,10 @@ class LogPane(Pane):
         else:
             above.children += 1
             key = (above.key[0], above.children)
+            if self.sandbox and above.children == 1:
+                self._show(above)
         entry = _Entry(key, call_id, tool, agent, "", "", "", self._now(), self._clock())
         entry.show(display)
-        if parent is None and self.nested_only:
-            self._waiting[call_id] = entry
-            return
         self._add(entry)
 
     def progress(self, call_id: str, text: str) -> None:
@@ -141,7 +147,6 @@ class LogPane(Pane):
 
     def finish(self, call_id: str, outcome: Outcome, seconds: float | None, display: Display) -> None:
         """A call ended after `seconds`. Calls whose row is gone already are none of the log's business."""
-        self._waiting.pop(call_id, None)
         entry = self._calls.get(call_id)
         if entry is None:
             return
@@ -156,30 +161,40 @@ class LogPane(Pane):
 
     def clear(self) -> None:
         """Forget everything, as when another session opens."""
-        for rows in (self._order, self._calls, self._waiting, self._live):
+        for rows in (self._all, self._order, self._calls, self._live):
             rows.clear()
         self.lost = 0
         self.reset(0)
         self._tick()
         self.reshaped()
 
+    def show_sandbox(self, on: bool) -> None:
+        """Show only scripts that called tools, with these calls, or all calls again."""
+        if on == self.sandbox:
+            return
+        self.sandbox = on
+        self.title, self.empty = (SANDBOX_TITLE, SANDBOX_EMPTY) if on else (TITLE, EMPTY)
+        self._order = [entry for entry in self._all if self._belongs(entry)]
+        self.reset(len(self._order))
+        self.reshaped()
+
+    def action_toggle_sandbox(self) -> None:
+        self.show_sandbox(not self.sandbox)
+
     # Keeping order
 
+    def _belongs(self, entry: _Entry) -> bool:
+        return not self.sandbox or entry.nested or entry.children > 0
+
     def _root(self, parent: str) -> _Entry | None:
-        """The top-level row of a script; in the sandbox log it appears with its first call."""
-        waiting = self._waiting.pop(parent, None)
-        if waiting is not None:
-            self._add(waiting)
-            return waiting
+        """The top-level call of a script."""
         entry = self._calls.get(parent)
         if entry is None or not entry.nested:
             return entry
-        index = self._index((entry.key[0], 0))
-        return self._order[index] if index is not None else None
+        return _find(self._all, (entry.key[0], 0))
 
     def _add(self, entry: _Entry) -> None:
-        index = bisect_left(self._order, entry.key, key=lambda other: other.key)
-        self._order.insert(index, entry)
+        self._all.insert(_place(self._all, entry.key), entry)
         earlier = self._calls.get(entry.call)
         if earlier is not None and earlier in self._live:
             # Models reuse ids; what ran under this one can no longer be told apart.
@@ -187,30 +202,39 @@ class LogPane(Pane):
             earlier.outcome = "interrupted"
         self._calls[entry.call] = entry
         self._live.add(entry)
+        if self._belongs(entry):
+            self._show(entry)
+        self._make_room()
+        self._tick()
+        self.reshaped()
+
+    def _show(self, entry: _Entry) -> None:
+        index = _place(self._order, entry.key)
+        self._order.insert(index, entry)
         if index == len(self._order) - 1:
             self.appended()
         else:
             self.inserted(index)
         if entry.nested and index > 0:
             self.changed(index - 1)
-        self._make_room()
-        self._tick()
-        self.reshaped()
 
     def _make_room(self) -> None:
-        excess = len(self._order) - self._kept
+        excess = len(self._all) - self._kept
         if excess <= 0:
             return
-        for entry in self._order[:excess]:
+        for entry in self._all[:excess]:
             self._live.discard(entry)
             if self._calls.get(entry.call) is entry:
                 del self._calls[entry.call]
-        del self._order[:excess]
+        del self._all[:excess]
         self.lost += excess
-        self.dropped(excess)
+        gone = _place(self._order, self._all[0].key)
+        if gone:
+            del self._order[:gone]
+            self.dropped(gone)
 
     def _index(self, key: tuple[int, int]) -> int | None:
-        index = bisect_left(self._order, key, key=lambda other: other.key)
+        index = _place(self._order, key)
         return index if index < len(self._order) and self._order[index].key == key else None
 
     def _redraw(self, entry: _Entry) -> None:
@@ -237,23 +261,21 @@ class LogPane(Pane):
 
     # How it looks
 
-    @property
-    def vacant(self) -> bool:
-        return self.nested_only and not self._order
-
     def figure(self) -> str:
         count = len(self._order)
-        if self.lost:
+        if self.lost and not self.sandbox:
             return f"newest {count:,} of {count + self.lost:,}"
         return f"{count:,}" if count else ""
 
     def title_end(self) -> Text:
-        if self.over or self.needle or not self.has_focus or not self.count:
+        if self.over or self.needle or not self.has_focus or not self._all:
             return super().title_end()
-        return Text(f"{self.figure()}  / filter", self.ink("dim"))
+        other = "all" if self.sandbox else "scripts"
+        return Text(f"{self.figure()}  s {other}  / filter".lstrip(), self.ink("dim"))
 
     def summary(self) -> Summary:
-        return Summary(self.title, f"{len(self._order) + self.lost:,}" if self._order else "")
+        lost = 0 if self.sandbox else self.lost
+        return Summary(self.title, f"{len(self._order) + lost:,}" if self._order else "")
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
@@ -298,8 +320,15 @@ class LogPane(Pane):
 
     def _closes(self, entry: _Entry) -> bool:
         """Whether no further call of the same script follows: the script is over and this was its last."""
-        root = self._index((entry.key[0], 0))
-        if root is None:
-            return False
-        above = self._order[root]
-        return above.outcome is not None and entry.key[1] == above.children
+        above = _find(self._all, (entry.key[0], 0))
+        return above is not None and above.outcome is not None and entry.key[1] == above.children
+
+
+def _place(entries: Sequence[_Entry], key: tuple[int, int]) -> int:
+    """Where an entry with this key stands or would stand."""
+    return bisect_left(entries, key, key=lambda entry: entry.key)
+
+
+def _find(entries: Sequence[_Entry], key: tuple[int, int]) -> _Entry | None:
+    index = _place(entries, key)
+    return entries[index] if index < len(entries) and entries[index].key == key else None

@@ -35,6 +35,8 @@ LEFT_OUT = (
     "elapsed", "context", "offline", "budget", "unsandboxed", "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
+CLICKABLE = frozenset({"questions", "model", "gauge", "context"})
+"""Parts that lead somewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +86,12 @@ class StatusBar(Widget):
     ALLOW_SELECT = False
     DEFAULT_CSS = "StatusBar { height: 1; }"
 
-    class QuestionsChosen(Message):
-        """The person clicked the badge of waiting questions."""
+    class Chosen(Message):
+        """The person clicked a part; `part` is its name, one of `CLICKABLE`."""
+
+        def __init__(self, part: str) -> None:
+            super().__init__()
+            self.part = part
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -132,8 +138,8 @@ class StatusBar(Widget):
 
     def on_click(self, event: events.Click) -> None:
         for name, start, end in self._places():
-            if name == "questions" and start <= event.x < end:
-                self.post_message(self.QuestionsChosen())
+            if name in CLICKABLE and start <= event.x < end:
+                self.post_message(self.Chosen(name))
                 event.stop()
 
     def render_line(self, y: int) -> Strip:

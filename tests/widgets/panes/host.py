@@ -16,7 +16,7 @@ from tools.results import Display
 from widgets.palette import Palette
 from widgets.panes.agents import AgentRow, AgentsPane
 from widgets.panes.bar import PaneBar
-from widgets.panes.files import FilesPane
+from widgets.panes.files import Change, FilesPane
 from widgets.panes.log import LogPane
 from widgets.panes.status import Status, StatusBar
 from widgets.panes.todo import TodoPane
@@ -97,16 +97,15 @@ class Host(App[None]):
         self.status = StatusBar(clock=lambda: self.seconds)
         self.status.motion = False
         self.todo = TodoPane()
-        self.agents = AgentsPane()
+        self.agents = AgentsPane(clock=lambda: self.seconds)
         self.files = FilesPane()
         self.calls = LogPane(clock=lambda: self.seconds, now=lambda: AT)
-        self.sandbox = LogPane(nested_only=True, clock=lambda: self.seconds, now=lambda: AT)
         self.main = Static("The conversation.", markup=False)
         self.main.can_focus = True
         self.main.styles.height = "1fr"
         self.prompt = Static(" ❯ and add a line", markup=False)
         self.prompt.can_focus = True
-        panes = [self.todo, self.agents, self.files, self.calls, self.sandbox]
+        panes = [self.todo, self.agents, self.files, self.calls]
         self.bench = Workbench(self.main, panes, PaneBar())
 
     def compose(self) -> ComposeResult:
@@ -129,10 +128,8 @@ class Host(App[None]):
         self.status.show(STATUS)
         self.todo.show(TODOS)
         self.agents.show(AGENTS)
-        self.files.record("src/money.py", 6, 3, "diff")
-        self.files.record("docs/changes.md", 1, 0, "diff")
-        for log in (self.calls, self.sandbox):
-            fill_log(log)
+        self.files.record([Change("src/money.py", 6, 3, "diff"), Change("docs/changes.md", 1, 0, "diff")])
+        fill_log(self.calls)
 
     def action_jump(self) -> None:
         self.bench.action_jump()
@@ -141,7 +138,7 @@ class Host(App[None]):
         self.seen.append(message)
 
     on_agents_pane_opened = on_log_pane_opened = on_files_pane_opened = note
-    on_workbench_state_changed = on_status_bar_questions_chosen = note
+    on_workbench_state_changed = on_status_bar_chosen = note
 
 
 def fill_log(log: LogPane) -> None:

@@ -9,7 +9,7 @@ from tests.widgets.panes.host import AGENTS, AT, Host, lines, shown
 from tools.context import Todo
 from tools.results import Display
 from widgets.panes.agents import AgentRow, AgentsPane
-from widgets.panes.files import FilesPane
+from widgets.panes.files import Change, FilesPane
 from widgets.panes.log import LogPane
 
 EVIL = "a\x1b]52;c;AAAA\x07b\x9b31m [bold]c[/] \u202e\nd"
@@ -47,7 +47,7 @@ async def test_an_empty_pane_is_small() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause()
         assert app.todo.size.height == 2
-        assert not app.agents.display and not app.files.display and not app.sandbox.display
+        assert not app.agents.display and not app.files.display
 
 
 async def test_outside_text_reaches_no_terminal() -> None:
@@ -55,11 +55,10 @@ async def test_outside_text_reaches_no_terminal() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         app.todo.show((Todo("1", EVIL, "pending"),))
         app.agents.show([AgentRow(agent=EVIL, name=EVIL, state="running", action=EVIL)])
-        app.files.record(EVIL, 1, 1, EVIL)
-        for log in (app.calls, app.sandbox):
-            log.start("1", EVIL, Display(EVIL, EVIL), agent=EVIL)
-            log.start("2", EVIL, Display("", EVIL, EVIL), parent="1")
-            log.progress("2", EVIL)
+        app.files.record([Change(EVIL, 1, 1, EVIL)])
+        app.calls.start("1", EVIL, Display(EVIL, EVIL), agent=EVIL)
+        app.calls.start("2", EVIL, Display("", EVIL, EVIL), parent="1")
+        app.calls.progress("2", EVIL)
         await pilot.pause(0.1)
         for pane in app.bench.panes:
             assert "[bold]" in visible(pane)
@@ -112,12 +111,58 @@ async def test_calls_of_a_script_stand_under_it_however_late_they_come() -> None
         assert "├ search" in rows[3] and "└ read" in rows[4]
 
 
-async def test_the_sandbox_log_has_only_scripts_that_called_tools() -> None:
+async def test_s_shows_only_scripts_that_called_tools_and_all_again() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
+        app.calls.focus()
+        await pilot.press("s")
         await pilot.pause(0.1)
-        assert app.sandbox.count == 3
-        assert "pytest" not in shown(app.sandbox)
+        rows = lines(app.calls)
+        assert rows[0].startswith(" SANDBOX LOG") and "s all" in rows[0]
+        assert app.calls.count == 3
+        assert "code" in rows[1] and "├ search" in rows[2] and "├ read" in rows[3]
+        app.calls.start("5", "read_file", Display("read", "no script"))
+        app.calls.start("6", "execute_code", Display("code", "another"))
+        await pilot.pause(0.1)
+        assert app.calls.count == 3
+        app.calls.start("6a", "search", Display("search", "x"), parent="6")
+        app.calls.start("3c", "search", Display("search", "late"), parent="3")
+        await pilot.pause(0.1)
+        assert [row[3:].split()[1] for row in lines(app.calls)[1:7]] == [
+            "code", "search", "read", "search", "code", "search",
+        ]  # fmt: skip
+        await pilot.press("s")
+        await pilot.pause(0.1)
+        assert app.calls.count == 10
+        assert lines(app.calls)[0].startswith(" LOG") and "s scripts" in lines(app.calls)[0]
+
+
+async def test_the_sandbox_log_of_a_session_without_scripts_teaches_the_way_back() -> None:
+    app = Host(filled=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.calls.start("1", "read_file", Display("read", "x"))
+        app.calls.focus()
+        await pilot.press("s")
+        await pilot.pause(0.1)
+        assert app.calls.display and "s shows all calls." in shown(app.calls).replace("\n ", " ")
+
+
+async def test_what_is_given_up_leaves_the_sandbox_log_too() -> None:
+    app = Host(filled=False)
+    app.calls = LogPane(kept=10, now=lambda: AT)
+    app.bench.panes = ()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        await app.mount(app.calls)
+        app.calls.show_sandbox(True)
+        app.calls.start("s", "execute_code", Display("code", "script"))
+        for number in range(4):
+            app.calls.start(f"s{number}", "read", Display("read", f"in {number}"), parent="s")
+        for number in range(7):
+            app.calls.start(str(number), "read", Display("read", f"out {number}"))
+        assert app.calls.count == 3 and app.calls.lost == 2
+        app.calls.show_sandbox(False)
+        assert app.calls.count == 10
 
 
 async def test_a_running_call_shows_its_last_line_and_its_time() -> None:
@@ -177,7 +222,7 @@ async def test_enter_opens_the_call_under_the_cursor() -> None:
 async def test_changes_of_a_file_add_up_and_the_newest_stands_last() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
-        app.files.record("src/money.py", 2, 4, "newer")
+        app.files.record([Change("src/money.py", 2, 4, "newer")])
         await pilot.pause(0.1)
         rows = lines(app.files)
         assert [change.path for change in app.files.changes] == ["docs/changes.md", "src/money.py"]
@@ -191,7 +236,7 @@ async def test_changes_of_a_file_add_up_and_the_newest_stands_last() -> None:
 async def test_a_path_too_long_keeps_its_name() -> None:
     app = Host(filled=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        app.files.record("very/" * 40 + "deep/name.py", 1, 0, "")
+        app.files.record([Change("very/" * 40 + "deep/name.py", 1, 0, "")])
         await pilot.pause(0.1)
         row = lines(app.files)[1]
         assert row.strip().startswith("…") and "deep/name.py" in row and row.endswith("+1 −0")

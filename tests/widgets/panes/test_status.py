@@ -105,7 +105,7 @@ async def test_a_click_on_the_badge_asks_for_the_questions() -> None:
         assert app.seen == []
         await pilot.click(app.status, offset=(x, 0))
         await pilot.pause()
-        assert [type(message) for message in app.seen] == [StatusBar.QuestionsChosen]
+        assert [m.part for m in app.seen if isinstance(m, StatusBar.Chosen)] == ["questions"]
 
 
 def test_parts_never_overlap() -> None:

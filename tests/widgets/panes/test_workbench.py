@@ -16,12 +16,12 @@ async def test_wide_screens_have_the_panes_beside_the_conversation() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
         panes = [pane for pane in app.bench.panes if pane.display]
-        assert [pane.label for pane in panes] == ["todo", "agents", "files", "log", "sandbox"]
+        assert [pane.label for pane in panes] == ["todo", "agents", "files", "log"]
         assert {pane.size.width for pane in panes} == {40}
         assert not app.bench.bar.display
         ends = [pane.region.bottom for pane in panes]
         starts = [pane.region.y for pane in panes]
-        assert [start - end for end, start in zip(ends, starts[1:], strict=False)] == [1, 1, 1, 1]
+        assert [start - end for end, start in zip(ends, starts[1:], strict=False)] == [1, 1, 1]
         assert ends[-1] == app.prompt.region.y - 1
 
 
@@ -44,7 +44,7 @@ async def test_narrow_screens_have_one_line_instead() -> None:
         assert not any(pane.region.area for pane in app.bench.panes)
         line = lines(app.bench.bar)[0]
         assert line.startswith(" TODO 2/5 ▶ Use Decimal")
-        assert "…  AGENTS 2 ◆1  FILES 2  LOG 6  SANDBOX 3" in line
+        assert "…  AGENTS 2 ◆1  FILES 2  LOG 6" in line
         assert app.main.region.width == 80
 
 
@@ -103,7 +103,7 @@ async def test_jump_mode_leads_to_every_pane_and_the_prompt() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
         places = []
-        for key in "tafslcp":
+        for key in "taflcp":
             await pilot.press("alt+j")
             await pilot.pause()
             assert lines(app.calls)[0].startswith("  l  LOG")
@@ -112,7 +112,7 @@ async def test_jump_mode_leads_to_every_pane_and_the_prompt() -> None:
             places.append(app.focused)
             assert lines(app.calls)[0].startswith(" LOG")
         assert places == [
-            app.todo, app.agents, app.files, app.sandbox, app.calls, app.main, app.prompt,
+            app.todo, app.agents, app.files, app.calls, app.main, app.prompt,
         ]  # fmt: skip
 
 
