@@ -1,33 +1,45 @@
-"""The entry point of `hermes`: a search path of our own, then the program.
+"""The entry point of `hermes`: a search path of our own, a first frame, then the program.
 
 Our packages have plain names (`app`, `agent`, `tools`) that a project may use
 as well. So the current folder and PYTHONPATH leave the search path before
 anything of ours is imported.
+
+What is imported here is waited for with a blank screen, hence `os.path` instead of pathlib.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) -> list[str]:
     """`path` without the current folder `folder` and the entries of PYTHONPATH."""
     foreign = {os.path.realpath(entry) for entry in environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
     foreign.add(os.path.realpath(folder))
-    foreign.discard(os.path.realpath(Path(__file__).parent))
+    foreign.discard(os.path.realpath(os.path.dirname(__file__)))  # noqa: PTH120
     return [entry for entry in path if entry and os.path.realpath(entry) not in foreign]
 
 
 def main() -> int:
     """Run `hermes` and return its exit code."""
     try:
-        folder = str(Path.cwd())
+        folder = os.getcwd()  # noqa: PTH109
     except OSError:
         folder = os.sep
     sys.path[:] = own_search_path(sys.path, os.environ, folder)
-    from app.main import main as run
+    from app import skeleton
 
-    return run()
+    try:
+        skeleton.show(sys.argv[1:])
+        from app.main import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        skeleton.leave()

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from agent.errors import ConfigError, ExitCode, HermesError
+from app import skeleton
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 """How writing to stdout fails when the disk behind it is full or broken."""
@@ -34,7 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.getLogger().addHandler(logging.NullHandler())
     _complete_streams()
     try:
-        code = _run(arguments)
+        try:
+            code = _run(arguments)
+        finally:
+            skeleton.leave()
         sys.stdout.flush()
         return code
     except HermesError as error:
@@ -137,6 +141,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
+        skeleton.leave()
         self.exit(int(ExitCode.USAGE), f"hermes: {message}. See `{self.prog} --help`.\n")
 
 

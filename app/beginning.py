@@ -1,0 +1,96 @@
+"""From the still frame to the live application: one first picture, and no key lost on the way.
+
+The layout of the screen takes several rounds. Nothing is painted before it has settled,
+and keys that come before the prompt has the focus wait for it, in order.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from textual import events
+
+from app.skeleton import Skeleton
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
+
+    from app.application import HermesApp
+
+_OTHER_SCREEN = "\x1b[?1049h"
+_PIECES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+", re.DOTALL)
+_NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
+
+
+class Beginning:
+    """Holds back paint and keys until there is something to paint and somebody to take the keys."""
+
+    def __init__(self, app: HermesApp) -> None:
+        self._app = app
+        self._paint = ExitStack()
+        self._keys: list[events.Event] | None = None
+
+    def hold(self, typed: bytes = b"") -> None:
+        """Begin; `typed` are keys from before the application read any."""
+        self._keys = list(as_events(typed.decode("utf-8", "replace")))
+        self._paint.enter_context(self._app.batch_update())
+
+    def keeps(self, event: events.Event) -> bool:
+        """Whether the event has to wait; it comes again later."""
+        if self._keys is None:
+            return False
+        self._keys.append(event)
+        return True
+
+    def arrange(self) -> None:
+        """Go on once the first layout has reached the workbench, which then places its panes."""
+        self._app.session.workbench.call_later(self._app.call_later, self._settle)
+
+    async def _settle(self) -> None:
+        """Hand out the keys, paint, and open the session.
+
+        Runs in turn with the application's other events, so no later key overtakes those that wait.
+        """
+        if self._app.focused is None:
+            self._app.session.set_focus(self._app.session.prompt)
+        held, self._keys = self._keys or [], None
+        for event in held:
+            await self._app.on_event(event)
+        self._paint.close()
+        self._app.session.refresh(layout=True)
+        self._app.call_after_refresh(self._app.begin)
+
+
+def as_events(text: str) -> Iterator[events.Event]:
+    """What was typed on a terminal that knew nothing of us, as events: words are pasted, keys pressed."""
+    for piece in _PIECES.findall(text):
+        if piece in _NAMED:
+            yield events.Key(_NAMED[piece], piece)
+        elif "\x01" <= piece <= "\x1a":
+            yield events.Key(f"ctrl+{chr(ord(piece) + 96)}", piece)
+        elif piece >= " " and piece != "\x7f":
+            yield events.Paste(piece)
+
+
+def taking_over(driver: type[Driver], frame: Skeleton | None) -> type[Driver]:
+    """`driver`, which begins on the terminal that `frame` stands on, without clearing it."""
+    if frame is None or not frame.stands:
+        return driver
+
+    class TakingDriver(driver):
+        def start_application_mode(self) -> None:
+            super().start_application_mode()
+            if frame.stands:
+                frame.hand_over()
+                # What is gone back to, also for an editor, is the terminal before the still frame.
+                self.attrs_before = frame.before
+
+        def write(self, data: str) -> None:
+            # Some terminals clear the other screen when they are told again to show it.
+            if data != _OTHER_SCREEN or not frame.stands:
+                super().write(data)
+
+    return TakingDriver
