@@ -15,11 +15,13 @@ from rich.style import Style
 from rich.text import Text
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.filtered import FilteredRows
 from widgets.palette import Palette
 from widgets.row_filter import RowFilter
 from widgets.row_paint import RowPainter
@@ -96,6 +98,7 @@ class RowList(Widget, can_focus=True):
         self._filter = RowFilter(self._search_text)
         self._strips: dict[int, list[Strip]] = {}
         self._painter = RowPainter(self, self._view)
+        self._filtered = FilteredRows(self)
 
     # What the owner calls
 
@@ -354,21 +357,28 @@ class RowList(Widget, can_focus=True):
     def _strip(self, line: Text) -> Strip:
         return to_strip(line, self.size.width, self.ink("text"), self.app.console)
 
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows in sight, of which Textual asks for all whenever one has changed."""
+        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.y, crop.x, crop.right)
+
     def render_line(self, y: int) -> Strip:
-        width = self.size.width
-        row = y - self.heading_lines
-        if row < 0:
-            return self._strip(self.heading(width) or Text())
-        if self._foot and y == self.size.height - 1:
-            return self._strip(self._filter_line())
+        return self._composed()[y]
+
+    def _composed(self) -> list[Strip]:
+        """Every line of the widget: heading, rows or a hint, filter."""
+        width, height = self.size
+        heading = self.heading(width)
+        lines = [self._strip(heading)] if heading is not None else []
         layout = self._view.layout()
-        if row < len(layout):
-            index, line = layout[row]
+        focused = self.has_focus
+        for index, line in layout:
             strip = self._lines_of(index)[line]
-            return self._under_cursor(strip) if self.has_focus and index == self.cursor else strip
-        if not layout and row >= 0:
-            return self._strip(self._empty_line(row))
-        return Strip.blank(width, self.ink("text"))
+            lines.append(self._under_cursor(strip) if focused and index == self.cursor else strip)
+        if not layout:
+            lines += map(self._strip, self._hint())
+        room = height - self._foot
+        lines = lines[:room] + [Strip.blank(width, self.ink("text"))] * (room - len(lines))
+        return [*lines, self._strip(self._filter_line())] if self._foot else lines
 
     def _under_cursor(self, strip: Strip) -> Strip:
         width = self.size.width
@@ -386,13 +396,14 @@ class RowList(Widget, can_focus=True):
             return lit_strip
         return Strip([Segment("▌", self.palette.style("accent", "selection")), *lit_strip.crop(1)], width)
 
-    def _empty_line(self, line: int) -> Text:
+    def _hint(self) -> list[Text]:
+        """What stands there when no row does."""
         text = self.empty
         if self._view.count:
             looking = self._view.scanned is not None and self._view.scanned < self._view.count
             text = "Looking …" if looking else "No row matches. esc shows all."
         wrapped = Text(text, self.ink("dim")).wrap(self.app.console, max(self.size.width - 2, 1))
-        return Text(" ").append_text(wrapped[line]) if line < len(wrapped) else Text()
+        return [Text(" ").append_text(line) for line in wrapped]
 
     def _filter_line(self) -> Text:
         cursor = "█" if self._filter.typing else ""

@@ -171,6 +171,11 @@ class PromptSurface(Widget, can_focus=True):
         most = max(self.screen.size.height // 3 - above, 1)
         buffer = self._buffer
         shown = self._canvas.wrap(buffer.text, buffer.cursor, text_width(cells), most, self.pastes.labels)
+        self._wish_height(above + shown)
+        if 0 < self.size.height - above < shown:
+            # The new row is written at once; room for it comes with the layout, which takes longer.
+            room = self.size.height - above
+            shown = self._canvas.wrap(buffer.text, buffer.cursor, text_width(cells), room, self.pastes.labels)
         strips = queue_view.paint(self._queued, self._chosen, cells, self.palette)
         strips += paint(self._view(cells, shown), self.palette)
         if (search := self._search) is not None:
@@ -179,14 +184,22 @@ class PromptSurface(Widget, can_focus=True):
             )
             strips[-shown] = paint_search(view, self.palette)
         changed = self._canvas.replace(strips)
-        height = above + shown
-        if height != self._height:
-            self._height = height
-            self.styles.height = height
         if changed:
             self.refresh(*(Region(0, at, cells, 1) for at in changed))
         if self.has_focus:
             self._place_terminal_cursor(above)
+
+    def _wish_height(self, height: int) -> None:
+        if height == self._height:
+            return
+        self._height = height
+        if height > self.size.height:
+            self.call_after_refresh(self._take_height)
+        else:
+            self._take_height()
+
+    def _take_height(self) -> None:
+        self.styles.height = self._height
 
     def _view(self, cells: int, shown: int) -> View:
         buffer = self._buffer

@@ -9,6 +9,7 @@ from textual.widget import Widget
 
 from themes.skin import Skin
 from tools.text import clean
+from widgets.filtered import FilteredRows
 from widgets.palette import Palette
 from widgets.transcript.document import Document, Row
 from widgets.transcript.finding import Finder
@@ -36,6 +37,7 @@ class Surface(Widget):
         self._unread: set[int] = set()
         self._rows: list[Row] = []
         self._lines: list[Strip] = []
+        self._filtered = FilteredRows(self)
 
     @property
     def following(self) -> bool:
@@ -72,15 +74,9 @@ class Surface(Widget):
         """Called before items are read: bring them up to date."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The composed rows: past Textual's cache of styles, which would copy every row."""
-        filters = self.app.get_line_filters()
-        lines: list[Strip] = []
-        for y in range(crop.y, crop.bottom):
-            line = self._composed(y).crop(crop.x, crop.right)
-            for line_filter in filters:
-                line = line.apply_filter(line_filter, self.background_colors[1])
-            lines.append(line)
-        return lines
+        """The composed rows, of which Textual asks for all whenever one has changed."""
+        rows = [self._composed(y) for y in range(crop.y, crop.bottom)]
+        return self._filtered.filter(rows, crop.y, crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
         """A row with the coordinates of its text, by which Textual finds what the mouse selects."""

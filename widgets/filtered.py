@@ -1,0 +1,43 @@
+"""Rows that reach the screen past Textual's cache of styles.
+
+That cache copies every row of a widget whenever one has changed, which is most of what a
+frame costs. A widget that draws whole rows by itself, without border or padding, needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.color import Color
+from textual.filter import LineFilter
+from textual.strip import Strip
+from textual.widget import Widget
+
+
+class FilteredRows:
+    """The rows of one widget behind the application's filters; a row that stays is filtered once."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._look: tuple[Sequence[LineFilter], Color] = ((), Color(0, 0, 0))
+        """The filters that rows went through, and the background they were told."""
+        self._known: dict[int, tuple[Strip, Strip]] = {}
+        """Rows as they were composed and as they were filtered, by their place."""
+
+    def filter(self, rows: Sequence[Strip], first: int, start: int, end: int) -> list[Strip]:
+        """`rows`, the first in line `first` of the widget, cut to the columns from `start` to `end`."""
+        look = (list(self._widget.app.get_line_filters()), self._widget.background_colors[1])
+        if look != self._look:
+            self._look = look
+            self._known.clear()
+        before, self._known = self._known, {}
+        for y, row in enumerate(rows, first):
+            known = before.get(y)
+            self._known[y] = known if known is not None and known[0] is row else (row, self._filtered(row))
+        return [self._known[y][1].crop(start, end) for y in range(first, first + len(rows))]
+
+    def _filtered(self, row: Strip) -> Strip:
+        filters, background = self._look
+        for line_filter in filters:
+            row = row.apply_filter(line_filter, background)
+        return row
