@@ -226,7 +226,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
         path = tuple(engine.session.path)
         if len(path) > 1:
-            self.session.transcript.load(earlier=newest_first(path, registry))
+            self.session.transcript.put_above(newest_first(path, registry))
 
     def need_engine(self) -> Engine:
         """The engine. Raises `HermesError` while there is none."""

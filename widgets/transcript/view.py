@@ -54,6 +54,8 @@ class Transcript(Browser):
         self._frame: Timer | None = None
         self._ticks: Timer | None = None
         self._face = 0
+        self._filling = False
+        """Whether items from before are being fetched."""
 
     def use(self, palette: Palette) -> None:
         """Draw everything in another look."""
@@ -81,6 +83,10 @@ class Transcript(Browser):
         self._viewport.to_end()
         self.repaint()
         self._fill()
+
+    def put_above(self, earlier: Iterable[Item]) -> None:
+        """Show items from before, newest first, above what has been noticed since; at the end."""
+        self.load([entry.item for entry in self.document.entries], earlier)
 
     def add_user(self, text: str, node: int = 0, origin: str = "prompt") -> None:
         """The person said something."""
@@ -166,12 +172,16 @@ class Transcript(Browser):
 
     def _fill(self) -> None:
         """Fetch what stands above, slice by slice; the scrollbar becomes exact by it."""
-        if self.is_attached and not self.document.complete:
-            self.run_worker(self._fill_slices(), exclusive=True, group="fill")
+        if self.is_attached and not self.document.complete and not self._filling:
+            self._filling = True
+            self.run_worker(self._fill_slices)
 
     async def _fill_slices(self) -> None:
-        async for _ in sliced(self.document.fill()):
-            self._soon()
+        try:
+            async for _ in sliced(self.document.fill()):
+                self._soon()
+        finally:
+            self._filling = False
 
     def _add(self, item: Item) -> None:
         self._changed(self._reply.flush() | {self.document.append(item)})

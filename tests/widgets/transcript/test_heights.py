@@ -28,6 +28,29 @@ def test_whatever_is_done_it_adds_up_like_a_list(start, steps):
 
 
 @settings(max_examples=60)
+@given(heights, heights, st.integers(0, 400), st.data())
+def test_what_is_added_above_counts_down_from_minus_one(below, above, row, data):
+    tree, plain = Heights(below), list(below)
+    for height in above:
+        tree.prepend(height)
+        plain.insert(0, height)
+    first = -len(above)
+    if plain:
+        at = data.draw(st.integers(0, len(plain) - 1))
+        tree.set(first + at, 5)
+        plain[at] = 5
+    assert [tree[first + at] for at in range(len(plain))] == plain
+    assert [tree.before(first + at) for at in range(len(plain) + 1)] == [
+        sum(plain[:at]) for at in range(len(plain) + 1)
+    ]
+    index, rest = tree.find(row)
+    if row < sum(plain):
+        assert 0 <= rest < tree[index] and tree.before(index) + rest == row
+    else:
+        assert (index, rest) == (len(below), row - sum(plain))
+
+
+@settings(max_examples=60)
 @given(heights, st.integers(0, 400))
 def test_a_row_is_found_in_the_thing_that_holds_it(start, row):
     tree = Heights(start)

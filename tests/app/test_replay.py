@@ -1,0 +1,73 @@
+"""A stored conversation as items: from its end upwards, each as it was when it was live."""
+
+import json
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.store.nodes import Node
+from app.replay import newest_first
+from tools.registry import Registry
+from widgets.transcript.items import AnswerItem, CallItem, ReasoningItem, UserItem
+
+
+def node(number, kind, content="", /, **data):
+    return Node(number, "s", number - 1 or None, kind, 0.0, content, data)
+
+
+def asked(number, *ids, text=""):
+    calls = [{"id": id, "name": "read", "arguments": {"path": f"{number}-{id}"}} for id in ids]
+    return node(number, "assistant", text, calls=calls)
+
+
+def result(number, id):
+    return node(number, "tool", json.dumps({"ok": number}), call=id, tool="read", outcome="done", seconds=1)
+
+
+def test_each_call_has_the_arguments_of_the_message_that_asked_for_it():
+    path = [
+        node(1, "user", "go", origin="prompt"),
+        asked(2, "a", "b", text="first"),
+        result(3, "a"),
+        node(4, "notice", "by the way", kind="info"),
+        result(5, "b"),
+        asked(6, "a"),
+        result(7, "a"),
+    ]
+    calls = [item for item in newest_first(path, Registry()) if isinstance(item, CallItem)]
+    assert [call.arguments for call in calls] == [{"path": "6-a"}, {"path": "2-b"}, {"path": "2-a"}]
+
+
+def test_what_is_not_asked_for_is_not_made():
+    class Path(list):
+        read = 0
+
+        def __getitem__(self, index):
+            Path.read += 1
+            return super().__getitem__(index)
+
+    path = Path(node(number, "user", f"{number}", origin="prompt") for number in range(1, 1_000))
+    items = newest_first(path, Registry())
+    assert next(items) == UserItem("999", 999) and next(items) == UserItem("998", 998)
+    assert Path.read == 2
+
+
+def test_reasoning_stands_above_its_answer_and_results_without_a_message_are_shown():
+    path = [result(1, "x"), node(2, "assistant", "yes", reasoning="hm", calls=None)]
+    shown = [*newest_first(path, Registry())][::-1]
+    assert [type(item) for item in shown] == [CallItem, ReasoningItem, AnswerItem]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.sampled_from(["user", "asked", "result", "notice", "system"]), max_size=20))
+def test_any_order_of_nodes_reads_as_forwards(kinds):
+    makers = {"asked": lambda n: asked(n, "a"), "result": lambda n: result(n, "a")}
+    path = [makers.get(kind, lambda n, kind=kind: node(n, kind, "x"))(n) for n, kind in enumerate(kinds, 1)]
+    latest, wanted = {}, []
+    for each in path:
+        if each.kind == "assistant":
+            latest = {"path": f"{each.id}-a"}
+        elif each.kind == "tool":
+            wanted.append(latest)
+    calls = [item for item in newest_first(path, Registry()) if isinstance(item, CallItem)]
+    assert [call.arguments for call in calls][::-1] == wanted
