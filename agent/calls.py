@@ -250,7 +250,7 @@ class CallRunner:
         entry = self._tools.get(call.name)
         try:
             result = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             result = {}
         self._emit(
             ToolFinished(
@@ -288,10 +288,14 @@ async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
         raise
 
 
+_SHOWN_DEPTH = 20
+"""Levels of nested arguments that a surface is shown."""
+
+
 def _arguments(call: ToolCall) -> dict[str, Any]:
     try:
         parsed = json.loads(call.arguments) if call.arguments else {}
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return parsed if isinstance(parsed, dict) else {}
 
@@ -309,16 +313,26 @@ def _describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any]
 
 
 def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments for a surface: without control bytes."""
-    return {
-        clean(name): clean(value) if isinstance(value, str) else value for name, value in arguments.items()
-    }
+    """Arguments for a surface: without control bytes, and no deeper than anybody reads."""
+    return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
+
+
+def _shown_value(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (dict, list)) and depth == 0:
+        return "…"
+    if isinstance(value, dict):
+        return {clean(str(name)): _shown_value(each, depth - 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_shown_value(each, depth - 1) for each in value]
+    return value
 
 
 def _as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
     try:
         result = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         result = text
     result = _redacted(result, secrets)
     return result if isinstance(result, dict) else {"result": result}

@@ -154,7 +154,7 @@ class LiveSession:
                 try:
                     items = json.loads(node.content)["todos"]
                     return tuple(Todo(item["id"], item["content"], item["status"]) for item in items)
-                except (ValueError, KeyError, TypeError):
+                except (ValueError, KeyError, TypeError, RecursionError):
                     continue
         return ()
 

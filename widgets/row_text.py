@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -10,13 +12,23 @@ from textual.strip import Strip
 
 from tools.text import clean
 
+# What follows a joiner is counted as no cell at all, which is true between pictures only: any other joiner
+# would make the row wider on the terminal than it is counted here.
+_PICTURES = "\u203c\u2049\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_IDLE_JOINER = re.compile(f"\u200d(?![{_PICTURES}])|(?<![{_PICTURES}\ufe0f])\u200d")
+
+
+def countable(text: str) -> str:
+    """`text` without joiners that join no pictures, so that its cells can be counted."""
+    return _IDLE_JOINER.sub("", text) if "\u200d" in text else text
+
 
 def one_line(text: str, limit: int = 400) -> str:
     """Outside text as one short line: cleaned, every run of blanks one space.
 
     Only the first `limit` characters matter, so a huge text costs no more than a small one.
     """
-    return " ".join(clean(text[: limit * 4]).split())[:limit]
+    return countable(" ".join(clean(text[: limit * 4]).split())[:limit])
 
 
 def fit(text: Text, width: int) -> Text:

@@ -68,7 +68,7 @@ def masked_arguments(arguments: str) -> str:
     """Arguments of a call with long texts shortened; still a JSON object."""
     try:
         parsed = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
     if not isinstance(parsed, dict):
         return arguments

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from tools.results import DiffDetail, TextDetail
 from tools.text import clean
-from widgets.transcript.items import CallItem, Fold, error_of
+from widgets.transcript.items import CallItem, Fold, error_of, value_text
 from widgets.transcript.pieces import Code, Diff, Head, Part, Words, chunks
+from widgets.transcript.wrap import flat
 
 PEEK_ROWS = 12
 """Rows that a card shows which opened itself."""
@@ -75,8 +76,8 @@ def _right(item: CallItem, fold: Fold) -> str:
 
 def _arguments(item: CallItem) -> Iterator[Part]:
     for name, value in item.arguments.items():
-        label = clean(str(name)).replace("\n", " ")
-        text = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+        label = flat(clean(str(name)))
+        text = clean(value_text(value))
         for number, piece in enumerate(chunks(text)):
             shown = f"{label}  {piece}" if number == 0 else piece
             yield Words(shown, "text", label=label if number == 0 else "")
@@ -144,6 +145,6 @@ def _pretty(result: str) -> str:
     if len(result) <= PRETTY_CHARS:
         try:
             return clean(json.dumps(json.loads(result), indent=2, ensure_ascii=False))
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
     return clean(result)

@@ -73,7 +73,8 @@ def _row(strip: Strip, width: int, palette: Palette, glyph: str = " ", role: str
     gutter = Segment(set_cell_size(glyph, 1), palette.style(role))
     room = max(width - GUTTER, 0)
     body = strip.crop(0, room) if strip.cell_length > room else strip
-    text = [Segment(flat(run.text), run.style or base) for run in body if not run.control]
+    # A selector at the start of a run would widen the character before it, which is counted already.
+    text = [Segment(flat(run.text).lstrip("\ufe0f"), run.style or base) for run in body if not run.control]
     blank = width - GUTTER - sum(run.cell_length for run in text)
     return Strip([gutter, Segment(" ", base), *text, Segment(" " * max(blank, 0), base)])
 

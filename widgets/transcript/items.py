@@ -93,7 +93,7 @@ def source_of(item: Item) -> str:
 
 def arguments_text(item: CallItem) -> str:
     """The arguments of a call, one `name  value` after the other."""
-    return "\n".join(f"{name}  {_value(value)}" for name, value in item.arguments.items())
+    return "\n".join(f"{name}  {value_text(value)}" for name, value in item.arguments.items())
 
 
 def detail_text(item: CallItem) -> str:
@@ -111,7 +111,7 @@ def error_of(item: CallItem) -> str:
         return ""
     try:
         result = json.loads(item.result)
-    except ValueError:
+    except (ValueError, RecursionError):
         return item.result
     error = result.get("error") if isinstance(result, dict) else None
     return error if isinstance(error, str) else ""
@@ -133,5 +133,11 @@ def folds(item: Item) -> bool:
     return isinstance(item, (UserItem, ReasoningItem, CallItem))
 
 
-def _value(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+def value_text(value: Any) -> str:
+    """The value of an argument as text: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, default=str)
+    except (ValueError, RecursionError):
+        return "(nested too deeply to be shown)"

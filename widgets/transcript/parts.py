@@ -39,11 +39,14 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
             return call_parts(item, fold)
         case NoticeItem(kind=kind, text=text):
             role = _NOTICE_ROLES.get(kind, "dim")
-            return [Words(clean(text), role, glyph="┊", glyph_role=role, every_row=True)]
+            return [
+                Words(piece, role, glyph="┊", glyph_role=role, every_row=True)
+                for piece in chunks(clean(text))
+            ]
         case CutItem(reason=reason):
             said = clean(reason).strip()
             text = f"The reply broke off: {said}" if said else "The reply broke off."
-            return [Words(text, "warning", glyph="■", glyph_role="warning")]
+            return list(_long(text, "warning", "■"))
 
 
 def gap_between(before: Item | None, item: Item) -> bool:

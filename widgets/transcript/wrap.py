@@ -12,6 +12,7 @@ from textual.strip import Strip
 
 from tools.text import clean
 from widgets.palette import Palette
+from widgets.row_text import countable
 
 Row = list[Segment]
 
@@ -32,11 +33,12 @@ _PIECE = re.compile(rf"[ \t]+|[{_WIDE}][{_CLOSING}]*|[^ \t{_WIDE}]+")
 
 def flat(text: str) -> str:
     """`text` as it can stand within one row: no control characters, no line feeds, no tabs."""
-    return text if text.isprintable() else clean(_BLANKS.sub(" ", text))
+    return text if text.isprintable() else countable(clean(_BLANKS.sub(" ", text)))
 
 
 def expand_tabs(line: str, size: int) -> str:
     """`line` with blanks up to the next tab stop in place of tabs, counted in cells."""
+    line = countable(line)
     if "\t" not in line:
         return line
     if line.isascii():
