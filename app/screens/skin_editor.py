@@ -76,7 +76,15 @@ class RoleList(RowList):
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
-        if isinstance(self.screen, SkinEditorScreen):
+        self._tell()
+
+    def repaint(self) -> None:
+        super().repaint()
+        # A filter may have left the cursor on another role.
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.is_attached and isinstance(self.screen, SkinEditorScreen):
             self.screen.show_role()
 
     def _row(self, index: int, width: int) -> list[Text]:
@@ -87,7 +95,7 @@ class RoleList(RowList):
         left.append(SWATCH, Style(color=rich_color(color)) + Style(bgcolor=self.ink("text").bgcolor))
         left.append(f" {role:<19}", self.ink("text", bold=role in self._draft.changes))
         left.append(color.removeprefix("ansi_"), self.ink("accent" if role in self._draft.changes else "dim"))
-        figure = "" if finding is None else f"{int(finding.ratio * 10) / 10} "
+        figure = "" if finding is None else f"{int(finding.ratio * 10) / 10}:1 "
         return [spread(left, Text(figure, self.ink("warning" if hard else "dim")), width)]
 
 
@@ -136,7 +144,11 @@ class SkinEditorScreen(Screen[str | None]):
         self.draft = draft
         count = len(draft.changes)
         state = f"{count} change{'s' * (count != 1)}, not saved" if count else "nothing changed"
-        title = Content.assemble("Skin editor  ", (line(draft.base.name), "$foreground"), f" · {state}")
+        title = Content.assemble(
+            ("Skin editor", "bold"),
+            (f"  {line(draft.base.name)}", "$foreground"),
+            (f" · {state}", "$text-muted"),
+        )
         self.query_one("#editor-title", Static).update(title)
         self.query_one(RoleList).show(draft, tightest(draft.skin))
         self.query_one(SkinPreview).show(self._worn(draft.skin))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
 from textual import work
@@ -78,7 +78,16 @@ class SkinList(RowList):
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
-        cast(SkinsScreen, self.screen).rest_on(self.highlighted)
+        self._tell()
+
+    def repaint(self) -> None:
+        super().repaint()
+        # A filter may have left the cursor on another skin.
+        self._tell()
+
+    def _tell(self) -> None:
+        if self.is_attached and isinstance(self.screen, SkinsScreen):
+            self.screen.rest_on(self.highlighted)
 
     @property
     def highlighted(self) -> str | None:

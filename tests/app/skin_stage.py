@@ -1,0 +1,62 @@
+"""The application without a session, for tests of how it looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+from textual.widgets import Static
+
+from app.application import HermesApp
+from app.host import Wish
+from themes.loader import load_skin
+
+
+async def never_opens(_wish: Wish, _listener: Any) -> Any:
+    """An opener whose session never comes: only the look matters."""
+    await asyncio.Event().wait()
+
+
+class Dressed(HermesApp):
+    """An application that remembers its remarks."""
+
+    def __init__(self, home: Path, skin: str) -> None:
+        super().__init__(never_opens, load_skin(skin).skin, home / "skins")
+        self.said: list[str] = []
+
+    def say(self, text: str, *, timeout: float | None = None) -> None:
+        self.said.append(text)
+
+    def complain(self, text: str) -> None:
+        self.said.append(text)
+
+
+def dressed(home: Path, skin: str = "night") -> Dressed:
+    """An application whose own skins are in `home`, wearing a skin."""
+    return Dressed(home, skin)
+
+
+@asynccontextmanager
+async def running(app: HermesApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
+    """The application on a terminal of `size`, drawn once."""
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        yield pilot
+
+
+async def until(pilot: Pilot[Any], true: Callable[[], Any], what: str = "it") -> None:
+    """Wait for something to come true."""
+    for _ in range(800):
+        await pilot.pause(0.01)
+        if true():
+            return
+    raise AssertionError(f"{what} never happened")
+
+
+def words(app: HermesApp, id: str) -> str:
+    """What a line of the screen says."""
+    return str(app.screen.query_one(id, Static).render())
