@@ -173,18 +173,28 @@ class Actions:
         self._app.say("Renamed.")
 
     async def model(self, argument: str) -> None:
-        engine = self._app.need_engine()
-        if not argument:
-            self._app.say(f"{engine.model} answers. /model provider/name goes on with another.")
+        if not (argument := argument or await self._chosen_model()):
             return
+        engine = self._app.need_engine()
         if engine.busy:
             self._app.complain("A turn is running; stop it (esc) before another model goes on.")
             return
         wish = Wish(resume=engine.session.id, model=argument)
         await self._app.open_session(wish)
 
+    async def _chosen_model(self) -> str:
+        from app.model_menu import ModelMenu
+        from app.screens.models import ModelsScreen
+
+        engine = self._app.need_engine()
+        menu = ModelMenu(Path(engine.session.record.workspace))
+        screen = ModelsScreen(engine.model, menu, lambda: self._app.host.busy)
+        return await self._app.push_screen_wait(screen) or ""
+
     def context(self, _argument: str) -> None:
-        self._app.say(self._app.bridge.context_line(), timeout=10)
+        from app.screens.context import ContextScreen
+
+        self._app.push_screen(ContextScreen(self._app.need_engine().context))
 
     # View
 

@@ -1,0 +1,183 @@
+"""The context table: what fills the model's window, what was spent, why the cache began anew."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+
+from agent.context.table import ContextTable, Layer
+from agent.errors import HermesError
+from app.screens.dialog import line
+from app.screens.page import Page
+from widgets.panes.figures import UNKNOWN, money, percent, tokens
+from widgets.row_text import fit
+from widgets.rows import RowList
+
+NAME_CELLS = 20
+COUNT_CELLS = 6
+TOKEN_CELLS = 9
+SHARE_CELLS = 6
+LONGEST_BAR = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One entry of the table, as words."""
+
+    kind: Literal["layer", "free", "fact", "heading", "sentence", "blank"]
+    name: str = ""
+    count: str = ""
+    tokens: str = ""
+    share: float | None = None
+    """Of the window; of what is used while the window is unknown."""
+    below: str = ""
+    """A second line: where it comes from."""
+    note: str = ""
+    """What was done to it; drawn as a warning."""
+
+    @property
+    def text(self) -> str:
+        """The row as it is searched and copied."""
+        words = (self.name, self.count, self.tokens, part(self.share) if self.share is not None else "")
+        return "  ".join(filter(None, (*words, self.below, self.note)))
+
+
+class ContextScreen(Page[None]):
+    """Opens at once and shows the numbers when they are counted."""
+
+    heading = "Context and cost"
+    keys = "r count again · / filter · y copy · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="context.count")]
+
+    def __init__(self, count: Callable[[], Awaitable[ContextTable]]) -> None:
+        """`count` makes the table; it may take a while. Raises `HermesError`."""
+        self._count = count
+        self._table = ContextRows()
+        super().__init__(self._table)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.action_count()
+
+    @work(exclusive=True)
+    async def action_count(self) -> None:
+        self.state("counting …")
+        try:
+            table = await self._count()
+        except HermesError as error:
+            self.state(str(error))
+            return
+        self._table.show(rows_of(table))
+        self.state(filled(table))
+
+
+class ContextRows(RowList):
+    """The table; a row is a line, and a second one that says where it comes from."""
+
+    def __init__(self) -> None:
+        super().__init__(self._lines, search_text=lambda index: self._rows[index].text, empty="Counting …")
+        self._rows: Sequence[Row] = ()
+
+    def show(self, rows: Sequence[Row]) -> None:
+        """Show these rows."""
+        self._rows = rows
+        self.reset(len(rows))
+
+    def heading(self, width: int) -> Text:
+        head = f"  {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
+        return fit(Text(f"{head}{'share':>{SHARE_CELLS}}", self.ink("dim")), width)
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        row = self._rows[index]
+        match row.kind:
+            case "heading":
+                return [Text(f"  {row.name}", self.ink("accent", bold=True))]
+            case "sentence":
+                return self._sentence(row, width)
+            case "blank":
+                return [Text(" ")]
+            case _:
+                return self._figures(row, width)
+
+    def _sentence(self, row: Row, width: int) -> list[Text]:
+        text = Text(line(row.name), self.ink("text"))
+        wrapped = text.wrap(self.app.console, max(width - 4, 1))
+        return [Text("  ").append_text(each) for each in wrapped]
+
+    def _figures(self, row: Row, width: int) -> list[Text]:
+        name = fit(Text(row.name), NAME_CELLS - 1).plain
+        words = f"  {name:<{NAME_CELLS}}{row.count:>{COUNT_CELLS}}{row.tokens:>{TOKEN_CELLS}}"
+        share = part(row.share) if row.share is not None else ""
+        text = Text(f"{words}{share:>{SHARE_CELLS}}", self.ink("dim" if row.kind == "free" else "text"))
+        if row.kind != "fact" and row.share is not None:
+            cells = min(width - text.cell_len - 4, LONGEST_BAR)
+            text.append("  ").append(
+                bar(row.share, cells), self.ink("dim" if row.kind == "free" else "accent")
+            )
+        lines = [fit(text, width)]
+        if row.below or row.note:
+            below = Text("    ").append(line(row.below), self.ink("dim"))
+            below.append("  " if row.below else "").append(row.note, self.ink("warning"))
+            lines.append(fit(below, width))
+        return lines
+
+
+def part(share: float) -> str:
+    """A share of one as `61%`; what is more than nothing never looks like nothing. Pure."""
+    return "<1%" if 0 < share < 0.005 else percent(share)
+
+
+def bar(share: float, cells: int) -> str:
+    """A bar that is as long as its share of `cells`, in steps of an eighth of a cell. Pure."""
+    eighths = round(min(max(share, 0.0), 1.0) * max(cells, 0) * 8)
+    whole, rest = divmod(max(eighths, 1 if share > 0 and cells > 0 else 0), 8)
+    return "█" * whole + ("", *"▏▎▍▌▋▊▉")[rest]
+
+
+def rows_of(table: ContextTable) -> list[Row]:
+    """The table as rows. Pure."""
+    whole = table.window or table.used or 1
+    rows = [_layer_row(layer, whole) for layer in table.layers]
+    if table.free is not None:
+        rows.append(Row("free", "Free room", tokens=f"~{tokens(table.free)}", share=table.free / whole))
+    used = table.totals
+    share = used.cached / used.input if used.input else None
+    rows += [
+        Row("blank"),
+        Row("heading", "This session"),
+        Row("fact", "Last request", tokens=tokens(table.counted)),
+        Row("fact", "Requests", tokens=str(used.requests)),
+        Row("fact", "Tokens in", tokens=tokens(used.input)),
+        Row("fact", "… from the cache", tokens=tokens(used.cached), share=share),
+        Row("fact", "Tokens out", tokens=tokens(used.output)),
+        Row("fact", "Cost", tokens=money(used.cost)),
+        Row("blank"),
+        Row("heading", "The provider's cache began anew"),
+    ]
+    reasons = [f"{'' if each.declared else 'unannounced: '}{each.reason}" for each in table.breaks]
+    return rows + [Row("sentence", reason) for reason in reasons or ["Never in this session."]]
+
+
+def _layer_row(layer: Layer, whole: int) -> Row:
+    return Row(
+        "layer",
+        layer.name,
+        str(layer.count) if layer.count > 1 else "",
+        f"~{tokens(layer.tokens)}",
+        layer.tokens / whole,
+        layer.source,
+        " · ".join(layer.notes),
+    )
+
+
+def filled(table: ContextTable) -> str:
+    """How full the window is, in a few words. Pure."""
+    if table.window is None:
+        return f"{table.model} · ~{tokens(table.used)} of {UNKNOWN} (window unknown)"
+    share = percent(table.used / table.window)
+    return f"{table.model} · ~{tokens(table.used)} of {tokens(table.window)} · {share}"

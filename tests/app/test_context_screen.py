@@ -1,0 +1,142 @@
+"""The context table on the screen."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agent.context.ledger import Break
+from agent.context.table import ContextTable, Layer, Totals
+from agent.errors import HermesError
+from app.screens.context import ContextScreen, bar, filled, part, rows_of
+from tests.app.pages import PageHost, lines_of, pressing, until
+
+LAYERS = (
+    Layer("Identity", 120, 1, "/home/me/.hermes/SOUL.md"),
+    Layer("Manner", 390),
+    Layer("Use of tools", 210),
+    Layer("Care", 160),
+    Layer("Environment", 40),
+    Layer("Project", 5_100, 1, "/home/me/shop/AGENTS.md", ("shortened: its middle is left out",)),
+    Layer("Tools on offer", 3_900, 10),
+    Layer("Your messages", 1_400, 6),
+    Layer("Answers and calls", 8_200, 31),
+    Layer("Tool results", 61_000, 28, "", ("12 masked to make room",)),
+    Layer("Notes", 300, 2),
+)
+FULL = ContextTable(
+    model="openai/gpt-5",
+    layers=LAYERS,
+    window=200_000,
+    counted=78_412,
+    totals=Totals(31, 1_204_000, 18_300, 1_101_000, 0.4231),
+    breaks=(
+        Break("Made room: 12 old tool results are no longer sent (212,033 characters).", True),
+        Break("the prompt prefix changed without a reason", False),
+    ),
+)
+UNKNOWN = ContextTable(
+    model="ollama/tiny", layers=LAYERS[:3], window=None, counted=None, totals=Totals(), breaks=()
+)
+
+
+def screen(table: ContextTable | Exception) -> Any:
+    async def count() -> ContextTable:
+        await asyncio.sleep(0)
+        if isinstance(table, Exception):
+            raise table
+        return table
+
+    return lambda: ContextScreen(count)
+
+
+def test_the_head_says_how_full_the_window_is() -> None:
+    assert filled(FULL) == "openai/gpt-5 · ~80.8k of 200k · 40%"
+    assert filled(UNKNOWN) == "ollama/tiny · ~720 of – (window unknown)"
+
+
+def test_layers_come_in_order_and_free_room_behind_them() -> None:
+    names = [row.name for row in rows_of(FULL) if row.kind in ("layer", "free")]
+    assert names == [layer.name for layer in LAYERS] + ["Free room"]
+
+
+def test_estimates_are_marked_and_counts_are_not() -> None:
+    rows = {row.name: row for row in rows_of(FULL)}
+    assert rows["Tool results"].tokens == "~61k"
+    assert rows["Last request"].tokens == "78.4k"
+
+
+def test_nothing_unknown_becomes_a_number() -> None:
+    rows = {row.name: row for row in rows_of(UNKNOWN)}
+    assert "Free room" not in rows
+    assert rows["Last request"].tokens == "–"
+    assert rows["Cost"].tokens == "$–"
+    assert "Never in this session." in rows
+
+
+def test_shares_of_an_unknown_window_are_shares_of_what_is_used() -> None:
+    shares = [row.share for row in rows_of(UNKNOWN) if row.kind == "layer"]
+    assert sum(share for share in shares if share is not None) == pytest.approx(1)
+
+
+def test_what_is_more_than_nothing_never_looks_like_nothing() -> None:
+    assert [part(share) for share in (0, 0.001, 0.0049, 0.006, 0.5, 1)] == [
+        "0%",
+        "<1%",
+        "<1%",
+        "1%",
+        "50%",
+        "100%",
+    ]
+    assert [bar(share, 10) for share in (0, 0.0001, 0.5, 1, 3)] == ["", "▏", "█" * 5, "█" * 10, "█" * 10]
+    assert bar(0.5, 0) == bar(0.5, -3) == ""
+
+
+async def test_a_file_of_outside_stays_text() -> None:
+    hostile = Layer("Project", 10, 1, "/tmp/[red]x\x1b[31m\u202e.md")
+    table = ContextTable(
+        model="m\x1b]0;x\x07", layers=(hostile,), window=10, counted=None, totals=Totals(), breaks=()
+    )
+    host = PageHost(screen(table))
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: host.screen.rows.count)  # type: ignore[attr-defined]
+        text = "\n".join(lines_of(host.screen.rows))  # type: ignore[attr-defined]
+        assert "[red]x\\x1b[31m" in text and "\x1b" not in text and "\u202e" not in text
+
+
+async def test_what_cannot_be_counted_is_said() -> None:
+    host = PageHost(screen(HermesError("The store is gone.")))
+    async with host.run_test(size=(80, 24)) as pilot:
+        state = host.screen.query_one("#page-state")
+        await until(pilot, lambda: "The store is gone." in str(state.render()))
+        await pilot.press("escape")
+        await until(pilot, lambda: host.outcomes == [None])
+
+
+async def test_y_copies_a_row_and_r_counts_again() -> None:
+    counted: list[int] = []
+
+    async def count() -> ContextTable:
+        counted.append(1)
+        return FULL
+
+    host = PageHost(lambda: ContextScreen(count))
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: host.screen.rows.count)  # type: ignore[attr-defined]
+        await pilot.press("y", "r")
+        await until(pilot, lambda: len(counted) == 2)
+        assert host.copied == ["Identity  ~120  <1%  /home/me/.hermes/SOUL.md"]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    ("table", "skin"),
+    [(FULL, "night"), (FULL, "paper"), (UNKNOWN, "night")],
+    ids=["full", "paper", "unknown"],
+)
+def test_the_table_looks_as_it_should(
+    snap_compare: Any, size: tuple[int, int], table: ContextTable, skin: str
+) -> None:
+    assert snap_compare(PageHost(screen(table), skin), terminal_size=size, run_before=pressing())
