@@ -24,9 +24,7 @@ from tools.text import clean
 
 LIMIT = 10_000_000
 """Bytes of the largest image that is attached."""
-SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
-"""How names of images end; what a file really is, its first bytes tell."""
-LONGEST_NAME = 80
+LONGEST_NAME = 40
 SPARED_SECONDS = 3_600
 """Age below which a file is not swept: the message it belongs to may not be stored yet."""
 

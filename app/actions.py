@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import time
 from collections.abc import Callable
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from agent.events import Noticed
 from app.commands import BY_ID, Command, read_slash
 from app.host import Wish
 
@@ -79,6 +79,12 @@ class Actions:
         app.set_queue([])
         app.session.prompt.set_text("\n\n".join([*waiting, *filter(None, [app.session.prompt.text])]))
 
+    async def attach(self, argument: str) -> None:
+        from app.attaching import named
+
+        files = await asyncio.to_thread(named, argument, self._app.outbox.workspace)
+        self._app.session.prompt.insert_files(files)
+
     def back_out(self, _argument: str) -> None:
         app = self._app
         prompt = app.session.prompt
@@ -108,6 +114,8 @@ class Actions:
         outcome = await run_shell(command, Path(engine.session.record.workspace))
         text = outcome.shown()
         await engine.session.add("notice", text, {"kind": "process", "to_model": True})
+        from agent.events import Noticed
+
         engine.stream.emit(Noticed(kind="process", text=text))
 
     # Conversation
@@ -233,7 +241,8 @@ class Actions:
     async def settings(self, _argument: str) -> None:
         from app.screens.settings import SettingsScreen
 
-        self._app.push_screen(SettingsScreen(await self._app.preferences.read(), self._app.preferences))
+        app = self._app
+        app.push_screen(SettingsScreen(await app.preferences.read(), app.preferences, app.looks.palette))
 
     async def watch(self, argument: str) -> None:
         engine = self._app.need_engine()

@@ -7,8 +7,9 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,20 +24,15 @@ from agent.errors import ExitCode, HermesError
 from app import skeleton
 from app.actions import Actions
 from app.beginning import Beginning, taking_over
-from app.branch import BranchWatch
-from app.bridge import Bridge
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
 from app.keys import resolve
 from app.looks import Looks
+from app.outbox import Outbox
 from app.preferences import Preferences
 from app.remembered import Remembered
-from app.screens import requests
-from app.screens.detail import DetailScreen
-from app.screens.requests import RequestQueue
 from app.screens.session import SessionScreen
-from app.screens.stage import DialogStage
 from app.terminal import Attention, ControlFilter, speaking
 from themes.skin import Skin
 from tools.text import clean
@@ -47,6 +43,7 @@ from widgets.panes.log import LogPane
 from widgets.panes.status import StatusBar
 from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import Command as MenuCommand
+from widgets.prompt.dropped import Found
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 from widgets.transcript.items import source_of
@@ -56,6 +53,9 @@ if TYPE_CHECKING:
     from agent.engine import Engine
     from agent.events import Event
     from agent.workspace.repository import Checkout
+    from app.branch import BranchWatch
+    from app.bridge import Bridge
+    from app.screens.requests import RequestQueue
 
 log = logging.getLogger(__name__)
 
@@ -92,9 +92,6 @@ class HermesApp(App[None], inherit_bindings=False):
         if remembered is not None:
             self.session.workbench.restore(remembered.part("panes"))
         self.attention = Attention(lambda text: self._write(text))
-        self.requests = RequestQueue(DialogStage(self))
-        self.bridge = Bridge(self.session, self.requests, self.attention)
-        self.branch = BranchWatch(self._show_branch)
         self.host = EngineHost(opener, self._hear)
         self.actions = Actions(self)
         self.keys = resolve({})
@@ -103,9 +100,31 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning = Beginning(self)
         self.last_key = float("-inf")
         self._last_filter = ControlFilter()
-        self._held: list[str] = []
+        self.outbox = Outbox(self.host, self._show_queue, self.complain)
+        self.session.prompt.look = self._look_for_files
         self.failure: HermesError | None = None
         """Why the application ended at once, if it did."""
+
+    # What deals in events comes with the first one: reading it takes longer than drawing the screen.
+
+    @cached_property
+    def requests(self) -> RequestQueue:
+        from app.screens.requests import RequestQueue
+        from app.screens.stage import DialogStage
+
+        return RequestQueue(DialogStage(self))
+
+    @cached_property
+    def bridge(self) -> Bridge:
+        from app.bridge import Bridge
+
+        return Bridge(self.session, self.requests, self.attention)
+
+    @cached_property
+    def branch(self) -> BranchWatch:
+        from app.branch import BranchWatch
+
+        return BranchWatch(self._show_branch)
 
     @property
     def crashed(self) -> bool:
@@ -148,7 +167,6 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         self.looks.show(self.looks.skin)
         self.looks.move(True)
-        self.run_worker(self.looks.watch(), group="looks")
         self.session.prompt.commands = [
             MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
         ]
@@ -171,7 +189,8 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def on_app_focus(self) -> None:
         self.attention.away = False
-        self.branch.look()
+        if self.host.session:
+            self.branch.look()
 
     def _hear(self, event: Event) -> None:
         self.bridge(event)
@@ -185,6 +204,7 @@ class HermesApp(App[None], inherit_bindings=False):
     @work(exclusive=True, group="session")
     async def begin(self) -> None:
         """Open the first session, now that something is on the screen."""
+        self.run_worker(self.looks.watch(), group="looks")
         try:
             await self.open_session(Wish())
         except HermesError as error:
@@ -206,12 +226,12 @@ class HermesApp(App[None], inherit_bindings=False):
                 raise
             engine = await self.host.open(replace(wish, model=model))
         self._show_past(engine)
-        held, self._held = self._held, []
-        for text in held:
-            engine.submit(text)
+        self.outbox.release(engine)
 
     async def _pause_in_typing(self) -> None:
-        left = requests.TYPING_PAUSE - (time.monotonic() - self.last_key)
+        from app.screens.requests import TYPING_PAUSE
+
+        left = TYPING_PAUSE - (time.monotonic() - self.last_key)
         if left > 0:
             await asyncio.sleep(left)
             await self._pause_in_typing()
@@ -243,39 +263,33 @@ class HermesApp(App[None], inherit_bindings=False):
             case "shell":
                 self.run_worker(self.actions.run_shell(event.text))
             case "steer":
-                self._send(event.text, steer=True)
+                self.outbox.send(event.text, event.images, steer=True)
             case _:
-                self._send(event.text)
+                self.outbox.send(event.text, event.images)
 
-    def _send(self, text: str, *, steer: bool = False) -> None:
-        engine = self.host.engine
-        if engine is None:
-            self._held.append(text)
-            self.session.prompt.queued = tuple(self._held)
-        elif steer:
-            engine.steer(text)
-        else:
-            engine.submit(text)
+    def _show_queue(self, texts: tuple[str, ...]) -> None:
+        self.session.prompt.queued = texts
+
+    def _look_for_files(self, paths: Sequence[Sequence[str]]) -> Sequence[Found] | None:
+        from app.attaching import look
+
+        return look(paths, self.outbox.workspace)
 
     @on(Prompt.QueueRecalled)
     @on(Prompt.QueueRemoved)
     def _leave_queue(self, event: Prompt.QueueRecalled | Prompt.QueueRemoved) -> None:
-        queue = list(self.host.engine.queue if self.host.engine is not None else self._held)
+        queue = self.waiting()
         if event.index < len(queue) and queue[event.index] == event.text:
             del queue[event.index]
             self.set_queue(queue)
 
     def set_queue(self, texts: list[str]) -> None:
         """Replace the messages that wait."""
-        if self.host.engine is not None:
-            self.host.engine.set_queue(texts)
-        else:
-            self._held = texts
-            self.session.prompt.queued = tuple(texts)
+        self.outbox.set_waiting(texts)
 
     def waiting(self) -> list[str]:
         """The messages that wait, in order."""
-        return list(self.host.engine.queue if self.host.engine is not None else self._held)
+        return self.outbox.waiting()
 
     def on_prompt_editor_requested(self, event: Prompt.EditorRequested) -> None:
         from app.editor import edit
@@ -302,24 +316,29 @@ class HermesApp(App[None], inherit_bindings=False):
         self.copy_to_clipboard(event.text)
         self.say("Copied.")
 
+    def _show_in_full(self, title: str, text: str) -> None:
+        from app.screens.detail import DetailScreen
+
+        self.push_screen(DetailScreen(title, text))
+
     @on(Transcript.Opened)
     def _open_item(self, event: Transcript.Opened) -> None:
-        self.push_screen(DetailScreen("In full", source_of(event.item)))
+        self._show_in_full("In full", source_of(event.item))
 
     @on(LogPane.Opened)
     def _open_call(self, event: LogPane.Opened) -> None:
         text = self.bridge.call_in_full(event.call_id)
         if text:
-            self.push_screen(DetailScreen("Call", text))
+            self._show_in_full("Call", text)
 
     @on(FilesPane.Opened)
     def _open_change(self, event: FilesPane.Opened) -> None:
-        self.push_screen(DetailScreen(event.change.path, event.change.diff or NO_DIFF))
+        self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
     @on(AgentsPane.Opened)
     def _open_agent(self, event: AgentsPane.Opened) -> None:
         if text := self.bridge.team.report(event.agent):
-            self.push_screen(DetailScreen("Subagent", text))
+            self._show_in_full("Subagent", text)
 
     @on(StatusBar.Chosen)
     def _open_part(self, event: StatusBar.Chosen) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent.attachments import shown
 from agent.events import (
     ApprovalAsked,
     AssistantMessageAdded,
@@ -94,7 +95,7 @@ class Bridge:
         transcript = self._panes.transcript
         match event:
             case UserMessageAdded():
-                transcript.add_user(event.text, event.node, event.origin)
+                transcript.add_user(shown(event.text, event.attachments), event.node, event.origin)
             case ReasoningAdded():
                 transcript.add_reasoning(event.text)
             case TextAdded():

@@ -89,6 +89,15 @@ COMMANDS: tuple[Command, ...] = (
         by_prompt=True,
     ),
     Command(
+        id="prompt.attach",
+        group="Turn",
+        name="Attach an image",
+        description="Send a png, jpeg, gif or webp with the message, like one dropped on the prompt.",
+        action="attach",
+        slash="attach",
+        argument_hint="<path>",
+    ),
+    Command(
         id="conversation.find",
         group="Conversation",
         name="Find in the conversation",

@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from agent.attachments import attachments_of
+from agent.attachments import shown as shown_with
 from agent.store.nodes import Node
 from tools.registry import Registry
 from tools.results import Display, Outcome
@@ -30,7 +32,8 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
     """What one node shows, top to bottom."""
     match node.kind:
         case "user" if node.data.get("origin") != "engine":
-            return [UserItem(clean(node.content), node.id, str(node.data.get("origin", "prompt")))]
+            said = shown_with(clean(node.content), attachments_of(node.data))
+            return [UserItem(said, node.id, str(node.data.get("origin", "prompt")))]
         case "assistant":
             shown: list[Item] = []
             reasoning = node.data.get("reasoning")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.message import Message
 
+from widgets.prompt.dropped import Mentioned
 from widgets.prompt.router import Kind
 
 
@@ -16,11 +17,15 @@ class _TextMessage(Message):
 
 
 class Submitted(_TextMessage, namespace="prompt"):
-    """A text leaves the prompt, pastes unfolded. `kind` says where to, see `router.Route`."""
+    """A text leaves the prompt, pastes unfolded. `kind` says where to, see `router.Route`.
 
-    def __init__(self, text: str, kind: Kind) -> None:
+    `images` are those to be sent with it, as far as their files are there.
+    """
+
+    def __init__(self, text: str, kind: Kind, images: tuple[Mentioned, ...] = ()) -> None:
         super().__init__(text)
         self.kind: Kind = kind
+        self.images = images
 
 
 class Changed(_TextMessage, namespace="prompt"):

@@ -1,4 +1,4 @@
-"""Long pastes, folded to one character of the text and unfolded when it is sent."""
+"""Long pastes and images, each one character of the text, unfolded when it is sent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from tools.text import clean
 from widgets.prompt.buffer import TOKENS, is_token, without_tokens
+from widgets.prompt.dropped import Mentioned, images_mentioned
 
 LINES = 8
 """A paste of more lines is folded."""
@@ -26,12 +27,18 @@ def is_long(text: str) -> bool:
 
 
 class Pastes:
-    """The pastes of one prompt by the code point that stands for each."""
+    """The pastes and images of one prompt by the code point that stands for each.
+
+    An image stands for its mention. While a paste of paths is looked at on the
+    disk it is pending, and stands for what was pasted.
+    """
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._untidy: set[str] = set()
+        self._images: dict[str, Mentioned] = {}
+        self._pending: set[str] = set()
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -40,12 +47,51 @@ class Pastes:
 
     def fold(self, text: str, *, is_tidy: bool = True) -> str:
         """Keep a text; returns the one character that stands for it. An untidy one is tidied later."""
+        token = self._token(text, f"[paste #{len(self._texts) + 1} · {_size(text)}]")
+        if not is_tidy:
+            self._untidy.add(token)
+        return token
+
+    def hold(self, text: str, label: str) -> str:
+        """Keep a paste of paths until it is known what they are; returns its token."""
+        token = self._token(text, label)
+        self._pending.add(token)
+        return token
+
+    def settle(self, token: str, text: str) -> bool:
+        """A paste of paths was looked at. False when the prompt has forgotten it meanwhile."""
+        if token not in self._pending or self._texts[token] != text:
+            return False
+        self._pending.discard(token)
+        return True
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a paste is still looked at."""
+        return bool(self._pending)
+
+    def add_image(self, image: Mentioned, label: str, token: str = "") -> str:
+        """Keep an image, under a new token or in place of what `token` stood for; returns the token."""
+        token = token or self._token("", "")
+        self._texts[token] = image.mention
+        self._labels[token] = label
+        self._images[token] = image
+        return token
+
+    def images(self, text: str) -> tuple[Mentioned, ...]:
+        """The images of a text, each once: its tokens, and those mentioned in what can be seen of it.
+
+        What a folded paste says attaches nothing: nobody has read it.
+        """
+        seen = "".join(" " if is_token(character) else character for character in text)
+        tokens = (self._images[character] for character in text if character in self._images)
+        return tuple(dict.fromkeys([*tokens, *images_mentioned(seen)]))
+
+    def _token(self, text: str, label: str) -> str:
         # A token is never reused while undo could bring it back.
         token = chr(TOKENS[len(self._texts) % len(TOKENS)])
         self._texts[token] = text
-        self._labels[token] = f"[paste #{len(self._texts)} · {_size(text)}]"
-        if not is_tidy:
-            self._untidy.add(token)
+        self._labels[token] = label
         return token
 
     def take(self, text: str) -> str:
@@ -77,6 +123,8 @@ class Pastes:
         self._texts.clear()
         self._labels.clear()
         self._untidy.clear()
+        self._images.clear()
+        self._pending.clear()
 
 
 def _size(text: str) -> str:

@@ -6,22 +6,20 @@ import asyncio
 
 from textual import events
 
-from tools.text import clean
 from widgets.prompt import keymap, messages, queue_view
 from widgets.prompt.buffer import Buffer, is_token, without_tokens
 from widgets.prompt.cells import width
-from widgets.prompt.completion import Choice, Mention
+from widgets.prompt.completion import Choice
+from widgets.prompt.dropped import SUFFIXES, readings
+from widgets.prompt.editing import PromptEditing
 from widgets.prompt.history import Search
 from widgets.prompt.layout import offset_at
 from widgets.prompt.menu import Menu
 from widgets.prompt.painting import GUTTER
 from widgets.prompt.pastes import LARGEST_OPEN, tidy
 from widgets.prompt.router import route
-from widgets.prompt.surface import PromptSurface
 from widgets.prompt.vi import Vi
 
-FOLDED_WHEN_SET = 20_000
-"""Characters from which a text that is put into the prompt (history, editor) is folded."""
 TIDIED_ASIDE = 20_000
 """Characters from which a paste is cleaned in a thread, after its token is on the screen."""
 
@@ -29,7 +27,7 @@ _TYPED_TOO = ("\u3000", "\u00a0", "\u200c", "\u200d")
 """Blanks and joiners that people type, though they do not count as printable."""
 
 
-class Prompt(PromptSurface):
+class Prompt(PromptEditing):
     """A multi-line prompt with history, completion, pastes, vi keys and the queue above it.
 
     It grows with its text to a third of the screen; every other change repaints
@@ -38,12 +36,12 @@ class Prompt(PromptSurface):
     """
 
     Submitted = messages.Submitted
-    Changed = messages.Changed
     EditorRequested = messages.EditorRequested
     QueueRecalled = messages.QueueRecalled
     QueueRemoved = messages.QueueRemoved
 
-    _reported = ""
+    _waiting_to_leave: bool | None = None
+    """Whether the text is to leave (True: to steer) as soon as it is known what was pasted."""
     _dragging = False
 
     def set_text(self, text: str) -> None:
@@ -60,6 +58,7 @@ class Prompt(PromptSurface):
             self._vi = Vi(self._buffer)
         if not any(map(is_token, killed)):
             self.pastes.clear()
+        self._waiting_to_leave = None
         self.history.leave()
         self.completer.forget()
         self._changed()
@@ -96,7 +95,11 @@ class Prompt(PromptSurface):
             self.run_worker(asyncio.to_thread(self.pastes.content, token), group="paste")
             self._insert(token)
         elif text := tidy(event.text):
-            self._insert(self.pastes.take(text))
+            paths = readings(text) if self._takes_files(text) else []
+            if paths:
+                self._hold(text, paths)
+            else:
+                self._insert(self.pastes.take(text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         event.stop()
@@ -280,6 +283,11 @@ class Prompt(PromptSurface):
         self._changed()
         return True
 
+    def _paths_settled(self) -> None:
+        steer, self._waiting_to_leave = self._waiting_to_leave, None
+        if steer is not None:
+            self._leave(steer=steer)
+
     def _leave_insert_mode(self) -> bool:
         left = self._vi is not None and self._vi.escape()
         self._draw()
@@ -287,39 +295,11 @@ class Prompt(PromptSurface):
 
     # Steps they are made of
 
-    def _insert(self, text: str) -> None:
-        self.history.leave()
-        self._buffer.insert(text)
-        self._changed()
-
-    def _replace_all(self, text: str) -> None:
-        text = self.pastes.fold(text) if len(text) > FOLDED_WHEN_SET else without_tokens(text)
-        self._buffer.replace(0, len(self._buffer.text), text)
-
-    def _changed(self) -> None:
-        """The text or the cursor is another one: complete, draw, tell."""
-        buffer = self._buffer
-        if buffer.selection is None:
-            mention = self.completer.follow(buffer.text, buffer.cursor)
-            if mention is not None:
-                self.run_worker(self._rank(mention), group="files", exclusive=True)
-        self._draw()
-        if buffer.text != self._reported:
-            self._reported = buffer.text
-            self.post_message(self.Changed(buffer.text))
-
-    async def _rank(self, mention: Mention) -> None:
-        try:
-            await self.completer.rank(mention)
-        except Exception as error:
-            # The provider is not ours: whatever it raises costs the completion, never the prompt.
-            self.completer.fail()
-            self._say(f"The files cannot be listed: {clean(str(error)) or type(error).__name__}.")
-        self._draw()
-
     def _complete(self) -> Choice | None:
         choice = self.completer.take(self._buffer)
         self._changed()
+        if choice is not None and self.look and choice.label.lower().endswith(SUFFIXES):
+            self.run_worker(self._attach_chosen(choice), group="attach")
         return choice
 
     def _leave(self, *, steer: bool) -> bool:
@@ -327,11 +307,14 @@ class Prompt(PromptSurface):
         way = route(self._buffer.text, busy=self._busy, steer=steer)
         if way.kind == "nothing":
             return True
-        sent, whole = self.pastes.unfold(way.text), self.text
+        if self.pastes.is_pending and self._waiting_to_leave is None:
+            self._waiting_to_leave = steer
+            return True
+        sent, whole, images = self.pastes.unfold(way.text), self.text, self.pastes.images(way.text)
         if self.history.add(whole):
             self.run_worker(self._store_history(whole), group="history")
         self.clear()
-        self.post_message(self.Submitted(sent, way.kind))
+        self.post_message(self.Submitted(sent, way.kind, images))
         return True
 
     def _move_row(self, count: int, *, select: bool = False) -> bool:
