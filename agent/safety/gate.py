@@ -18,6 +18,7 @@ from agent.events import Decision
 from agent.home import Home
 from agent.safety.hardline import Hardline
 from agent.safety.places import Places
+from agent.safety.verdict import Verdict
 from tools.actions import (
     Action,
     ChangeSettings,
@@ -33,17 +34,8 @@ from tools.results import DeniedError
 log = logging.getLogger(__name__)
 
 Mode = Literal["ask", "deny", "all"]
-VerdictKind = Literal["allow", "ask", "deny", "hardline"]
 Outcome = Literal["allowed", "denied", "expired", "cancelled", "nobody"]
 Judge = Literal["rule", "mode", "grant", "person", "nobody"]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the rules say about an action. `hardline` is a no that no mode and no person lifts."""
-
-    kind: VerdictKind
-    reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

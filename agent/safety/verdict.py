@@ -1,0 +1,33 @@
+"""What the rules say about an action, as data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+VerdictKind = Literal["allow", "ask", "deny", "hardline"]
+"""`hardline` is a no that no mode and no person lifts."""
+
+SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
+"""From the mildest to the strictest; of several verdicts the strictest counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is said of one command of a shell line, or of one file it writes."""
+
+    text: str
+    """The part as it would run: quotes and wrappers resolved as far as they are known."""
+    kind: VerdictKind
+    reason: str
+    """One clause that a person understands, such as `pushes to a remote`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the rules say about an action."""
+
+    kind: VerdictKind
+    reasons: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
+    """For commands: what was said of each part, in the order in which they would run."""
