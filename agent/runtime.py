@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 Closer = Callable[[], Awaitable[None]]
 
 
+PREVIEWED = 100
+"""Nodes at the end of a session that are shown while the others are read."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """What a surface may choose when it opens a session."""
@@ -66,6 +70,8 @@ class Options:
     max_steps: int | None = None
     attended: bool = False
     """Whether a person is there to answer questions."""
+    preview: Callable[[Sequence[Node]], None] | None = None
+    """Told the last nodes of a session that is resumed, before all of it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,7 @@ async def _assemble(
     opened = await _open_session(options, home, store, plan.targets[0].label)
     closers.append(_releaser(opened.lock))
     session = LiveSession(store, opened.record, opened.path, stream.emit, opened.head)
+    await session.prepare()
     _count_past_usage(plan.meter, opened.path)
     if not opened.owned:
         await session.branch_off()
@@ -216,6 +223,8 @@ async def _open_session(options: Options, home: Home, store: Store, model: str) 
                 f"{count} interrupted call{'s' if count != 1 else ''}" if count else "an interrupted answer"
             )
             recovered = f"This session ended without notice; {what} marked as interrupted."
+    if options.preview is not None:
+        options.preview(await store.tail(record.id, head, PREVIEWED))
     return _Opened(record, await store.path(record.id, head), lock, head, owned, recovered)
 
 

@@ -36,7 +36,8 @@ class LiveSession:
         self.head = head
         self._path = list(path)
         self._emit = emit
-        self._messages = conversation(self._path)
+        self._messages: list[Turned] | None = None
+        """None until they are wanted, or prepared: a long path takes a while."""
         self._fresh: list[Node] = []
         self._writing = asyncio.Lock()
 
@@ -55,10 +56,20 @@ class LiveSession:
 
     def messages(self) -> Sequence[Turned]:
         """The conversation for the model. Call it only when every call on the path has its result."""
-        if self._fresh:
+        if self._messages is None:
+            self.rebuild()
+        elif self._fresh:
             self._messages.extend(conversation(self._fresh))
             self._fresh = []
+        assert self._messages is not None
         return self._messages
+
+    async def prepare(self) -> None:
+        """Derive the messages of a path that was just opened, in a thread, before anybody waits for them."""
+        opened = list(self._path)
+        messages = await asyncio.to_thread(conversation, opened)
+        if self._messages is None:
+            self._messages, self._fresh = messages, self._path[len(opened) :]
 
     def rebuild(self) -> None:
         """Derive the messages from the path again, after a compaction."""

@@ -46,12 +46,13 @@ from widgets.prompt.completion import Command as MenuCommand
 from widgets.prompt.dropped import Found
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
-from widgets.transcript.items import source_of
+from widgets.transcript.items import Item, source_of
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from agent.engine import Engine
     from agent.events import Event
+    from agent.store.nodes import Node
     from agent.workspace.repository import Checkout
     from app.branch import BranchWatch
     from app.bridge import Bridge
@@ -240,7 +241,16 @@ class HermesApp(App[None], inherit_bindings=False):
         """Put what was meant for the draft into it, as if it were pasted."""
         self.session.prompt.post_message(events.Paste(text))
 
+    def preview(self, path: Sequence[Node]) -> None:
+        """Show the end of a session that is being opened."""
+        self.session.transcript.load(earlier=self._said(path))
+
     def _show_past(self, engine: Engine) -> None:
+        path = tuple(engine.session.path)
+        if len(path) > 1:
+            self.session.transcript.put_above(self._said(path))
+
+    def _said(self, path: Sequence[Node]) -> Iterable[Item]:
         from app.replay import newest_first
         from tools.registry import registry
 

@@ -42,6 +42,7 @@ async def _show(args: argparse.Namespace) -> int:
         await wear_chosen_skin()
         options = options_of(args, attended=True, model=wish.model)
         if wish.fresh or wish.resume is not None:
+        options = replace(options, preview=app.preview)
             options = replace(options, resume=wish.resume, resume_last=False)
         return await runtime.open_engine(options, listener)
 
