@@ -14,7 +14,10 @@ from widgets.slices import sliced
 from widgets.transcript.items import Fold, Item, UserItem, folds
 from widgets.transcript.painting import SCROLLBAR
 from widgets.transcript.surface import Surface
+from widgets.transcript.wide import beyond
 
+SHIFT = 8
+"""Cells of one step sideways."""
 WHEEL = 3
 """Rows of one notch of the mouse wheel."""
 
@@ -35,6 +38,9 @@ class Browser(Surface, can_focus=True):
         Binding(
             "right_square_bracket", "user(1)", "Your next message", show=False, id="transcript.user_down"
         ),
+        Binding("left,h", "shift(-1)", "Scroll code left", show=False, id="transcript.left"),
+        Binding("right,l", "shift(1)", "Scroll code right", show=False, id="transcript.right"),
+        Binding("w", "wrap", "Wrap code", show=False, id="transcript.wrap"),
         Binding("g,home", "top", "Start", show=False, id="transcript.top"),
         Binding("G,end", "end", "End", show=False, id="transcript.end"),
         Binding("pageup", "page(-1)", "Page up", show=False, id="transcript.page_up"),
@@ -117,6 +123,37 @@ class Browser(Surface, can_focus=True):
         self._viewport.scroll(rows)
         self.repaint()
 
+    def wrap_code(self, on: bool) -> None:
+        """Wrap long lines of code, or cut them at the right edge."""
+        if on == self.document.wrap:
+            return
+        self._viewport.hold()
+        self.document.wrap_code(on)
+        self._redraw_code()
+
+    def shift_code(self, index: int, cells: int) -> None:
+        """Scroll the code of an item sideways, right if positive, no further than the rows in sight go."""
+        if self.document.wrap:
+            return
+        if cells > 0:
+            rows = (row.strip for row in self._rows if row.place.item == index)
+            # The last hidden cell takes the place of the mark.
+            cells = min(cells, max(map(beyond, rows), default=0) - 1)
+            if cells <= 0:
+                return
+        before = self.document.wide(index).shift
+        after = max(before + cells, 0)
+        if after != before:
+            self.document.shift(index, after)
+            self._redraw_code()
+
+    def _redraw_code(self) -> None:
+        if self.text_selection is not None:
+            # It counts characters as they were shown.
+            self.screen.clear_selection()
+        self.redraw_open()
+        self.repaint()
+
     def copy_block(self) -> None:
         """Ask for the source of the focused item to be copied; without one, that of the last item."""
         if not len(self.document):
@@ -148,12 +185,23 @@ class Browser(Surface, can_focus=True):
         self.repaint()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        event.stop()
-        self.scroll_rows(-WHEEL)
+        self._wheel(event, -1, sideways=event.shift)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, 1, sideways=event.shift)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        self._wheel(event, -1, sideways=True)
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        self._wheel(event, 1, sideways=True)
+
+    def _wheel(self, event: events.MouseEvent, step: int, *, sideways: bool) -> None:
         event.stop()
-        self.scroll_rows(WHEEL)
+        if not sideways:
+            self.scroll_rows(step * WHEEL)
+        elif event.y < len(self._rows):
+            self.shift_code(self._rows[event.y].place.item, step * SHIFT)
 
     @property
     def allow_select(self) -> bool:
@@ -215,6 +263,19 @@ class Browser(Surface, can_focus=True):
         """Fold the focused item, or open it if it is folded."""
         if self._focused is not None:
             self.toggle(self._focused)
+
+    def action_shift(self, step: int) -> None:
+        """Scroll code sideways: that of the focused item, else of the first in sight that is cut."""
+        index = self._focused
+        if index is None:
+            index = next((row.place.item for row in self._rows if beyond(row.strip)), None)
+            self._focused = index
+        if index is not None:
+            self.shift_code(index, step * SHIFT)
+
+    def action_wrap(self) -> None:
+        """Wrap all code, or cut it."""
+        self.wrap_code(not self.document.wrap)
 
     def action_full_screen(self) -> None:
         """Ask for the focused item on the full screen."""

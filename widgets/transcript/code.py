@@ -11,7 +11,8 @@ from textual.strip import Strip
 
 from tools.text import clean
 from widgets.palette import Palette
-from widgets.transcript.wrap import Row, crop, expand_tabs, pad, strips
+from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide, rows_for
+from widgets.transcript.wrap import expand_tabs, pad, strips
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer
@@ -49,8 +50,12 @@ _ROLES = {
 }
 
 
+@lru_cache(maxsize=16)
 def highlight(code: str, language: str) -> list[CodeLine]:
-    """The lines of `code`, each as pieces with roles. An unknown `language` is plain text."""
+    """The lines of `code`, each as pieces with roles, to be read only. An unknown `language` is plain text.
+
+    The last ones are kept: code that is scrolled sideways is painted again and again.
+    """
     lines = code.split("\n")
     colored = _colored_lines(lines)
     done = _lex("\n".join(lines[:colored]), language) if colored else []
@@ -142,16 +147,19 @@ def _expand(line: CodeLine) -> CodeLine:
     return expanded
 
 
-def render_code(code: str, language: str, width: int, palette: Palette) -> list[Strip]:
-    """Code as a block of full rows; a line that is too long is cut at the right edge."""
-    return _rows(highlight(clean(code), language), width, palette)
+def render_code(
+    code: str, language: str, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE
+) -> list[Strip]:
+    """Code as a block of full rows; `wide` tells what becomes of a line that is too long."""
+    return _rows(highlight(clean(code), language), width, palette, wide)
 
 
-def _rows(lines: list[CodeLine], width: int, palette: Palette) -> list[Strip]:
+def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: Wide) -> list[Strip]:
     blank = palette.style("text", "code_background")
     mark = palette.style("dim", "code_background")
-    rows = (paint(line, palette, "code_background") for line in lines)
-    return strips((pad(crop(row, width, mark), width, blank) for row in rows), width)
+    painted = (paint(line, palette, "code_background") for line in lines)
+    rows = (row for line in painted for row in rows_for(line, width, wide, mark))
+    return strips((pad(row, width, blank) for row in rows), width)
 
 
 class FenceRenderer:
@@ -165,10 +173,11 @@ class FenceRenderer:
     WINDOW = 40
     """Lines of an open text or comment that are lexed again with each new line: its first and its last."""
 
-    def __init__(self, info: str, palette: Palette, width: int) -> None:
+    def __init__(self, info: str, palette: Palette, width: int, wide: Wide = CUT_AT_EDGE) -> None:
         self._language = language_of(info)
         self._palette = palette
         self._width = width
+        self._wide = wide
         self._open: list[str] = []
         self._size = 0
 
@@ -184,7 +193,7 @@ class FenceRenderer:
         done = highlight("\n".join([*self._open, *lines]), self._language)
         unsettled = [*self._open, *lines][_settled(done) :]
         self._open = unsettled[:1] + unsettled[1:][1 - self.WINDOW :]
-        return _rows(done[known:], self._width, self._palette)
+        return _rows(done[known:], self._width, self._palette, self._wide)
 
 
 def _settled(lines: list[CodeLine]) -> int:

@@ -15,8 +15,9 @@ from tools.text import clean
 from widgets.palette import Palette
 from widgets.transcript.code import TAB, CodeLine, highlight, ink
 from widgets.transcript.hunks import FileDiff, Hunk, Line, read_diff
+from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide, rows_for
 from widgets.transcript.words import Spans, changed_words
-from widgets.transcript.wrap import Row, crop, expand_tabs, pad, strips
+from widgets.transcript.wrap import crop, expand_tabs, pad, strips
 
 MAX_ROWS = 400
 READ_CHARS = 1_000_000
@@ -28,7 +29,13 @@ _CHANGED = {"+": "added", "-": "removed"}
 
 
 def render_diff(
-    diff: str, width: int, palette: Palette, *, language: str = "", max_rows: int = MAX_ROWS
+    diff: str,
+    width: int,
+    palette: Palette,
+    *,
+    language: str = "",
+    max_rows: int = MAX_ROWS,
+    wide: Wide = CUT_AT_EDGE,
 ) -> list[Strip]:
     """The diff in rows of at most `width` cells; a last row counts the lines beyond `max_rows`.
 
@@ -37,7 +44,7 @@ def render_diff(
     """
     text = clean(diff[:READ_CHARS])
     files = read_diff(text) if text.strip() else []
-    drawer = _Drawer(width, palette, _number_size(files))
+    drawer = _Drawer(width, palette, _number_size(files), wide)
     rows: list[Row] = []
     left = diff.count("\n", READ_CHARS)
     for file in files:
@@ -85,8 +92,9 @@ def _number_size(files: Sequence[FileDiff]) -> int:
 class _Drawer:
     """Draws the parts of a diff in one width and one palette."""
 
-    def __init__(self, width: int, palette: Palette, number_size: int) -> None:
+    def __init__(self, width: int, palette: Palette, number_size: int, wide: Wide) -> None:
         self._width = width
+        self._wide = wide
         self._palette = palette
         self._size = number_size
         self._dim = palette.style("dim")
@@ -111,11 +119,13 @@ class _Drawer:
         lines = [Line(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
         marks = changed_words(lines)
         code = _colored(lines, language)
-        return [self._line(line, code[at], marks.get(at, [])) for at, line in enumerate(lines)]
+        drawn = (self._line(line, code[at], marks.get(at, [])) for at, line in enumerate(lines))
+        return [row for rows in drawn for row in rows]
 
-    def _line(self, line: Line, code: CodeLine, marks: Spans) -> Row:
+    def _line(self, line: Line, code: CodeLine, marks: Spans) -> list[Row]:
+        """The rows of a line: one, or several where it is wrapped."""
         if line.sign == "\\":
-            return self._crop([Segment(" " * (self._size + 4) + line.text, self._dim)])
+            return [self._crop([Segment(" " * (self._size + 4) + line.text, self._dim)])]
         role = _CHANGED.get(line.sign, "text")
         background = f"{role}_background" if line.sign in _CHANGED else "background"
         dim = self._palette.style("dim", background)
@@ -125,13 +135,13 @@ class _Drawer:
             for text, kind in code
         ]
         number = line.number or ""
-        row = [
+        lead = [
             Segment(f"{number:>{self._size}}  ", dim),
             Segment(f"{line.sign} ", self._palette.style(role, background, bold=line.sign in _CHANGED)),
-            *_marked(words, marks, self._mark(role, background)),
         ]
-        row = crop(row, self._width, dim)
-        return pad(row, self._width, dim) if line.sign in _CHANGED else row
+        row = _marked(words, marks, self._mark(role, background))
+        rows = rows_for(row, self._width, self._wide, dim, lead)
+        return [pad(row, self._width, dim) for row in rows] if line.sign in _CHANGED else rows
 
     def _crop(self, row: Row) -> Row:
         return crop(row, self._width, self._dim)

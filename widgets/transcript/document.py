@@ -16,11 +16,12 @@ from widgets.transcript.items import Fold, Item, folds, source_of
 from widgets.transcript.kept import KeptRows
 from widgets.transcript.parts import gap_between, parts_of
 from widgets.transcript.pieces import GAP, Part, size_of
+from widgets.transcript.wide import Wide
 
 KEPT_ENTRIES = 1_000
 """Items whose parts are kept. Of others only the height is known until they are seen again."""
 
-Draw = Callable[[Part, int, Palette], list[Strip]]
+Draw = Callable[[Part, int, Palette, Wide], list[Strip]]
 
 
 class Place(NamedTuple):
@@ -52,6 +53,9 @@ class Document:
         self.width = 80
         self.entries = Entries()
         self.heights = Heights()
+        self.wrap = False
+        """Whether long lines of code wrap; else they are cut, and shifted item by item."""
+        self._shifts: dict[int, int] = {}
         self._draw = draw
         self._kept = KeptRows()
         self._looked: OrderedDict[int, None] = OrderedDict()
@@ -92,10 +96,25 @@ class Document:
             self.width = width
             self._kept.clear()
 
+    def wrap_code(self, on: bool) -> None:
+        """Wrap long lines of code, or cut them. Heights stay as estimates until their rows are seen again."""
+        if on != self.wrap:
+            self.wrap = on
+            self._kept.clear()
+
+    def wide(self, index: int) -> Wide:
+        """How the code of an item is shown where it is wider than the rows."""
+        return Wide(wrap=True) if self.wrap else Wide(shift=self._shifts.get(index, 0))
+
+    def shift(self, index: int, cells: int) -> None:
+        """Show the code of an item from another cell on. The rows are as many as before."""
+        self._shifts[index] = max(cells, 0)
+
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
         """Replace everything by `items`, and above them `earlier`: newest first, fetched as it is wanted."""
         self.entries, self.heights = Entries(), Heights()
         self._looked.clear()
+        self._shifts.clear()
         self._age = 0
         self._earlier = iter(earlier)
         self._above = next(self._earlier, None)
@@ -211,23 +230,24 @@ class Document:
         entry = self.entries[index]
         if entry.live and part == len(parts) - 1:
             return entry.live
-        strips = self.drawn(parts[part])
+        strips = self.drawn(parts[part], self.wide(index).shift)
         change = len(strips) - entry.heights[part]
         if change:
             entry.heights[part] = len(strips)
             self.heights.set(index, self.heights[index] + change)
         return strips
 
-    def draw(self, part: Part) -> list[Strip]:
+    def draw(self, part: Part, shift: int = 0) -> list[Strip]:
         """The rows of a part that will soon be another: drawn, and not kept."""
-        return self._draw(part, self.width, self.palette)
+        return self._draw(part, self.width, self.palette, Wide(self.wrap, shift))
 
-    def drawn(self, part: Part) -> list[Strip]:
-        """The rows of a part, drawn now or before."""
-        strips = self._kept.get(part)
+    def drawn(self, part: Part, shift: int = 0) -> list[Strip]:
+        """The rows of a part, drawn now or before, its code from the cell `shift` on."""
+        key = (part, shift) if shift else part
+        strips = self._kept.get(key)
         if strips is None:
-            strips = self.draw(part)
-            self._kept.put(part, strips)
+            strips = self.draw(part, shift)
+            self._kept.put(key, strips)
         return strips
 
     def replace(self, index: int, part: int, new: Part) -> None:

@@ -11,7 +11,8 @@ from widgets.transcript.code import render_code
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import render
 from widgets.transcript.pieces import Code, Diff, Gap, Head, Markup, Part, Words
-from widgets.transcript.wrap import TAB, Row, expand_tabs, flat, wrap
+from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide
+from widgets.transcript.wrap import TAB, expand_tabs, flat, wrap
 
 GUTTER = 2
 """Columns of a row before its text: a glyph and a blank."""
@@ -30,8 +31,8 @@ STATES = {
 """Glyph and role of a call's state: never the colour alone."""
 
 
-def draw(part: Part, width: int, palette: Palette) -> list[Strip]:
-    """The rows of a part, each exactly `width` cells wide, gutter included."""
+def draw(part: Part, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE) -> list[Strip]:
+    """The rows of a part, each exactly `width` cells wide, gutter included; `wide` is for code."""
     room = max(width - GUTTER - MARGIN, 1)
     match part:
         case Gap():
@@ -41,11 +42,12 @@ def draw(part: Part, width: int, palette: Palette) -> list[Strip]:
         case Words():
             return _words(part, width, palette)
         case Markup(block=block):
-            strips = render(block, room, palette)
+            strips = render(block, room, palette, wide)
         case Code(text=text, language=language):
-            strips = render_code(text, language, room, palette)
+            strips = render_code(text, language, room, palette, wide)
         case Diff(diff=diff, rows=rows):
-            strips = _folded(render_diff(_start(diff, rows), room, palette), diff, rows, palette)
+            drawn = render_diff(_start(diff, rows), room, palette, wide=wide)
+            strips = _folded(drawn, diff, rows, palette, wide)
     return rows_of(strips, width, palette)
 
 
@@ -118,17 +120,18 @@ def _start(diff: str, rows: int) -> str:
     return "\n".join(diff.split("\n", rows + 8)[: rows + 8]) if rows else diff
 
 
-def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette) -> list[Strip]:
-    """The first rows of a diff, and how many lines more there are."""
+def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: Wide) -> list[Strip]:
+    """The first rows of a diff, and how many lines more there are, unless rows are no lines."""
     if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
         return strips
     hidden = max(diff.rstrip("\n").count("\n") + 1 - rows, 1)
-    return [*strips[:rows], _more(hidden, "", palette)]
+    return [*strips[:rows], _more(0 if wide.wrap else hidden, "", palette)]
 
 
 def _more(count: int, noun: str, palette: Palette) -> Strip:
     what = f" {noun if count == 1 else noun + 's'}" if noun else ""
-    return Strip([Segment(f"… {count:,} more{what}, ⏎", palette.style("dim"))])
+    number = f"{count:,} " if count else ""
+    return Strip([Segment(f"… {number}more{what}, ⏎", palette.style("dim"))])
 
 
 def _state(head: Head, palette: Palette) -> tuple[str, str]:

@@ -8,6 +8,9 @@ from textual.strip import Strip
 
 from widgets.transcript.pieces import Part
 
+Key = Part | tuple[Part, int]
+"""A part, with the cell from which on its code is shown where that is not the first."""
+
 KEPT_ROWS = 6_000
 """Rows that are kept, in whole parts."""
 
@@ -17,18 +20,18 @@ class KeptRows:
 
     def __init__(self, limit: int = KEPT_ROWS) -> None:
         self._limit = limit
-        self._strips: OrderedDict[Part, list[Strip]] = OrderedDict()
+        self._strips: OrderedDict[Key, list[Strip]] = OrderedDict()
         self.rows = 0
         """How many are kept."""
 
-    def get(self, part: Part) -> list[Strip] | None:
+    def get(self, part: Key) -> list[Strip] | None:
         """The rows of a part, None if they are not kept."""
         strips = self._strips.get(part)
         if strips is not None:
             self._strips.move_to_end(part)
         return strips
 
-    def put(self, part: Part, strips: list[Strip]) -> None:
+    def put(self, part: Key, strips: list[Strip]) -> None:
         """Keep the rows of a part that is not kept yet. One part is kept however long it is."""
         self._strips[part] = strips
         self.rows += len(strips)

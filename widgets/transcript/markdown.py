@@ -22,7 +22,8 @@ from widgets.transcript.blocks import BLOCK_CHARS, Block, code_of
 from widgets.transcript.code import language_of, render_code
 from widgets.transcript.inline import inline
 from widgets.transcript.tables import Align, Table, render_table
-from widgets.transcript.wrap import Row, flat, plain, strips, wrap
+from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide
+from widgets.transcript.wrap import flat, plain, strips, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -42,19 +43,19 @@ _BULLETS = "•◦▪"
 _TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
 
 
-def render(block: Block, width: int, palette: Palette) -> list[Strip]:
-    """The block in rows of at most `width` cells, without blank rows around it."""
+def render(block: Block, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE) -> list[Strip]:
+    """The block in rows of at most `width` cells, without blank rows around it; `wide` is for its code."""
     source = clean(block.source)
     if block.kind == "fence":
         code = code_of(Block("fence", source)).rstrip("\n")
-        return render_code(code, language_of(block.info), width, palette)
+        return render_code(code, language_of(block.info), width, palette, wide)
     if len(source) > PARSED_CHARS or source.count("![") > IMAGES or source.count("[") > LINKS:
         return plain(source, width, palette)
     tokens = _parser().parse(source + "\n")
     if any(token.level >= NESTING for token in tokens):
         return plain(source, width, palette)
     first = int(block.info) if block.kind == "list" and block.info.isdecimal() else None
-    return strips(_Renderer(source, width, palette, first).blocks(tokens, width, gaps=True), width)
+    return strips(_Renderer(source, width, palette, first, wide).blocks(tokens, width, gaps=True), width)
 
 
 @lru_cache(maxsize=1)
@@ -101,11 +102,12 @@ def _elements(tokens: Sequence[Token]) -> Iterator[_Element]:
 class _Renderer:
     """Draws the elements of one block."""
 
-    def __init__(self, source: str, width: int, palette: Palette, first: int | None) -> None:
+    def __init__(self, source: str, width: int, palette: Palette, first: int | None, wide: Wide) -> None:
         self._lines = source.split("\n")
         self._least = min(width, LEAST_WIDTH)
         self._palette = palette
         self._first = first
+        self._wide = wide
         self._base = palette.style("text")
         self._dim = palette.style("dim")
 
@@ -136,7 +138,8 @@ class _Renderer:
             case "fence" | "code_block":
                 code = element.token.content.rstrip("\n")
                 language = language_of(element.token.info)
-                return [list(strip) for strip in render_code(code, language, width, self._palette)]
+                drawn = render_code(code, language, width, self._palette, self._wide)
+                return [list(strip) for strip in drawn]
             case "table":
                 return self._table(element, width)
             case "hr":

@@ -19,8 +19,9 @@ from widgets.transcript.pieces import Markup
 class Tail:
     """The rows of the block that is still open. In a fence only new lines are drawn."""
 
-    def __init__(self, document: Document, splitter: Splitter) -> None:
+    def __init__(self, document: Document, splitter: Splitter, index: int) -> None:
         self._document = document
+        self._index = index
         self._splitter = splitter
         self.reset()
 
@@ -37,19 +38,20 @@ class Tail:
             return []
         if block.kind == "fence" and block.source.lstrip().startswith(("```", "~~~")):
             return self._code(block)
-        return self._document.draw(Markup(block))
+        return self._document.draw(Markup(block), self._document.wide(self._index).shift)
 
     def _code(self, block: Block) -> list[Strip]:
         document = self._document
         room = max(document.width - GUTTER - MARGIN, 1)
+        wide = document.wide(self._index)
         if self._fence is None:
-            self._fence = FenceRenderer(block.info, document.palette, room)
+            self._fence = FenceRenderer(block.info, document.palette, room, wide)
         lines = self._splitter.open_code(self._lines)
         self._lines += len(lines)
         self._strips += rows_of(self._fence.feed_lines(lines), document.width, document.palette)
         if block.source.count("\n") != self._lines + 1:
             return self._strips
-        unfinished = render_code(block.source.rpartition("\n")[2], "", room, document.palette)
+        unfinished = render_code(block.source.rpartition("\n")[2], "", room, document.palette, wide)
         return [*self._strips, *rows_of(unfinished, document.width, document.palette)]
 
 
@@ -181,7 +183,7 @@ class Reply:
             stretch = _Stretch(self._document.append(ReasoningItem("", 0.0, live=True)), True, now)
         else:
             stretch = _Stretch(self._document.open(AnswerItem("")), False, now)
-            stretch.tail = Tail(self._document, stretch.splitter)
+            stretch.tail = Tail(self._document, stretch.splitter, stretch.index)
         self._stretches.append(stretch)
         return stretch
 

@@ -8,6 +8,7 @@ from textual.selection import Selection
 from tools.text import clean
 from widgets.transcript.document import Document, Place
 from widgets.transcript.drawing import GUTTER
+from widgets.transcript.wide import whole_text
 
 _PART_BITS = 24
 _ROW_BITS = 24
@@ -44,7 +45,7 @@ def whole(document: Document, index: int) -> Selection:
 
 
 def selected_text(document: Document, selection: Selection) -> str:
-    """The selected text as it is shown, without gutter and blanks at the ends of rows."""
+    """The selected text, without gutter and blanks at the ends of rows; lines of code are whole."""
     if selection.start is None and selection.end is None:
         return "\n\n".join(clean(document.source(index)) for index in range(document.first, document.stop))
     start = place_of(selection.start.y) if selection.start is not None else document.start
@@ -53,7 +54,10 @@ def selected_text(document: Document, selection: Selection) -> str:
     for row in document.down(start):
         if line_of(row.place) > last:
             break
-        text = row.strip.text
-        span = span_of(selection, row.place, len(text))
-        lines.append(text[span[0] : span[1]].rstrip() if span else "")
+        span = span_of(selection, row.place, len(row.strip.text))
+        text, joined = whole_text(row.strip, *span) if span else ("", None)
+        if joined is not None and lines:
+            lines[-1] += " " * joined + text.rstrip()
+        else:
+            lines.append(text.rstrip())
     return "\n".join(lines).strip("\n")

@@ -70,6 +70,9 @@ class Surface(Widget):
     def painted(self) -> None:
         """Called after each repaint."""
 
+    def redraw_open(self) -> None:
+        """Called when what is being written must be drawn in another way."""
+
     def settle(self) -> None:
         """Called before items are read: bring them up to date."""
 

@@ -149,6 +149,10 @@ class Transcript(Browser):
         self._tick_while_running()
         self.repaint()
 
+    def redraw_open(self) -> None:
+        """Draw the answer that is being written once more."""
+        self._reply.restyle()
+
     def settle(self) -> None:
         """Give the items that are being written their text so far."""
         self._reply.settle()

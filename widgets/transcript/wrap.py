@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from rich.cells import cell_len, chop_cells, set_cell_size
+from rich.cells import cell_len, chop_cells
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -13,13 +13,10 @@ from textual.strip import Strip
 from tools.text import clean
 from widgets.palette import Palette
 from widgets.row_text import countable
-
-Row = list[Segment]
+from widgets.transcript.wide import Row, window
 
 TAB = 8
 """Columns between the tab stops of outside text that is no code."""
-CUT = "›"
-"""Stands at the right edge of a row that goes on beyond it."""
 
 _WIDE = (
     "\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe4f\uff00-\uff60\uffe0-\uffe6"
@@ -122,20 +119,7 @@ def _cut(runs: Sequence[Segment], spans: Iterable[tuple[int, int]]) -> list[Row]
 
 def crop(row: Row, width: int, style: Style) -> Row:
     """`row` as it is if it fits, else cut to `width` cells with a mark in `style` at its end."""
-    if sum(run.cell_length for run in row) <= width:
-        return row
-    if width < 1:
-        return []
-    cut: Row = []
-    room = width - 1
-    for run in row:
-        cells = run.cell_length
-        if cells > room:
-            cut.append(Segment(set_cell_size(run.text, max(room, 0)), run.style))
-            break
-        cut.append(run)
-        room -= cells
-    return [*cut, Segment(CUT, style)]
+    return window(row, width, 0, style)
 
 
 def pad(row: Row, width: int, style: Style) -> Row:

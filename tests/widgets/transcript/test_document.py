@@ -22,9 +22,9 @@ class Counter:
     def __init__(self):
         self.drawn = []
 
-    def __call__(self, part, width, palette):
+    def __call__(self, part, width, palette, wide):
         self.drawn.append(part)
-        return draw(part, width, palette)
+        return draw(part, width, palette, wide)
 
 
 def make(items, width=80):

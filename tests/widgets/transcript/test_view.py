@@ -22,9 +22,9 @@ def watch_drawing(host: Host) -> list[object]:
     document = host.transcript.document
     draw = document.draw
 
-    def counted(part):
+    def counted(part, shift=0):
         drawn.append(part)
-        return draw(part)
+        return draw(part, shift)
 
     document.draw = counted  # type: ignore[method-assign]
     return drawn
