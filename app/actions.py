@@ -250,6 +250,13 @@ class Actions:
             raise HermesError(f"/watch takes on or off, not “{argument}”.")
         await engine.watch(not engine.watches if not argument else argument == "on")
 
+    def logs(self, _argument: str) -> None:
+        from agent.home import Home
+        from app.log_tail import LogTail
+        from app.screens.logviewer import LogScreen
+
+        self._app.push_screen(LogScreen(LogTail(Home.locate().logs / "hermes.log")))
+
     def suspend(self, _argument: str) -> None:
         self._app.action_suspend_process()
 

@@ -282,6 +282,14 @@ COMMANDS: tuple[Command, ...] = (
         argument_hint="[on|off]",
     ),
     Command(
+        id="program.logs",
+        group="Program",
+        name="Log of the program",
+        description="Read what Hermes noted about its own work; secrets are masked.",
+        action="logs",
+        slash="logs",
+    ),
+    Command(
         id="program.back",
         group="Program",
         name="Copy, clear, stop or quit",
