@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import importlib
 import logging
 import os
@@ -92,12 +93,16 @@ def _run(arguments: list[str]) -> int:
         from app.cli.oneshot import run
 
         return run(args)
+    if args.image:
+        raise ConfigError("--image goes with -p; in a session drop the image on the prompt or use /attach.")
     if args.plain or not sys.stdout.isatty() or not sys.stderr.isatty():
         from app.cli.loop import run as loop
 
         return loop(args)
     # Read when the library is imported: a key is drawn at once, not with the next frame of the stream.
     os.environ.setdefault("TEXTUAL_FPS", "240")
+    # What is read now stays, so it is not searched for garbage; `app.beginning` ends this.
+    gc.disable()
     from app.cli.tui import run as show
 
     return show(args)
@@ -110,6 +115,13 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     parser.add_argument(
         "-p", "--prompt", metavar="TEXT", help="work on TEXT and exit; '-' reads it from stdin"
+    )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="send an image with the text of -p; may be given several times",
     )
     parser.add_argument("--json", action="store_true", help="print every event as one line of JSON")
     parser.add_argument("--model", metavar="M", help="model to use: a name, provider/name, local or demo")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from agent.attachments import attachments_of
 from agent.store.nodes import Head, Node, Session, storable
 from agent.store.text import calls_of
 
@@ -60,7 +61,7 @@ def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:
 def _turn(node: Node) -> tuple[str, str]:
     match node.kind:
         case "user":
-            return "human", node.content
+            return "human", _question(node)
         case "assistant":
             return "gpt", _answer(node)
         case "tool":
@@ -72,6 +73,11 @@ def _turn(node: Node) -> tuple[str, str]:
             return "tool", _tagged("tool_response", _json(response))
         case _:
             return "system", node.content
+
+
+def _question(node: Node) -> str:
+    images = [f"[image: {each.name} sha256:{each.sha256}]" for each in attachments_of(node.data)]
+    return "\n".join([node.content, *images]) if images else node.content
 
 
 def _answer(node: Node) -> str:

@@ -11,7 +11,8 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TextIO
 
 from agent.engine import Engine
@@ -26,6 +27,7 @@ from agent.events import (
     ToolFinished,
     TurnEnded,
 )
+from agent.messages import Attachment
 from agent.runtime import open_engine
 from app.cli.console import Console
 from app.cli.lines import call_line
@@ -38,7 +40,7 @@ MAX_STDIN = 4_000_000
 def run(args: argparse.Namespace) -> int:
     """Run one turn; the exit code tells how it ended."""
     text = _message(args)
-    return asyncio.run(_turn(args, text))
+    return asyncio.run(_turn(args, text, _images(args.image)))
 
 
 def _message(args: argparse.Namespace) -> str:
@@ -50,9 +52,22 @@ def _message(args: argparse.Namespace) -> str:
     if text and piped.strip():
         text = f"{text}\n\n{piped}"
     text = text or piped
-    if not text.strip():
+    if not text.strip() and not args.image:
         raise ConfigError("There is nothing to do: give a text with -p, or pipe one in.")
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
+    """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is none."""
+    if not paths:
+        return ()
+    from agent.attachments import AttachmentStore
+    from agent.home import Home, private_folder
+
+    home = Home.locate()
+    private_folder(home.root)
+    store = AttachmentStore(home.attachments)
+    return tuple(store.take(Path(path).absolute()) for path in paths)
 
 
 def _piped() -> str:
@@ -66,7 +81,7 @@ def _piped() -> str:
     return text
 
 
-async def _turn(args: argparse.Namespace, text: str) -> int:
+async def _turn(args: argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
     console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
     options = options_of(args, attended=console is not None)
     view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)
@@ -77,7 +92,7 @@ async def _turn(args: argparse.Namespace, text: str) -> int:
         _stop_on_signals(engine)
         if isinstance(view, JsonView):
             view.stop = engine.interrupt
-        ended = await engine.run(text)
+        ended = await engine.run(text, images)
     finally:
         await engine.aclose()
     if isinstance(view, JsonView) and view.failure is not None:

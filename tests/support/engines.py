@@ -55,9 +55,9 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(folder: Path, script: Any) -> AsyncIterator[Bench]:
+async def bench(folder: Path, script: Any, **server_options: Any) -> AsyncIterator[Bench]:
     """A bench whose model follows `script` (see `tests.support.replies`)."""
     workspace = folder / "work"
     workspace.mkdir()
-    async with ModelServer(script) as server:
+    async with ModelServer(script, **server_options) as server:
         yield Bench((folder / "home").resolve(), workspace.resolve(), server)
