@@ -254,9 +254,14 @@ class HermesApp(App[None], inherit_bindings=False):
         from app.replay import newest_first
         from tools.registry import registry
 
-        path = tuple(engine.session.path)
-        if len(path) > 1:
-            self.session.transcript.put_above(newest_first(path, registry))
+        return newest_first(path, registry)
+
+    def _call_of_before(self, call: str) -> str:
+        from app.replay import call_in_full
+        from tools.registry import registry
+
+        engine = self.host.engine
+        return call_in_full(engine.session.path, call, registry) if engine is not None else ""
 
     def need_engine(self) -> Engine:
         """The engine. Raises `HermesError` while there is none."""
@@ -337,7 +342,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @on(LogPane.Opened)
     def _open_call(self, event: LogPane.Opened) -> None:
-        text = self.bridge.call_in_full(event.call_id)
+        text = self.bridge.call_in_full(event.call_id) or self._call_of_before(event.call_id)
         if text:
             self._show_in_full("Call", text)
 

@@ -43,6 +43,10 @@ from widgets.panes.files import Change
 from widgets.panes.status import Status
 
 
+KEPT_RESULTS = 500
+"""Calls whose results are at hand; those before are read from the session's path."""
+
+
 class Panes(Protocol):
     """The parts of the session screen that show something; `app.screens.session` has the real ones."""
 
@@ -149,7 +153,7 @@ class Bridge:
             case ToolFinished():
                 key = _key(event, event.call)
                 panes.calls.finish(key, event.outcome, event.seconds, event.display)
-                self._finished[key] = event
+                self._keep(key, event)
                 self._record_files(event, self._touched.pop(key, ()))
             case FilesChanged():
                 self._files_changed(event)
@@ -179,6 +183,12 @@ class Bridge:
             f"cost {figures.money(self.state.cost)}",
         ]
         return " · ".join(parts)
+
+    def _keep(self, key: str, event: ToolFinished) -> None:
+        """Keep what a call gave back, and let go of the call that has been kept longest."""
+        self._finished[key] = event
+        if len(self._finished) > KEPT_RESULTS:
+            del self._finished[next(iter(self._finished))]
 
     def call_in_full(self, call: str) -> str:
         """Everything a finished call of this session gave back; empty for one that is not known."""

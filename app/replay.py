@@ -12,7 +12,15 @@ from agent.store.nodes import Node
 from tools.registry import Registry
 from tools.results import Display, Outcome
 from tools.text import clean
-from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, ReasoningItem, UserItem
+from widgets.transcript.items import (
+    AnswerItem,
+    CallItem,
+    Item,
+    NoticeItem,
+    ReasoningItem,
+    UserItem,
+    source_of,
+)
 
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
@@ -26,6 +34,14 @@ def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
             asked = _asked_by(path, at)
             arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
         yield from reversed(_items_of(node, arguments, tools))
+
+
+def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
+    """What a call of the path was asked and gave back; empty for one that is not on it."""
+    for at in range(len(path) - 1, -1, -1):
+        if path[at].kind == "tool" and path[at].data.get("call") == call:
+            return source_of(next(newest_first(path[: at + 1], tools)))
+    return ""
 
 
 def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> list[Item]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,7 +32,7 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.model.protocol import Usage
-from app.bridge import Bridge, changed_files, ending
+from app.bridge import KEPT_RESULTS, Bridge, changed_files, ending
 from app.terminal import Attention
 from tools.context import Answer, Todo
 from tools.results import DiffDetail, Display
@@ -145,6 +146,12 @@ def test_a_finished_edit_is_recorded_for_each_file(all_: Fixture) -> None:
     assert recorded(all_) == [("x.py", 2, 1), ("y", 1, 0)]
     assert DIFF in all_.bridge.call_in_full("c") and all_.bridge.call_in_full("other") == ""
     assert all_.panes.calls.names() == ["finish"]
+
+
+def test_only_the_last_results_are_kept(all_: Fixture) -> None:
+    for number in range(KEPT_RESULTS + 5):
+        all_.bridge(replace(edited("failed"), call=str(number)))
+    assert all_.bridge.call_in_full("4") == "" and DIFF in all_.bridge.call_in_full("5")
 
 
 def recorded(all_: Fixture) -> list[tuple[str, int, int]]:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.store.nodes import Node
-from app.replay import newest_first
+from app.replay import call_in_full, newest_first
 from tools.registry import Registry
 from widgets.transcript.items import AnswerItem, CallItem, ReasoningItem, UserItem
 
@@ -56,6 +56,12 @@ def test_reasoning_stands_above_its_answer_and_results_without_a_message_are_sho
     path = [result(1, "x"), node(2, "assistant", "yes", reasoning="hm", calls=None)]
     shown = [*newest_first(path, Registry())][::-1]
     assert [type(item) for item in shown] == [CallItem, ReasoningItem, AnswerItem]
+
+
+def test_a_call_is_read_in_full_from_the_path():
+    path = [asked(1, "a", "b"), result(2, "a"), result(3, "b"), node(4, "assistant", "done")]
+    assert "1-a" in call_in_full(path, "a", Registry()) and '{"ok": 2}' in call_in_full(path, "a", Registry())
+    assert call_in_full(path, "c", Registry()) == ""
 
 
 @settings(max_examples=40, deadline=None)
