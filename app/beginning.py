@@ -1,14 +1,13 @@
-"""From the still frame to the live application: one first picture, and no key lost on the way.
+"""From the still frame to the live application: no flicker and no key lost on the way.
 
-The layout of the screen takes several rounds. Nothing is painted before it has settled,
-and keys that come before the prompt has the focus wait for it, in order.
+Keys that come before the prompt has the focus wait for it, in order.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from textual import events
@@ -26,17 +25,15 @@ _NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08"
 
 
 class Beginning:
-    """Holds back paint and keys until there is something to paint and somebody to take the keys."""
+    """Holds back keys until there is somebody to take them, and then opens the session."""
 
     def __init__(self, app: HermesApp) -> None:
         self._app = app
-        self._paint = ExitStack()
         self._keys: list[events.Event] | None = None
 
     def hold(self, typed: bytes = b"") -> None:
         """Begin; `typed` are keys from before the application read any."""
         self._keys = list(as_events(typed.decode("utf-8", "replace")))
-        self._paint.enter_context(self._app.batch_update())
 
     def keeps(self, event: events.Event) -> bool:
         """Whether the event has to wait; it comes again later."""
@@ -46,11 +43,11 @@ class Beginning:
         return True
 
     def arrange(self) -> None:
-        """Go on once the first layout has reached the workbench, which then places its panes."""
+        """Go on once the first layout has reached everything on the screen."""
         self._app.session.workbench.call_later(self._app.call_later, self._settle)
 
     async def _settle(self) -> None:
-        """Hand out the keys, paint, and open the session.
+        """Hand out the keys, and open the session after it.
 
         Runs in turn with the application's other events, so no later key overtakes those that wait.
         """
@@ -59,8 +56,7 @@ class Beginning:
         held, self._keys = self._keys or [], None
         for event in held:
             await self._app.on_event(event)
-        self._paint.close()
-        self._app.session.refresh(layout=True)
+        gc.enable()
         self._app.call_after_refresh(self._app.begin)
 
 

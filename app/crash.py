@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import logging
 
-from tools.redact import redact
-
 log = logging.getLogger("hermes")
 
 
@@ -26,4 +24,6 @@ class CrashLog(io.StringIO):
         self.seek(0)
         self.truncate()
         if text:
+            from tools.redact import redact
+
             log.error("the application ended unexpectedly\n%s", redact(text))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from agent.events import Event
 
 if TYPE_CHECKING:
     from agent.engine import Engine
+    from agent.events import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Wish:
     """A new session, whatever the command line says about resuming."""
 
 
-Listener = Callable[[Event], None]
+Listener = Callable[["Event"], None]
 Opener = Callable[[Wish, Listener], Awaitable["Engine"]]
 
 

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from textual.filter import LineFilter, Monochrome, NoColor
 
 from agent.errors import ConfigError
-from themes.contrast import Finding, check
 from themes.depth import Depth, adapted, detect
-from themes.loader import Loaded, load_skin
 from themes.problem import Problem
 from themes.skin import Skin
-from themes.watch import Known, changed
 from widgets.palette import Palette, textual_theme
 
 if TYPE_CHECKING:
     from agent.config.schema import DisplaySettings
     from app.application import HermesApp
+    from themes.contrast import Finding
+    from themes.loader import Loaded
+    from themes.watch import Known
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks at the person's own skins."""
@@ -92,6 +92,8 @@ class Looks:
 
     async def read(self, name: str) -> Loaded:
         """The skin called `name` and what is wrong with it. Raises `ConfigError` if there is none."""
+        from themes.loader import load_skin
+
         loaded = await asyncio.to_thread(load_skin, name, self.folder)
         if loaded.skin.name != name:
             problem = loaded.problems[0]
@@ -149,6 +151,8 @@ class Looks:
         """Follow edits of the person's own skins until cancelled."""
         if self.folder is None:
             return
+        from themes.watch import changed
+
         known = (await asyncio.to_thread(changed, self.folder)).known
         while True:
             await asyncio.sleep(LOOK_SECONDS if known else RARE_LOOK_SECONDS)
@@ -159,6 +163,8 @@ class Looks:
                 await self._read_again()
 
     async def _settled(self, folder: Path, known: Known) -> Known:
+        from themes.watch import changed
+
         while True:
             await asyncio.sleep(SETTLING_SECONDS)
             look = await asyncio.to_thread(changed, folder, known)
@@ -194,6 +200,8 @@ def told(problems: tuple[Problem, ...]) -> str:
 
 async def findings(skin: Skin) -> list[Finding]:
     """What is hard to read in `skin`, measured off the event loop."""
+    from themes.contrast import check
+
     return await asyncio.to_thread(check, skin)
 
 

@@ -10,6 +10,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
+from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
@@ -46,7 +47,6 @@ class Workbench(Container):
         Binding(
             "greater_than_sign", "resize_side(-1)", "Narrower panes", show=False, id="workbench.narrower"
         ),
-        Binding("alt+j", "jump", "Jump", id="workbench.jump"),
         Binding("escape", "close_pane", "Back", show=False, id="workbench.close_pane"),
     ]
 
@@ -135,7 +135,12 @@ class Workbench(Container):
     @property
     def mode(self) -> Mode:
         """How panes are shown at the present width."""
-        return mode_for(self.size.width)
+        return mode_for(self._room.width)
+
+    @property
+    def _room(self) -> Size:
+        """Its own size; before the first layout that of the terminal, so that the first picture is right."""
+        return self.size or self.app.size
 
     # Keys
 
@@ -227,6 +232,7 @@ class Workbench(Container):
 
     def on_mount(self) -> None:
         self.use(self.palette)
+        self._arrange()
 
     def on_resize(self) -> None:
         if self.mode == "wide" and self.opened is not None:
@@ -266,29 +272,29 @@ class Workbench(Container):
 
     def _arrange(self) -> None:
         """Give every part its place. Sets only what changes, so it costs nothing when nothing does."""
-        if not self.is_attached or self.size.width == 0:
+        if not self.is_attached:
             return
         wide = self.mode == "wide"
-        width = side_width(self._wished, self.size.width)
+        width = side_width(self._wished, self._room.width)
         over = self.opened is not None
         self._side.set_class(over, "-over")
         _set(self._side, "width", "100%" if over else width)
         self._show(self._side, wide or over)
         self._show(self._divider, wide)
         self._show(self.bar, self.mode == "bar")
-        joint = self.size.width - width - 1 if wide else None
+        joint = self._room.width - width - 1 if wide else None
         self._top.join(joint)
         self._bottom.join(joint)
         for pane in self.panes:
             if pane.over != (pane is self.opened):
                 pane.over = pane is self.opened
                 pane.repaint()
-        self._stack(width if wide else self.size.width)
+        self._stack(width if wide else self._room.width)
         self._tell_bar()
 
     def _stack(self, width: int) -> None:
         """Heights of the panes in the column, and the rules between those that are shown."""
-        height = max(self.size.height - 2 - (self.mode == "bar"), 0)
+        height = max(self._room.height - 2 - (self.mode == "bar"), 0)
         if self.opened is not None:
             heights = [height if pane is self.opened else 0 for pane in self.panes]
         else:
