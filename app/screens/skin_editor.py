@@ -13,7 +13,7 @@ from rich.text import Text
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input, Static
@@ -119,7 +119,8 @@ class SkinEditorScreen(Screen[str | None]):
     def compose(self) -> ComposeResult:
         yield Static(id="editor-title")
         with Horizontal():
-            yield RoleList(self.draft)
+            with Vertical(id="editor-roles"):
+                yield RoleList(self.draft)
             yield SkinPreview(self._worn(self.draft.skin))
         yield Static(id="editor-about")
         yield Input(compact=True, id="editor-value", select_on_focus=True)

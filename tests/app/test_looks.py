@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.app import App, ComposeResult
@@ -33,6 +34,10 @@ def own(home: Path, text: str, name: str = "mine") -> Path:
     path = home / "skins" / f"{name}.yaml"
     path.write_text(text)
     return path
+
+
+def display(**values: Any) -> DisplaySettings:
+    return DisplaySettings.model_validate(values)
 
 
 async def test_a_skin_reaches_style_sheets_and_drawn_widgets(home: Path) -> None:
@@ -109,7 +114,7 @@ async def test_no_colour_is_drawn_on_a_terminal_without_colours(
 async def test_settings_choose_skin_and_motion(home: Path) -> None:
     app = dressed(home)
     async with running(app):
-        await app.looks.follow(DisplaySettings(skin="ink", motion=False))
+        await app.looks.follow(display(skin="ink", motion=False))
         assert app.skin.name == "ink"
         assert not app.session.transcript.motion
         assert not app.session.status.motion
@@ -122,7 +127,7 @@ async def test_settings_choose_skin_and_motion(home: Path) -> None:
 async def test_a_skin_of_the_settings_that_is_not_there_is_told(home: Path) -> None:
     app = dressed(home)
     async with running(app):
-        await app.looks.follow(DisplaySettings(skin="nowhere"))
+        await app.looks.follow(display(skin="nowhere"))
         assert app.skin.name == "night"
         assert app.said == ["display.skin: There is no skin `nowhere`."]
 
@@ -131,7 +136,7 @@ async def test_an_own_skin_with_the_name_of_the_default_is_worn(home: Path) -> N
     own(home, 'colors:\n  accent: "#ffffff"\n', "night")
     app = dressed(home)
     async with running(app):
-        await app.looks.follow(DisplaySettings())
+        await app.looks.follow(display())
         assert app.skin.colors["accent"] == "#ffffff"
 
 

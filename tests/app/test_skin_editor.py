@@ -69,8 +69,12 @@ async def change(pilot: Pilot[Any], screen: SkinEditorScreen, role: int, value: 
     await pilot.pause()
 
 
-async def dialog(app: Dressed, pilot: Pilot[Any], kind: type[Any]) -> None:
-    await until(pilot, lambda: isinstance(app.screen, kind) and app.screen.armed, kind.__name__)
+async def dialog(app: Dressed, pilot: Pilot[Any], kind: type[dialogs.Dialog[Any]]) -> None:
+    def armed() -> bool:
+        screen = app.screen
+        return isinstance(screen, kind) and screen.armed
+
+    await until(pilot, armed, kind.__name__)
 
 
 async def save_as(app: Dressed, pilot: Pilot[Any], name: str) -> None:
