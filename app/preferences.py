@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.errors import HermesError
+from agent.errors import ConfigError, HermesError
 from app.keys import resolve
 
 if TYPE_CHECKING:
@@ -28,53 +29,81 @@ def takes_effect_at_once(key: str) -> bool:
     return key.partition(".")[0] in AT_ONCE and key not in BUT
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The settings at one moment."""
+
+    loaded: Loaded
+    """What is in force."""
+    own: Loaded
+    """What it would be if only the person's own file counted."""
+    file: Path
+
+
 class Preferences:
     """Changes go to the person's own `config.yaml`; what the open session can take, it takes at once."""
 
     def __init__(self, app: HermesApp) -> None:
         self._app = app
 
-    async def read(self) -> Loaded:
+    async def read(self) -> Snapshot:
         """All settings as they are now. What is wrong with a file is told in the result."""
         return await asyncio.to_thread(self._load)
 
-    async def change(self, key: str, text: str) -> Loaded:
+    async def change(self, key: str, text: str) -> None:
         """Set a setting to what `text` means for it. Raises `ConfigError`; nothing is changed then."""
         from agent.config.edit import set_setting
 
-        return await self._write(key, lambda home: set_setting(home, key, text))
+        if key == "display.skin":
+            await self._app.looks.read(text)
+        elif key == "display.personality" and text:
+            _require_personality(text)
+        await self._write(key, lambda home: set_setting(home, key, text))
 
-    async def reset(self, key: str) -> Loaded:
+    async def reset(self, key: str) -> None:
         """Take a setting out of the file, so that its default holds. Raises `ConfigError`."""
         from agent.config.edit import unset_setting
 
-        return await self._write(key, lambda home: unset_setting(home, key))
+        await self._write(key, lambda home: unset_setting(home, key))
 
-    async def _write(self, key: str, write: Callable[[Home], object]) -> Loaded:
+    async def _write(self, key: str, write: Callable[[Home], object]) -> None:
         await asyncio.to_thread(lambda: write(_home()))
-        loaded = await self.read()
+        loaded = (await self.read()).loaded
         adopt(self._app, loaded.settings)
         await self._tell_session(key, loaded.settings)
-        return loaded
 
     async def _tell_session(self, key: str, settings: Settings) -> None:
-        app = self._app
+        app, engine = self._app, self._app.host.engine
         try:
-            if key == "display.skin" and settings.display.skin != app.skin.name:
-                app.use_skin(settings.display.skin)
-            elif key == "approvals.mode" and app.host.engine is not None:
-                app.host.engine.approve(settings.approvals.mode)
-            elif key == "watcher.enabled" and app.host.engine is not None:
-                await app.host.engine.watch(settings.watcher.enabled)
+            if key == "display.skin":
+                await app.looks.wear(settings.display.skin)
+            elif key == "approvals.mode" and engine is not None:
+                engine.approve(settings.approvals.mode)
+                app.bridge.show_approvals(settings.approvals.mode)
+            elif key == "display.wrap_code":
+                app.session.transcript.wrap_code(settings.display.wrap_code)
+            elif (
+                key == "watcher.enabled" and engine is not None and engine.watches != settings.watcher.enabled
+            ):
+                await engine.watch(settings.watcher.enabled)
         except HermesError as error:
             app.complain(str(error))
 
-    def _load(self) -> Loaded:
+    def _load(self) -> Snapshot:
         from agent.config.loader import load
 
-        engine = self._app.host.engine
+        home, engine = _home(), self._app.host.engine
         workspace = Path(engine.session.record.workspace) if engine is not None else None
-        return load(_home(), os.environ, workspace)
+        return Snapshot(load(home, os.environ, workspace), load(home, {}), home.config)
+
+
+def _require_personality(name: str) -> None:
+    from themes.personalities import personality
+
+    try:
+        personality(name)
+    except KeyError as error:
+        raise ConfigError(str(error.args[0])) from None
 
 
 def _home() -> Home:
@@ -89,12 +118,13 @@ def adopt(app: HermesApp, settings: Settings) -> None:
     session = app.session
     if session.prompt.vi != display.vi:
         session.prompt.vi = display.vi
-    session.move(display.motion and not os.environ.get("HERMES_REDUCED_MOTION"))
+    app.looks.move(display.motion)
     app.attention.enabled = display.notifications
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]
     app.keys = keys
     app.set_keymap(keys.keymap())
+    session.prompt.stop_key = keys.shown("turn.stop")
     session.prompt.bind_keys(keys.for_prompt())
     for problem in new[:3]:
         app.complain(problem)

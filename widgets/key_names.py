@@ -15,6 +15,10 @@ _ALIASES = {
     "esc": "escape",
     "return": "enter",
     "⏎": "enter",
+    "↑": "up",
+    "↓": "down",
+    "←": "left",
+    "→": "right",
     "del": "delete",
     "ins": "insert",
     "pgup": "pageup",
@@ -76,18 +80,21 @@ def _split(text: str) -> tuple[str, str]:
 
 
 def _base(name: str) -> str:
+    name = _ALIASES.get(name, name)
     if len(name) == 1 and name.isprintable():
         return _PUNCTUATION.get(name) or (name if name.isalnum() else _name_of(name)) or name
     lowered = _ALIASES.get(name.lower(), name.lower())
     if lowered in _NAMED:
         return lowered
+    if (character := _character_of(lowered)) is not None:
+        return _base(character)
     near = get_close_matches(lowered[:40], sorted(_NAMED), 1, 0.6)
     raise ValueError("names no key" + (f"; did you mean `{near[0]}`?" if near else ""))
 
 
 def types_text(key: str) -> bool:
     """Whether the key types a character into a text."""
-    return key == "space" or _character_of(key) is not None
+    return "+" not in key and (key == "space" or key in _CHARACTERS or key not in _NAMED)
 
 
 def _character_of(name: str) -> str | None:

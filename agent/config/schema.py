@@ -118,5 +118,6 @@ class Settings(Section):
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     keys: dict[str, str] = Field(
-        {}, description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several."
+        default={},
+        description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",
     )

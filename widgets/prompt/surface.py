@@ -10,6 +10,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.key_names import shown_key
 from widgets.palette import Palette
 from widgets.prompt import keymap, queue_view
 from widgets.prompt.buffer import Buffer, is_token
@@ -53,10 +54,13 @@ class PromptSurface(Widget, can_focus=True):
         self.menu = Menu()
         self.completer = Completer(self.menu, commands, files_provider)
         self._keys = keymap.bound()
+        self.stop_key = "esc"
+        """How the key that stops the turn is shown; it is the application's, not the prompt's."""
         self._buffer = Buffer()
         self._vi = Vi(self._buffer) if vi else None
         self._busy = False
         self._queued: tuple[str, ...] = ()
+        self._steering: tuple[str, ...] = ()
         self._chosen: int | None = None
         self._search: Search | None = None
         self._canvas = Canvas()
@@ -97,6 +101,16 @@ class PromptSurface(Widget, can_focus=True):
         self._draw()
 
     @property
+    def steering(self) -> tuple[str, ...]:
+        """Messages on their way into the running turn; shown above those that wait."""
+        return self._steering
+
+    @steering.setter
+    def steering(self, steering: tuple[str, ...]) -> None:
+        self._steering = tuple(steering)
+        self._draw()
+
+    @property
     def commands(self) -> Sequence[Command]:
         """What the `/` menu offers."""
         return self.completer.commands
@@ -133,6 +147,7 @@ class PromptSurface(Widget, can_focus=True):
     def bind_keys(self, changes: Mapping[str, str]) -> None:
         """Give commands (ids of `keymap.KEYS`) other keys, as `{"prompt.steer": "f2"}`."""
         self._keys = keymap.bound(changes)
+        self._draw()
 
     # Life
 
@@ -167,7 +182,7 @@ class PromptSurface(Widget, can_focus=True):
         cells = self.size.width
         if not self.is_mounted or cells == 0:
             return
-        above = queue_view.height(self._queued)
+        above = queue_view.height(self._queued, self._steering)
         most = max(self.screen.size.height // 3 - above, 1)
         buffer = self._buffer
         shown = self._canvas.wrap(buffer.text, buffer.cursor, text_width(cells), most, self.pastes.labels)
@@ -176,7 +191,7 @@ class PromptSurface(Widget, can_focus=True):
             # The new row is written at once; room for it comes with the layout, which takes longer.
             room = self.size.height - above
             shown = self._canvas.wrap(buffer.text, buffer.cursor, text_width(cells), room, self.pastes.labels)
-        strips = queue_view.paint(self._queued, self._chosen, cells, self.palette)
+        strips = queue_view.paint(self._queued, self._steering, self._chosen, cells, self.palette)
         strips += paint(self._view(cells, shown), self.palette)
         if (search := self._search) is not None:
             view = SearchView(
@@ -228,18 +243,23 @@ class PromptSurface(Widget, can_focus=True):
         if self._vi and self._vi.mode == "normal":
             hints.append(f"vi {self._vi.pending}".rstrip())
         if self.menu.is_open:
-            return [*hints, "⏎ take", "esc close"]
+            return [*hints, *self._hint("prompt.submit", "take"), *self._hint("prompt.dismiss", "close")]
         if self._token_at_cursor():
-            hints.append("alt+p open")
+            hints += self._hint("prompt.unfold", "open")
         kind = route(self._buffer.text, busy=self._busy, steer=False).kind
         if kind in ("command", "shell"):
-            hints.append("⏎ run")
+            hints += self._hint("prompt.submit", "run")
         elif self._busy:
             hints += [f"queued {len(self._queued)}"] if self._queued else []
-            hints += ["⏎ queue", "^S steer"]
+            hints += [*self._hint("prompt.submit", "queue"), *self._hint("prompt.steer", "steer")]
         else:
-            hints.append("⏎ send")
-        return [*hints, "esc stop"] if self._busy else hints
+            hints += self._hint("prompt.submit", "send")
+        return [*hints, f"{self.stop_key} stop"] if self._busy and self.stop_key else hints
+
+    def _hint(self, command: str, word: str) -> list[str]:
+        """The first key of a command and what it does; nothing for a command without a key."""
+        key = next((key for key, id in self._keys.items() if id == command), None)
+        return [] if key is None else [f"{shown_key(key)} {word}"]
 
     def _token_at_cursor(self) -> str:
         """The folded paste the cursor touches, empty when there is none."""

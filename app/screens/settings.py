@@ -1,0 +1,190 @@
+"""All settings on one screen: what they are, where they come from, and changing them."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+from agent.errors import ConfigError, HermesError
+from app.keys import resolve
+from app.preferences import Snapshot
+from app.screens.dialog import line
+from app.screens.settings_edit import ChoiceEditor, LineEditor
+from app.screens.settings_list import SettingsList
+from app.screens.settings_rows import Row, rows
+from widgets.palette import Palette
+
+
+class Keeper(Protocol):
+    """Reads and changes settings; `app.preferences.Preferences` is the real one."""
+
+    async def read(self) -> Snapshot: ...
+
+    async def change(self, key: str, text: str) -> None: ...
+
+    async def reset(self, key: str) -> None: ...
+
+
+class SettingsScreen(ModalScreen[None]):
+    """A list of everything in `config.yaml`; below it what the setting under the cursor means."""
+
+    CSS_PATH = "settings.tcss"
+    AUTO_FOCUS = "SettingsList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f2,q", "dismiss", "back"),
+        Binding("r,delete", "reset", "default"),
+    ]
+
+    def __init__(self, snapshot: Snapshot, keeper: Keeper, palette: Palette | None = None) -> None:
+        super().__init__()
+        self._snapshot = snapshot
+        self._keeper = keeper
+        self._palette = palette
+        self.list = SettingsList(self._rows())
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="settings-title")
+        yield Static(id="settings-problems")
+        yield self.list
+        yield Static(id="settings-about")
+        yield Static(id="settings-keys")
+
+    def on_mount(self) -> None:
+        if self._palette is not None:
+            self.use(self._palette)
+        self._tell()
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the styles of another skin."""
+        self.list.use(palette)
+
+    def on_settings_list_moved(self) -> None:
+        self._describe()
+
+    def on_row_list_activated(self, event: SettingsList.Activated) -> None:
+        event.stop()
+        row = self.list.rows[event.index]
+        if row.kind == "heading":
+            return
+        if row.kind == "fixed":
+            self._complain(f"{row.key} may hold secrets and is changed in {self._snapshot.file} only.")
+        else:
+            self._edit(row)
+
+    @work(exclusive=True, group="edit")
+    async def _edit(self, row: Row) -> None:
+        app = self.app
+        try:
+            match row.kind:
+                case "switch":
+                    await self._keeper.change(row.key, "false" if row.value == "true" else "true")
+                case "choice":
+                    chosen = await app.push_screen_wait(ChoiceEditor(row))
+                    if chosen is None:
+                        return
+                    await self._keeper.change(row.key, "" if chosen == "unset" else chosen)
+                case _:
+                    if not await app.push_screen_wait(LineEditor(row, lambda text: self._take(row, text))):
+                        return
+        except HermesError as error:
+            self._complain(str(error))
+            return
+        await self._read_again(row)
+
+    async def _take(self, row: Row, text: str) -> None:
+        if row.kind == "keys":
+            self._require_keys(row, text)
+        await self._keeper.change(row.key, text)
+
+    def _require_keys(self, row: Row, text: str) -> None:
+        """Raises `ConfigError` when the command cannot have these keys."""
+        id = row.key.partition(".")[2]
+        wishes = {**self._snapshot.loaded.settings.keys, id: text}
+        for problem in resolve(wishes).problems:
+            if problem.startswith(f"`keys.{id}`"):
+                raise ConfigError(problem)
+
+    @work(exclusive=True, group="edit")
+    async def action_reset(self) -> None:
+        row = self.list.row
+        if row is None or row.kind == "heading":
+            return
+        if not row.is_own:
+            self.app.notify(f"{row.key} is not in your file.", markup=False)
+            return
+        try:
+            await self._keeper.reset(row.key)
+        except HermesError as error:
+            self._complain(str(error))
+        else:
+            await self._read_again(row)
+
+    async def _read_again(self, row: Row) -> None:
+        self._snapshot = await self._keeper.read()
+        self.list.show(self._rows())
+        self._tell()
+        now = self.list.row
+        if now is not None and now.key == row.key and now.overridden:
+            self._complain(now.overridden)
+
+    def _rows(self) -> list[Row]:
+        loaded = self._snapshot.loaded
+        return rows(loaded, self._snapshot.own, resolve(loaded.settings.keys))
+
+    # What is said
+
+    def _complain(self, sentence: str) -> None:
+        self.app.notify(line(sentence), severity="warning", timeout=8, markup=False)
+
+    def _tell(self) -> None:
+        title = Content.assemble(
+            (" Settings", "bold $accent"), (f"  {line(str(self._snapshot.file))}", "$text-muted")
+        )
+        self.query_one("#settings-title", Static).update(title)
+        self.query_one("#settings-problems", Static).update(problems(self._snapshot))
+        hints = "⏎ change · r default · / filter · y copy · esc back"
+        self.query_one("#settings-keys", Static).update(Content(hints))
+        self._describe()
+
+    def _describe(self) -> None:
+        if self.is_mounted:
+            self.query_one("#settings-about", Static).update(about(self.list.row))
+
+
+def about(row: Row | None) -> Content:
+    """What a setting means, takes and does, in a few lines. Pure."""
+    if row is None or row.kind == "heading":
+        return Content("")
+    parts: list[str | tuple[str, str]] = [(line(row.key), "bold"), f"  {line(_plain(row.help))}\n"]
+    taken = f"Takes {_plain(row.takes)}. Default: {line(row.default)}. Felt {_when(row)}."
+    parts.append((taken, "$text-muted"))
+    if row.overridden:
+        parts.append((f"\n◆ {line(row.overridden)}", "$warning"))
+    return Content.assemble(*parts)
+
+
+def _plain(words: str) -> str:
+    return words.replace("`", "")
+
+
+def _when(row: Row) -> str:
+    return "at once" if row.effect == "at once" else "with the next session"
+
+
+def problems(snapshot: Snapshot) -> Content:
+    """What is wrong with the settings: the first two, and how many more. Pure."""
+    loaded = snapshot.loaded
+    told = [str(problem) for problem in loaded.problems]
+    told += resolve(loaded.settings.keys).problems
+    if loaded.project == "untrusted":
+        told.append("This project brings settings that are not read; see `hermes config trust`.")
+    shown = [f"✗ {line(each)}" for each in told[:2]]
+    if len(told) > 2:
+        shown.append(f"and {len(told) - 2} more; `hermes config check` tells all.")
+    return Content.assemble(("\n".join(shown), "$error"))

@@ -1,0 +1,323 @@
+"""The settings screen over real files."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.app import App
+from textual.content import Content
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from agent.config.edit import set_setting, unset_setting
+from agent.config.loader import load
+from agent.home import Home
+from app.preferences import Snapshot
+from app.screens import dialog as dialogs
+from app.screens.settings import SettingsScreen
+from app.screens.settings_edit import ChoiceEditor, LineEditor
+from app.screens.settings_rows import Row
+from themes.skin import Skin
+from widgets.palette import css_variables, textual_theme
+
+OWN = """\
+# mine
+display:
+  skin: night  # the best
+  vi: true
+terminal:
+  timeout: 60
+agent:
+  max_turns: 40
+providers:
+  mine:
+    base_url: https://models.example/v1
+    headers: {X-Token: abracadabra-very-secret}
+keys:
+  view.log: ctrl+l
+"""
+
+
+class FileKeeper:
+    """Settings of a home of the test's own."""
+
+    def __init__(self, home: Home, environ: dict[str, str]) -> None:
+        self.home, self.environ = home, environ
+
+    async def read(self) -> Snapshot:
+        shown = Path("~/.hermes/config.yaml")
+        return Snapshot(load(self.home, self.environ), load(self.home, {}), shown)
+
+    async def change(self, key: str, text: str) -> None:
+        await asyncio.to_thread(set_setting, self.home, key, text)
+
+    async def reset(self, key: str) -> None:
+        await asyncio.to_thread(unset_setting, self.home, key)
+
+
+class Host(App[None]):
+    def __init__(self, home: Path, own: str = OWN, **environ: str) -> None:
+        super().__init__()
+        home.mkdir(exist_ok=True)
+        self.keeper = FileKeeper(Home(home), environ)
+        self.file = home / "config.yaml"
+        if own:
+            self.file.write_text(own, encoding="utf-8")
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return css_variables(Skin())
+
+    async def on_mount(self) -> None:
+        self.register_theme(theme := textual_theme(Skin()))
+        self.theme = theme.name
+        await self.push_screen(SettingsScreen(await self.keeper.read(), self.keeper))
+
+    @property
+    def settings(self) -> SettingsScreen:
+        return next(screen for screen in self.screen_stack if isinstance(screen, SettingsScreen))
+
+    def row(self, key: str) -> Row:
+        return next(row for row in self.settings.list.rows if row.key == key and row.kind != "heading")
+
+
+def go(screen: SettingsScreen, key: str) -> None:
+    at = next(i for i, row in enumerate(screen.list.rows) if row.key == key and row.kind != "heading")
+    screen.list.move_to(at)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
+
+
+async def until(pilot: Pilot[None], true: Callable[[], Any]) -> None:
+    for _ in range(300):
+        await pilot.pause(0.01)
+        if true():
+            return
+    raise AssertionError("it never came true")
+
+
+def said(host: Host, id: str) -> str:
+    content = host.settings.query_one(f"#settings-{id}", Static).content
+    return content.plain if isinstance(content, Content) else str(content)
+
+
+async def begun(host: Host, pilot: Pilot[None], key: str = "") -> None:
+    await until(pilot, lambda: host.screen_stack[-1].__class__ is SettingsScreen and host.settings.list.size)
+    if key:
+        go(host.settings, key)
+        await until(pilot, lambda: key in said(host, "about"))
+
+
+async def test_every_setting_is_there_with_its_value_and_its_origin(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home", HERMES_MAX_TURNS="70")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot)
+        timeout, vi, turns = host.row("terminal.timeout"), host.row("display.vi"), host.row("agent.max_turns")
+        assert (timeout.value, timeout.origin, timeout.default) == ("60", "config.yaml:6", "180")
+        assert (vi.value, vi.effect) == ("true", "at once")
+        assert (turns.value, turns.origin, turns.effect) == ("70", "HERMES_MAX_TURNS", "next session")
+        assert "your own 40 (config.yaml line 8) counts once the variable is gone" in turns.overridden
+        retries = host.row("model.retries")
+        assert (retries.value, retries.origin, retries.is_own) == ("4", "", False)
+        assert host.row("keys.view.log").value == "^L"
+        assert host.row("providers.mine.base_url").origin == "config.yaml:11"
+
+
+async def test_a_secret_is_neither_drawn_nor_copied_nor_edited(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "providers.mine.headers")
+        drawn = [host.settings.list.render_line(row).text for row in range(host.settings.list.size.height)]
+        assert "abracadabra" not in "\n".join([*drawn, *(row.searched for row in host.settings.list.rows)])
+        await pilot.press("enter")
+        await pilot.pause(0.05)
+        assert host.screen is host.settings
+
+
+async def test_a_switch_is_turned_in_the_file_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "display.vi")
+        await pilot.press("space")
+        await until(pilot, lambda: host.row("display.vi").value == "false")
+        assert host.file.read_text("utf-8") == OWN.replace("vi: true", "vi: false")
+        assert host.file.stat().st_mode & 0o777 == 0o600
+        await pilot.press("enter")
+        await until(pilot, lambda: host.row("display.vi").value == "true")
+        assert host.settings.list.row == host.row("display.vi")
+
+
+async def test_a_number_that_is_not_allowed_is_refused_in_one_sentence_until_it_is(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "terminal.timeout")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(host.screen, LineEditor))
+        field = host.screen.query_one(Input)
+        assert field.value == "60"
+        field.value = "0"
+        await pilot.press("enter")
+        refusal = host.screen.query_one("#refusal", Static)
+        await until(pilot, lambda: "it takes a whole number, at least 1" in str(refusal.render()))
+        assert host.file.read_text("utf-8") == OWN
+        field.value = "90"
+        await pilot.press("enter")
+        await until(
+            pilot, lambda: host.screen is host.settings and host.row("terminal.timeout").value == "90"
+        )
+
+
+async def test_an_enumeration_is_chosen_from_a_list(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "approvals.mode")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(host.screen, ChoiceEditor))
+        await pilot.press("2")
+        await until(
+            pilot, lambda: host.screen is host.settings and host.row("approvals.mode").value == "deny"
+        )
+
+
+async def test_escape_leaves_an_editor_and_then_the_screen_without_a_change(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "approvals.mode")
+        for kind in (ChoiceEditor, SettingsScreen):
+            if kind is ChoiceEditor:
+                await pilot.press("enter")
+            await until(pilot, lambda kind=kind: isinstance(host.screen, kind))
+            await pilot.press("escape")
+        await until(pilot, lambda: len(host.screen_stack) == 1)
+        assert host.file.read_text("utf-8") == OWN
+
+
+async def test_a_setting_goes_back_to_its_default_by_leaving_the_file(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "terminal.timeout")
+        await pilot.press("r")
+        await until(pilot, lambda: host.row("terminal.timeout").value == "180")
+        assert host.row("terminal.timeout").origin == ""
+        assert host.file.read_text("utf-8") == OWN.replace("  timeout: 60\n", "")
+        await pilot.press("r")
+        await pilot.pause(0.05)
+        assert host.file.read_text("utf-8") == OWN.replace("  timeout: 60\n", "")
+
+
+async def test_keys_are_checked_before_they_are_written(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "keys.view.files")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(host.screen, LineEditor))
+        field = host.screen.query_one(Input)
+        assert field.value == "alt+4"
+        field.value = "^L"
+        await pilot.press("enter")
+        refusal = host.screen.query_one("#refusal", Static)
+        await until(pilot, lambda: "^L is taken by “Tool log” (`view.log`) already" in str(refusal.render()))
+        field.value = "f6, alt+4"
+        await pilot.press("enter")
+        await until(pilot, lambda: host.row("keys.view.files").value == "F6 alt+4")
+        assert host.file.read_text("utf-8") == OWN + "  view.files: 'f6, alt+4'\n"
+
+
+async def test_a_wrong_name_among_the_keys_is_a_row_that_can_be_taken_out(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home", "keys:\n  vew.log: f5\n  view.log: f5\n")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "keys.vew.log")
+        assert "did you mean `view.log`?" in said(host, "problems")
+        await pilot.press("r")
+        await until(pilot, lambda: said(host, "problems") == "")
+        assert host.file.read_text("utf-8") == "keys:\n  view.log: f5\n"
+
+
+async def test_a_broken_file_is_a_sentence_and_is_left_alone(tmp_path: Path) -> None:
+    broken = "model:\n  name: [oops\n"
+    host = Host(tmp_path / "home", broken)
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "display.vi")
+        assert "config.yaml line 3" in said(host, "problems") and "Traceback" not in said(host, "problems")
+        await pilot.press("space")
+        await pilot.pause(0.1)
+        assert host.row("display.vi").value == "false"
+        assert host.file.read_text("utf-8") == broken
+
+
+async def test_hostile_values_reach_the_screen_as_plain_text(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home", 'model: {name: "a\\e[31m[red]b"}\nkeys: {"\\e]0;x\\a[b]": f5}\n')
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot, "model.name")
+        drawn = [host.settings.list.render_line(row).text for row in range(host.settings.list.size.height)]
+        assert "[red]b" in "\n".join(drawn)
+        assert not any("\x1b" in text for text in [*drawn, said(host, "problems"), said(host, "about")])
+
+
+async def test_the_filter_finds_by_help_and_value_and_the_cursor_stands_on_a_setting(tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=(80, 24)) as pilot:
+        await begun(host, pilot)
+        await pilot.press("slash", *"prompt takes vi")
+        await until(
+            pilot, lambda: host.settings.list.row is not None and host.settings.list.row.key == "display.vi"
+        )
+        await until(pilot, lambda: host.settings.list.shown == 2)
+        await pilot.press("enter", "space")
+        await until(pilot, lambda: host.row("display.vi").value == "false")
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
+async def test_the_cursor_passes_over_headings_in_both_directions(
+    tmp_path: Path, size: tuple[int, int]
+) -> None:
+    host = Host(tmp_path / "home")
+    async with host.run_test(size=size) as pilot:
+        await begun(host, pilot)
+        seen, row = set(), None
+        for key in [*["j"] * 40, "pagedown", "G", *["k"] * 40, "pageup", "g", "k", "k"]:
+            await pilot.press(key)
+            row = host.settings.list.row
+            assert row is not None and row.kind != "heading"
+            seen.add(row.key)
+        assert row is not None and row.key == "model.name" and len(seen) > 30
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (60, 20)])
+def test_how_settings_look(snap_compare: Any, tmp_path: Path, size: tuple[int, int]) -> None:
+    host = Host(tmp_path / "home", HERMES_MAX_TURNS="70")
+
+    async def stand(pilot: Pilot[None]) -> None:
+        await begun(host, pilot, "agent.max_turns")
+
+    assert snap_compare(host, terminal_size=size, run_before=stand)
+
+
+def test_how_a_refused_value_looks(snap_compare: Any, tmp_path: Path) -> None:
+    host = Host(tmp_path / "home")
+
+    async def refuse(pilot: Pilot[None]) -> None:
+        await begun(host, pilot, "terminal.timeout")
+        await pilot.press("enter")
+        await until(pilot, lambda: isinstance(host.screen, LineEditor))
+        host.screen.query_one(Input).value = "soon"
+        host.screen.query_one(Input).cursor_blink = False
+        await pilot.press("enter")
+        await until(pilot, lambda: "soon" in str(host.screen.query_one("#refusal", Static).render()))
+
+    assert snap_compare(host, terminal_size=(80, 24), run_before=refuse)
+
+
+def test_how_a_broken_file_looks(snap_compare: Any, tmp_path: Path) -> None:
+    host = Host(tmp_path / "home", "model:\n  name: [oops\n")
+
+    async def wait(pilot: Pilot[None]) -> None:
+        await begun(host, pilot)
+
+    assert snap_compare(host, terminal_size=(80, 24), run_before=wait)
