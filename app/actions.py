@@ -215,6 +215,9 @@ class Actions:
     def log(self, _argument: str) -> None:
         self._app.session.workbench.open("log")
 
+    def jump(self, _argument: str) -> None:
+        self._app.session.workbench.action_jump()
+
     def files(self, _argument: str) -> None:
         self._app.session.workbench.open("files")
 

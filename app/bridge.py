@@ -216,9 +216,12 @@ class Bridge:
             title=event.title,
             folder=Path(event.workspace).name,
             model=event.model,
-            approvals="" if event.approvals == "ask" else event.approvals,
         )
-        panes.status.show(self.state)
+        self.show_approvals(event.approvals)
+
+    def show_approvals(self, mode: str) -> None:
+        """Show what happens to actions that need a yes, unless the person is asked."""
+        self.change(approvals="" if mode == "ask" else mode)
 
     def _used(self, event: UsageChanged) -> None:
         self.spent = Spent(event.session_input, event.session_output, event.session_cached)

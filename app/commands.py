@@ -228,6 +228,14 @@ COMMANDS: tuple[Command, ...] = (
         slash="files",
     ),
     Command(
+        id="view.jump",
+        group="View",
+        name="Jump",
+        description="Put a letter on every pane and on the prompt; the letter leads there.",
+        action="jump",
+        keys=("alt+j",),
+    ),
+    Command(
         id="view.skins",
         group="View",
         name="Skin",
