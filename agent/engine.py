@@ -136,6 +136,7 @@ class Engine:
         self._task.add_done_callback(self._continue)
 
     def _continue(self, done: asyncio.Task[TurnEnded]) -> None:
+        self._mailbox.queue_steering()
         if self._stopping or done.cancelled():
             return
         letter = self._mailbox.next()

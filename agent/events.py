@@ -90,6 +90,8 @@ class QueueChanged(Event):
 
     type: ClassVar[str] = "queue_changed"
     queued: tuple[str, ...]
+    steering: tuple[str, ...] = ()
+    """Messages for the running turn, which it reads before its next request."""
 
 
 @dataclass(frozen=True, kw_only=True)

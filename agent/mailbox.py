@@ -47,22 +47,23 @@ class Mailbox:
     def set_queue(self, texts: Sequence[str]) -> None:
         """Replace the queue, as edited by the person; a text that stays keeps its attachments."""
         self._queue = deque(readdressed(texts, self._queue))
-        self._emit(QueueChanged(queued=self.queue))
+        self._tell()
 
     def enqueue(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         self._queue.append(Letter(text, tuple(attachments)))
-        self._emit(QueueChanged(queued=self.queue))
+        self._tell()
 
     def next(self) -> Letter | None:
         """Take the first queued message."""
         if not self._queue:
             return None
         letter = self._queue.popleft()
-        self._emit(QueueChanged(queued=self.queue))
+        self._tell()
         return letter
 
     def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         self._steering.append(Letter(text, tuple(attachments)))
+        self._tell()
 
     def steering_waits(self) -> bool:
         return bool(self._steering)
@@ -70,7 +71,20 @@ class Mailbox:
     def take_steering(self) -> list[Letter]:
         taken = list(self._steering)
         self._steering.clear()
+        if taken:
+            self._tell()
         return taken
+
+    def queue_steering(self) -> None:
+        """The turn ended before it read its steering: that goes to the front of the queue."""
+        if self._steering:
+            self._queue.extendleft(reversed(self._steering))
+            self._steering.clear()
+            self._tell()
+
+    def _tell(self) -> None:
+        steering = tuple(letter.text for letter in self._steering)
+        self._emit(QueueChanged(queued=self.queue, steering=steering))
 
     def notify(self, text: str) -> None:
         """Show a notice now and keep it for the model's next request."""

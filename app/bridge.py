@@ -42,7 +42,6 @@ from widgets.panes import figures
 from widgets.panes.files import Change
 from widgets.panes.status import Status
 
-
 KEPT_RESULTS = 500
 """Calls whose results are at hand; those before are read from the session's path."""
 
@@ -142,7 +141,7 @@ class Bridge:
                 panes.prompt.busy = False
                 self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")
             case QueueChanged():
-                panes.prompt.queued = event.queued
+                panes.prompt.queued, panes.prompt.steering = event.queued, event.steering
             case ToolStarted():
                 parent = _key(event, event.parent) if event.parent else None
                 panes.calls.start(
@@ -191,7 +190,7 @@ class Bridge:
             del self._finished[next(iter(self._finished))]
 
     def call_in_full(self, call: str) -> str:
-        """Everything a finished call of this session gave back; empty for one that is not known."""
+        """Everything one of the last calls of this session gave back; empty for one that is not known."""
         event = self._finished.get(call)
         if event is None:
             return ""
@@ -208,7 +207,7 @@ class Bridge:
         panes.agents.show(())
         panes.todo.show(())
         panes.prompt.busy = False
-        panes.prompt.queued = ()
+        panes.prompt.queued = panes.prompt.steering = ()
         self.spent = Spent()
         self._finished.clear()
         self._touched.clear()

@@ -17,6 +17,7 @@ from agent.events import (
     Noticed,
     PrefixBroken,
     QuestionAsked,
+    QueueChanged,
     ReplyCut,
     TextAdded,
     TodosChanged,
@@ -210,6 +211,22 @@ async def test_an_interrupt_leaves_the_queue_alone(tmp_path: Path) -> None:
             await engine.idle()
             assert engine.queue == ("later",)
             assert not engine.busy
+
+
+async def test_steering_shows_until_it_is_read_and_waits_in_the_queue_if_it_never_is(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("terminal", command="sleep 60"), say("x")])) as b:
+        async with b.engine() as engine:
+            engine.submit("start")
+            await until(engine, ToolStarted)
+            engine.submit("later")
+            engine.steer("mind this")
+            engine.steer("and that")
+            engine.interrupt()
+            await engine.idle()
+            assert engine.queue == ("mind this", "and that", "later")
+        changes = [(event.queued, event.steering) for event in b.seen(QueueChanged)]
+        assert (("later",), ("mind this", "and that")) in changes
+        assert changes[-1] == (("mind this", "and that", "later"), ())
 
 
 async def test_an_answer_that_hit_the_output_limit_is_continued(tmp_path: Path) -> None:

@@ -105,11 +105,8 @@ class Prompt(PromptEditing):
         event.stop()
         if event.button != 1:
             return
-        above = queue_view.height(self._queued)
-        if event.y < above:
-            more = len(self._queued) > queue_view.SHOWN
-            shown = queue_view.window(self._queued, self._chosen)
-            self._chosen = shown[event.y - more] if event.y >= more else None
+        if event.y < queue_view.height(self._queued, self._steering):
+            self._chosen = queue_view.place_at(event.y, self._queued, self._steering, self._chosen)
             self._draw()
             return
         self._chosen = self._search = None
@@ -133,7 +130,7 @@ class Prompt(PromptEditing):
         self._complete()
 
     def _offset_under(self, event: events.MouseEvent) -> int:
-        row = self._canvas.top + event.y - queue_view.height(self._queued)
+        row = self._canvas.top + event.y - queue_view.height(self._queued, self._steering)
         return offset_at(self._buffer.text, self._canvas.rows, row, event.x - GUTTER, self.pastes.labels)
 
     def _take_key(self, event: events.Key) -> bool:

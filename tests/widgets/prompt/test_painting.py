@@ -55,7 +55,7 @@ def test_search_menu_and_queue_fill_the_width(text: str, width: int, at: int) ->
     )
     choice = Choice("", text.replace("\n", " ").replace("\t", " "), "<x>", text, (at,))
     strips = [paint_search(search, PALETTE), paint_choice(choice, True, width, width // 2, "1/9", PALETTE)]
-    strips += queue_view.paint((text,) * 5, 2, width, PALETTE)
+    strips += queue_view.paint((text,) * 5, (text,) * 2, 2, width, PALETTE)
     for strip in strips:
         assert sum(segment.cell_length for segment in strip) == width
         assert "\n" not in strip.text

@@ -57,6 +57,21 @@ async def test_while_the_agent_works_enter_queues_and_ctrl_s_steers() -> None:
         assert shown(prompt)[-1].rstrip().endswith("⏎ queue · ^S steer · esc stop")
 
 
+async def test_steering_stands_above_the_queue_until_it_is_read() -> None:
+    async with running() as (_, prompt, pilot):
+        prompt.busy, prompt.queued = True, ("first", "second")
+        prompt.steering = ("use two\ncoats", "and hurry")
+        await pilot.pause()
+        rows = shown(prompt)
+        assert rows[0].startswith("↪ and hurry … +1 · read before the next request")
+        assert rows[1].startswith("○ 1  first")
+        await pilot.click(prompt, offset=(4, 2))
+        assert shown(prompt)[2].startswith("▸ 2  second")
+        prompt.steering = ()
+        await pilot.pause()
+        assert shown(prompt)[0].startswith("○ 1  first")
+
+
 async def test_keys_without_use_here_travel_on() -> None:
     async with running() as (app, _, pilot):
         await pilot.press("escape", "ctrl+c", "ctrl+d", "tab", "pageup", "f1")
