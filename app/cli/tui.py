@@ -17,6 +17,7 @@ from app.cli.output import say
 from app.collector import collecting
 from app.host import Listener, Wish
 from app.mentions import files_of
+from app.preferences import adopt
 from app.remembered import Remembered
 from widgets.prompt.history import History
 
@@ -41,8 +42,8 @@ async def _show(args: argparse.Namespace) -> int:
 
         await wear_chosen_skin()
         options = options_of(args, attended=True, model=wish.model)
-        if wish.fresh or wish.resume is not None:
         options = replace(options, preview=app.preview)
+        if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
         return await runtime.open_engine(options, listener)
 
@@ -50,7 +51,9 @@ async def _show(args: argparse.Namespace) -> int:
         from agent.config.loader import load
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
+        adopt(app, loaded.settings)
         if not app.host.session:
+            app.session.transcript.wrap_code(loaded.settings.display.wrap_code)
             await app.looks.follow(loaded.settings.display)
 
     project = workspace(args.cwd)
