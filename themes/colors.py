@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 DEFAULT = "ansi_default"
@@ -59,6 +60,7 @@ def rgb(color: str, *, default: RGB) -> RGB:
     return RGB(value >> 16, value >> 8 & 0xFF, value & 0xFF)
 
 
+@lru_cache(maxsize=1024)
 def luminance(color: RGB) -> float:
     """Relative luminance as WCAG 2 defines it: 0 for black, 1 for white."""
     red, green, blue = (_linear(channel / 255) for channel in color)

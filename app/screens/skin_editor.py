@@ -63,6 +63,7 @@ class RoleList(RowList):
         )
         self._draft = draft
         self._figures: dict[str, Finding] = {}
+        self._told: str | None = None
 
     @property
     def role(self) -> str | None:
@@ -71,8 +72,11 @@ class RoleList(RowList):
 
     def show(self, draft: Draft, figures: dict[str, Finding]) -> None:
         """Show the colours of this draft."""
+        before = [self._shown(role) for role in NAMES]
         self._draft, self._figures = draft, figures
-        self.repaint()
+        for index, role in enumerate(NAMES):
+            if self._shown(role) != before[index]:
+                self.changed(index)
 
     def cursor_moved(self) -> None:
         super().cursor_moved()
@@ -84,8 +88,13 @@ class RoleList(RowList):
         self._tell()
 
     def _tell(self) -> None:
-        if self.is_attached and isinstance(self.screen, SkinEditorScreen):
+        if self._told != self.role and self.is_attached and isinstance(self.screen, SkinEditorScreen):
+            self._told = self.role
             self.screen.show_role()
+
+    def _shown(self, role: str) -> object:
+        """All that the row of a role depends on."""
+        return self._draft.color(role), role in self._draft.changes, self._figures.get(role)
 
     def _row(self, index: int, width: int) -> list[Text]:
         role = NAMES[index]
