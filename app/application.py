@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from textual import events, on, work
-from textual.app import App, SuspendNotSupported, SystemCommand
+from textual.app import App, ScreenStackError, SuspendNotSupported, SystemCommand
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
@@ -168,9 +168,12 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         self.looks.show(self.looks.skin)
         self.looks.move(True)
+        self.run_worker(self.looks.watch(), group="looks")
         self.session.prompt.commands = [
             MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
         ]
+        # The terminal forgets the picture while another program has it.
+        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
         loop = asyncio.get_running_loop()
         for number, code in SIGNALS.items():
             loop.add_signal_handler(number, lambda code=code: self.exit(return_code=code))
@@ -205,12 +208,15 @@ class HermesApp(App[None], inherit_bindings=False):
     @work(exclusive=True, group="session")
     async def begin(self) -> None:
         """Open the first session, now that something is on the screen."""
-        self.run_worker(self.looks.watch(), group="looks")
         try:
             await self.open_session(Wish())
         except HermesError as error:
             self.failure = error
             self.exit(return_code=int(error.exit_code))
+        except ScreenStackError:
+            # Who leaves while the session opens takes the screens away from under it.
+            if self.return_code is None:
+                raise
 
     async def open_session(self, wish: Wish) -> None:
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""

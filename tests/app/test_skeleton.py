@@ -1,0 +1,168 @@
+"""The still frame: when it is drawn, what is in it, and that it agrees with the first real frame."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pyte
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app import lookcache, skeleton
+from app.beginning import as_events
+from app.lookcache import NIGHT, PLAIN
+from themes.skin import Skin
+from widgets.panes import arrangement
+from widgets.panes.workbench import WIDTH
+
+
+def drawn(look: lookcache.Look, columns: int, rows: int) -> list[str]:
+    screen = pyte.Screen(columns, rows)
+    pyte.Stream(screen).feed(skeleton.picture(look, columns, rows))
+    return list(screen.display)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "--demo",
+        "--continue",
+        "--model x",
+        "--model=x --cwd /",
+        "--resume abc --approve ask --max-turns 3",
+    ],
+)
+def test_a_plain_start_gets_a_frame(line: str) -> None:
+    assert skeleton.leads_to_screen(line.split())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("-p hello", "--prompt=x", "--plain", "--json", "--help", "--version", "sessions", "--bogus"),
+        *("--model", "--model --plain", "--demo sessions", "-ph", "--cwd", "--", "--demo=x --plain"),
+    ],
+)
+def test_every_other_command_line_gets_none(line: str) -> None:
+    assert not skeleton.leads_to_screen(line.split())
+
+
+@given(st.integers(1, 300), st.integers(1, 100))
+@settings(max_examples=60, deadline=None)
+def test_the_frame_stays_inside_a_terminal_of_any_size(columns: int, rows: int) -> None:
+    picture = skeleton.picture(NIGHT, columns, rows)
+    assert re.sub(r"\x1b\[[0-9;]*[mHJ]", "", picture).isprintable()
+    for row, column in re.findall(r"\x1b\[(\d+);(\d+)H", picture):
+        assert 1 <= int(row) <= rows and 1 <= int(column) <= columns
+    assert all(len(line) == columns for line in drawn(NIGHT, columns, rows))
+
+
+def test_a_tiny_terminal_gets_its_background_only() -> None:
+    assert not "".join(drawn(NIGHT, 10, 3)).strip()
+
+
+def test_geometry_and_words_are_those_of_the_real_screen() -> None:
+    assert (skeleton.COLUMN_FROM, skeleton.BAR_FROM) == (arrangement.COLUMN_FROM, arrangement.BAR_FROM)
+    assert (skeleton.MAIN_LEAST, skeleton.SIDE_LEAST) == (arrangement.MAIN_LEAST, arrangement.SIDE_LEAST)
+    assert int(PLAIN["side"]) == WIDTH
+    assert (PLAIN["name"], PLAIN["symbol"]) == (Skin().agent_name, Skin().prompt_symbol)
+
+
+def test_colours_are_drawn_only_where_they_are_known_and_wanted() -> None:
+    assert lookcache.default_look({"COLORTERM": "truecolor"}) == NIGHT
+    assert lookcache.default_look({"COLORTERM": "truecolor", "NO_COLOR": "1"}) == PLAIN
+    assert lookcache.default_look({}) == PLAIN
+    assert not re.search(r"[34]8;[25];", skeleton.picture(PLAIN, 120, 40))
+
+
+def test_the_size_is_told_by_the_environment_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "get_terminal_size", lambda _number: os.terminal_size((90, 30)))
+    assert skeleton.size({}) == (90, 30)
+    assert skeleton.size({"COLUMNS": "70", "LINES": "20"}) == (70, 20)
+    assert skeleton.size({"COLUMNS": "0", "LINES": "many"}) == (90, 30)
+    assert skeleton.size({"COLUMNS": "9" * 5000, "LINES": "-1"}) == (90, 30)
+
+
+def test_without_a_terminal_nothing_is_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "isatty", lambda _number: False)
+    assert skeleton.show([], {"TERM": "xterm"}) is None
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_that_can_do_nothing_gets_no_frame(monkeypatch: pytest.MonkeyPatch, term: str) -> None:
+    monkeypatch.setattr(os, "isatty", lambda _number: True)
+    assert skeleton.show([], {"TERM": term}) is None
+
+
+def test_early_keys_become_events_in_order() -> None:
+    events = [
+        getattr(each, "text", getattr(each, "key", ""))
+        for each in as_events("hé 龍\x7f\n\x15x\t\x1b[Ay\x1bOPz")
+    ]
+    assert events == ["hé 龍", "backspace", "enter", "ctrl+u", "x", "tab", "y", "z"]
+
+
+@given(
+    st.text(alphabet=st.sampled_from(["a", "龍", "\n", "\x1b", "[", "O", "\x03", " ", "\x00"]), max_size=20)
+)
+@settings(max_examples=100, deadline=None)
+def test_early_keys_hold_no_control_character(text: str) -> None:
+    for event in as_events(text):
+        assert getattr(event, "text", "x").isprintable()
+
+
+def remember(home: Path, lines: list[str]) -> dict[str, str]:
+    home.mkdir(exist_ok=True)
+    environ = {"HERMES_HOME": str(home), "COLORTERM": "truecolor", "TERM": "xterm"}
+    content = "\n".join([lookcache.HEADING, lookcache.signature([], environ), *lines])
+    (home / lookcache.NAME).write_text(content, "utf-8")
+    return environ
+
+
+def lines_of(look: lookcache.Look) -> list[str]:
+    return [*(f"{name}={value}" for name, value in look.items()), "{}"]
+
+
+def test_a_remembered_look_is_drawn(tmp_path: Path) -> None:
+    look = NIGHT | {"name": "nova", "symbol": "➤", "rule": "38;2;1;2;3"}
+    assert lookcache.read_look([], remember(tmp_path / "home", lines_of(look))) == look
+
+
+def test_a_remembered_look_is_void_once_the_settings_changed(tmp_path: Path) -> None:
+    environ = remember(tmp_path / "home", lines_of(NIGHT | {"name": "nova"}))
+    (tmp_path / "home" / "config.yaml").write_text("display: {}\n")
+    assert lookcache.read_look([], environ) == NIGHT
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rule": "38m\x1b]52;c;aGk=\x07"},
+        {"name": "x" * 25},
+        {"name": "a\x1b[2J"},
+        {"side": "-1"},
+        {"side": ""},
+        {"symbol": "\x9b31m"},
+        {"side": "²"},
+        {"extra": "1"},
+        {"side": "9" * 5000},
+    ],
+)
+def test_a_forged_look_never_reaches_the_terminal(tmp_path: Path, wrong: dict[str, str]) -> None:
+    assert lookcache.read_look([], remember(tmp_path / "home", lines_of(NIGHT | wrong))) == NIGHT
+
+
+@given(st.binary(max_size=300))
+@settings(max_examples=60, deadline=None)
+def test_any_bytes_in_the_file_give_the_default(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    home = tmp_path_factory.getbasetemp() / "any-bytes"
+    environ = remember(home, [])
+    with (home / lookcache.NAME).open("ab") as file:
+        file.write(b"\n" + content)
+    assert lookcache.read_look([], environ) == NIGHT

@@ -1,0 +1,47 @@
+"""What has been read when the first picture is on the terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from tests.support.command import ROOT, environment
+from tests.support.terminal import Terminal
+
+HEAVY = {
+    *("openai", "mcp", "httpx", "httpx2", "pydantic", "pygments", "markdown_it", "yaml", "sqlite3"),
+    *("aiosqlite", "tree_sitter", "watchdog", "PIL", "agent.events", "agent.engine", "agent.config.loader"),
+}
+WATCHED = """
+import json, os, sys
+sys.path.insert(0, {root!r})
+import app.skeleton
+write = os.write
+def hear(handed_over):
+    from textual.drivers._writer_thread import WriterThread
+    put = WriterThread.write
+    def noting(self, text):
+        if "❯" in text and not os.path.exists({note!r}):
+            with open({note!r} + ".new", "w") as file:
+                json.dump(sorted(sys.modules), file)
+            os.replace({note!r} + ".new", {note!r})
+        put(self, text)
+    WriterThread.write = noting
+    handed_over()
+over = app.skeleton.Skeleton.hand_over
+app.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
+from hermes_launcher import main
+sys.exit(main())
+"""
+
+
+def test_nothing_heavy_has_been_read_at_the_first_picture(tmp_path: Path) -> None:
+    note = tmp_path / "modules.json"
+    program = WATCHED.format(root=str(ROOT), note=str(note))
+    command = [sys.executable, "-I", "-c", program, "--demo"]
+    with Terminal(command, environment(tmp_path / "home"), tmp_path, (120, 40)) as terminal:
+        terminal.until(note.exists)
+        read = set(json.loads(note.read_text()))
+    assert "textual.app" in read and "widgets.prompt.widget" in read
+    assert read & HEAVY == set()
