@@ -100,7 +100,7 @@ class Actions:
             app.exit()
         else:
             self._asked_to_quit = time.monotonic()
-            app.say("Press ctrl+c again to quit.", timeout=QUIT_WINDOW)
+            app.say(f"Press {app.keys.shown('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
         """Run a command of the person's own in the workspace, and let the model read what came of it."""
@@ -131,7 +131,9 @@ class Actions:
         if count:
             transcript.find_next()
             transcript.focus()
-            self._app.say(f"{count} hit{'s' * (count != 1)} · n next · N previous")
+            keys = self._app.keys
+            following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
+            self._app.say(f"{count} hit{'s' * (count != 1)} · {following} next · {previous} previous")
         elif text and count == 0:
             self._app.say("Nothing found.")
 
@@ -237,9 +239,10 @@ class Actions:
         self._app.action_command_palette()
 
     def help(self, _argument: str) -> None:
-        from app.screens.help import HelpScreen
+        from app.screens.help import HelpScreen, here
 
-        self._app.push_screen(HelpScreen())
+        app = self._app
+        app.push_screen(HelpScreen(here(app.screen, app.keys), app.keys))
 
     async def settings(self, _argument: str) -> None:
         from app.screens.settings import SettingsScreen
