@@ -100,7 +100,7 @@ class Actions:
             app.exit()
         else:
             self._asked_to_quit = time.monotonic()
-            app.say(f"Press {app.keys.shown('program.back')} again to quit.", timeout=QUIT_WINDOW)
+            app.say("Press ctrl+c again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
         """Run a command of the person's own in the workspace, and let the model read what came of it."""
@@ -131,9 +131,7 @@ class Actions:
         if count:
             transcript.find_next()
             transcript.focus()
-            keys = self._app.keys
-            following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
-            self._app.say(f"{count} hit{'s' * (count != 1)} · {following} next · {previous} previous")
+            self._app.say(f"{count} hit{'s' * (count != 1)} · n next · N previous")
         elif text and count == 0:
             self._app.say("Nothing found.")
 

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static, TextArea
 
 from app.screens.dialog import line
+from app.screens.page import HELP
 from tools.text import clean
 
 
@@ -22,6 +23,7 @@ class DetailScreen(ModalScreen[None]):
         Binding("escape,q", "dismiss", "back"),
         Binding("y", "copy", "copy"),
         Binding("w", "wrap", "wrap"),
+        HELP,
     ]
 
     def __init__(self, title: str, text: str) -> None:

@@ -1,23 +1,41 @@
-"""Help: every command with its key and its slash word."""
+"""Help: the keys of where the person is, every command, and the keys that are the same everywhere."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from textual.app import ComposeResult
+from rich.text import Text
+from textual.app import App
 from textual.binding import Binding, BindingType
-from textual.containers import VerticalScroll
-from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.dom import DOMNode
+from textual.screen import Screen
 
-from app.commands import COMMANDS, Command, grouped
+from app.commands import COMMANDS, NO_KEY, grouped
+from app.keys import Keys
+from app.screens.page import Page
+from widgets.key_names import shown_key
+from widgets.panes.pane import Pane
+from widgets.prompt.keymap import KEYS as PROMPT_KEYS
+from widgets.prompt.widget import Prompt
+from widgets.row_text import fit, one_line
+from widgets.rows import RowList
+from widgets.transcript.view import Transcript
+
+KEY_CELLS = 18
+SLASH_CELLS = 14
+NAME_CELLS = 26
+WIDE = 110
+"""Cells from which on a command and what it does stand on one line."""
 
 EVERYWHERE = (
     ("⏎", "send; open a card; take a choice"),
     ("esc", "back; in the prompt: stop the turn"),
     ("space", "fold or unfold"),
     ("/", "filter a list; in the prompt: commands"),
+    ("?", "help, where no text is written; F1 anywhere"),
     ("g G", "first, last"),
     ("n N", "next, previous match"),
     ("y", "copy"),
@@ -27,44 +45,122 @@ EVERYWHERE = (
 """Keys that mean the same wherever they work."""
 
 
-class HelpScreen(ModalScreen[None]):
-    """All commands and keys on one page that scrolls."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that can be done; one without a name is the title of its section."""
 
-    CSS_PATH = "help.tcss"
-    AUTO_FOCUS = "VerticalScroll"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,f1,q,question_mark", "dismiss", "back"),
-        Binding("j", "scroll('down')", show=False),
-        Binding("k", "scroll('up')", show=False),
-        Binding("g", "scroll('home')", show=False),
-        Binding("G", "scroll('end')", show=False),
+    section: str
+    name: str = ""
+    keys: str = ""
+    slash: str = ""
+    about: str = ""
+
+    @property
+    def text(self) -> str:
+        """The entry as it is searched and copied; a title is shown only among all."""
+        return "  ".join(filter(None, (self.keys, self.slash, self.name, self.about))) if self.name else ""
+
+
+class HelpScreen(Page[None]):
+    """One page of keys and commands that can be filtered."""
+
+    heading = "Help"
+    keys = "↑↓ PgUp PgDn move · / filter · y copy · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,question_mark", "back", "Back", id="help.back")]
+
+    def __init__(self, here: Sequence[Entry], keys: Keys) -> None:
+        """`here` is what can be done where the person was, `keys` are those in force."""
+        super().__init__(HelpRows([*titled([*here, *commands(keys), *everywhere()])]))
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.rows.move_to(1)
+
+
+class HelpRows(RowList):
+    """The entries, each on a line or two."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        super().__init__(self._lines, search_text=self._text, count=len(entries))
+
+    def _text(self, index: int) -> str:
+        entry = self._entries[index]
+        return f"{entry.text}  {entry.section}" if entry.text else ""
+
+    def _lines(self, index: int, width: int) -> list[Text]:
+        entry = self._entries[index]
+        if not entry.name:
+            title = Text(f"  {entry.section}", self.ink("accent", bold=True))
+            return [Text(" "), fit(title, width)] if index else [fit(title, width)]
+        line = Text(f"  {entry.keys:<{KEY_CELLS - 2}}  ", self.ink("text"))
+        if entry.slash or entry.about:
+            line.append(f"{entry.slash:<{SLASH_CELLS}}", self.ink("accent"))
+        line.append(entry.name, self.ink("text"))
+        wide = width >= WIDE
+        start = 2 + KEY_CELLS + (SLASH_CELLS + NAME_CELLS if wide else 0)
+        about = list(Text(entry.about, self.ink("dim")).wrap(self.app.console, max(width - start - 1, 20)))
+        if wide and entry.about:
+            line.append(" " * max(start - line.cell_len, 2)).append_text(about.pop(0))
+        below = about if entry.about else []
+        return [fit(each, width) for each in (line, *(Text(" " * start).append_text(each) for each in below))]
+
+
+def here(screen: Screen[Any], keys: Keys) -> list[Entry]:
+    """What the focused widget and what it lies in do on a key; commands are left out."""
+    if isinstance(screen.focused, Prompt):
+        return [
+            Entry("Here: prompt", key.description, " ".join(map(shown_key, keys.of(key.id))))
+            for key in PROMPT_KEYS
+            if keys.of(key.id)
+        ]
+    found: dict[tuple[DOMNode, str], tuple[Binding, list[str]]] = {}
+    for key, active in screen.active_bindings.items():
+        binding = active.binding
+        hidden = key.startswith(NO_KEY) or not binding.description
+        if not (hidden or isinstance(active.node, App) or binding.action.startswith("app.")):
+            found.setdefault((active.node, binding.action), (binding, []))[1].append(shown_key(key))
+    return [
+        Entry(f"Here: {place(node)}", binding.description, " ".join(pressed))
+        for (node, _), (binding, pressed) in found.items()
     ]
 
-    def compose(self) -> ComposeResult:
-        with VerticalScroll():
-            yield Static(page())
-        yield Static(Content("↑↓ PgUp PgDn scroll · esc back"), id="help-keys")
 
-    def action_scroll(self, where: str) -> None:
-        area = self.query_one(VerticalScroll)
-        {
-            "down": area.scroll_down,
-            "up": area.scroll_up,
-            "home": area.scroll_home,
-            "end": area.scroll_end,
-        }[where](animate=False)
+def place(node: DOMNode) -> str:
+    """What a person calls a part of the screen."""
+    match node:
+        case Transcript():
+            return "conversation"
+        case Pane():
+            return one_line(node.title).lower()
+        case Page():
+            return node.heading.lower()
+        case RowList():
+            return "list"
+        case _:
+            name = re.sub(r"Screen$", "", type(node).__name__)
+            return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
-def page(commands: tuple[Command, ...] = COMMANDS) -> Content:
-    """The text of the help screen. Pure."""
-    parts: list[str | tuple[str, str]] = []
-    for group, members in grouped(commands):
-        parts.append((f"{group}\n", "bold $accent"))
+def commands(keys: Keys) -> Iterator[Entry]:
+    """Every command of the registry."""
+    for group, members in grouped(COMMANDS):
         for each in members:
             slash = f"/{each.slash}" if each.slash else ""
-            parts += [f"  {each.keys_shown:<10}", (f"{slash:<11}", "$accent"), f"{each.name}\n"]
-            parts.append((f"{'':23}{each.description}\n", "$text-muted"))
-        parts.append("\n")
-    parts.append(("The same everywhere\n", "bold $accent"))
-    parts += [f"  {keys:<10}{words}\n" for keys, words in EVERYWHERE]
-    return Content.assemble(*parts)
+            yield Entry(group, each.name, keys.shown(each.id), slash, each.description)
+
+
+def everywhere() -> Iterator[Entry]:
+    """The keys that mean the same wherever they work."""
+    for keys, words in EVERYWHERE:
+        yield Entry("The same everywhere", words, keys)
+
+
+def titled(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """The entries with a title before each section."""
+    section = ""
+    for entry in entries:
+        if entry.section != section:
+            section = entry.section
+            yield Entry(section)
+        yield entry

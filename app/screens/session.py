@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from app.commands import bindings
@@ -27,7 +27,10 @@ class SessionScreen(Screen[None]):
     """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair."""
 
     AUTO_FOCUS = "Prompt"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings(),
+        Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
+    ]
 
     def __init__(
         self, history: History | None = None, files: Callable[[], Iterable[str]] | None = None

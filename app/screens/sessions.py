@@ -24,6 +24,7 @@ from agent.store.nodes import Node, Session
 from agent.store.store import Store
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import line
+from app.screens.page import HELP
 from tools.text import clean, truncate
 
 SHOWN = 200
@@ -53,10 +54,11 @@ class SessionsScreen(ModalScreen[str | None]):
         Binding("slash", "search", "search"),
         Binding("r", "rename", "rename"),
         Binding("d,delete", "delete", "delete"),
-        Binding("j", "move(1)", show=False),
-        Binding("k", "move(-1)", show=False),
-        Binding("g", "edge(0)", show=False),
-        Binding("G", "edge(-1)", show=False),
+        Binding("j", "move(1)", "Down", show=False),
+        Binding("k", "move(-1)", "Up", show=False),
+        Binding("g", "edge(0)", "First", show=False),
+        Binding("G", "edge(-1)", "Last", show=False),
+        HELP,
     ]
 
     def __init__(self, store: Store, current: str, run: Path, now: Callable[[], float] = time.time) -> None:
