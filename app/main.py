@@ -154,7 +154,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> None:  # type: ignore[override]
         skeleton.leave()
-        self.exit(int(ExitCode.USAGE), f"hermes: {message}. See `{self.prog} --help`.\n")
+        from tools.text import clean
+
+        self.exit(int(ExitCode.USAGE), f"hermes: {clean(message)}. See `{self.prog} --help`.\n")
 
 
 def _positive(text: str) -> int:

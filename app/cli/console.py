@@ -6,8 +6,8 @@ import asyncio
 import sys
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
+from app.cli.output import say
 from tools.context import Answer
-from tools.text import reveal
 
 
 class Console:
@@ -41,9 +41,9 @@ class Console:
                     request.reply.set_result(decision)
 
     async def _question(self, request: QuestionAsked) -> Answer:
-        print(f"\n◆ {request.question}", file=sys.stderr)
+        say(f"\n◆ {request.question}", sys.stderr)
         for number, choice in enumerate(request.choices, 1):
-            print(f"  {number}. {choice}", file=sys.stderr)
+            say(f"  {number}. {choice}", sys.stderr)
         hint = (
             "number" + (" or your own answer" if request.allow_freetext else "")
             if request.choices
@@ -59,9 +59,9 @@ class Console:
         return Answer("answered", text)
 
     async def _approval(self, request: ApprovalAsked) -> Decision:
-        print(f"\n◆ {request.tool} wants to:\n\n{reveal(request.headline)}\n", file=sys.stderr)
+        say(f"\n◆ {request.tool} wants to:\n\n{request.headline}\n", sys.stderr)
         for reason in request.reasons:
-            print(f"  · {reason}", file=sys.stderr)
+            say(f"  · {reason}", sys.stderr)
         text = await self.read("  [y] once  [s] for this session  [N] deny, or say why not: ")
         match (text or "n").strip().lower():
             case "y" | "yes":

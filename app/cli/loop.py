@@ -27,6 +27,8 @@ from agent.runtime import open_engine
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
+from app.cli.output import say
+from tools.text import clean, printable
 
 TODO_GLYPHS = {"pending": "○", "in_progress": "▶", "completed": "✓", "cancelled": "✗"}
 
@@ -51,7 +53,7 @@ async def _loop(args: argparse.Namespace) -> int:
                 return int(error.exit_code)
             model = "demo"
     asyncio.get_running_loop().add_signal_handler(signal.SIGINT, engine.interrupt)
-    print(f"hermes · {engine.model} · {engine.session.record.workspace}")
+    say(f"hermes · {engine.model} · {engine.session.record.workspace}")
     print("Type a message; ctrl+c stops a turn; ctrl+d or /quit leaves.\n")
     try:
         while (text := await console.read("❯ ")) is not None:
@@ -77,7 +79,7 @@ class LoopView:
     def __call__(self, event: Event) -> None:
         match event:
             case TextAdded():
-                print(event.text, end="", flush=True)
+                print(printable(event.text), end="", flush=True)
                 self._open_line = not event.text.endswith("\n")
                 self._streamed = True
             case AssistantMessageAdded():
@@ -102,12 +104,12 @@ class LoopView:
             case TurnEnded():
                 self._end_line()
                 if event.error or event.outcome == "interrupted":
-                    print(f"■ {event.error or 'Stopped.'}", file=sys.stderr)
+                    say(f"■ {event.error or 'Stopped.'}", sys.stderr)
                 print()
 
     def _line(self, text: str) -> None:
         self._end_line()
-        print(text, flush=True)
+        print(clean(text), flush=True)
 
     def _end_line(self) -> None:
         if self._open_line:

@@ -32,6 +32,7 @@ from agent.runtime import open_engine
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
+from tools.text import clean
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""
@@ -104,9 +105,9 @@ async def _turn(args: argparse.Namespace, text: str, images: Sequence[Attachment
 
 def _print_answer(ended: TurnEnded) -> None:
     if ended.text:
-        print(ended.text, flush=True)
+        print(clean(ended.text), flush=True)
     if ended.error:
-        print(f"hermes: {ended.error}", file=sys.stderr)
+        print(f"hermes: {clean(ended.error)}", file=sys.stderr)
     if ended.outcome == "budget":
         print("hermes: the limit of requests was reached; raise it with --max-turns.", file=sys.stderr)
     if ended.outcome == "denied":
@@ -164,4 +165,4 @@ class TextView:
         elif isinstance(event, ReplyCut):
             line = f"┊ The answer was cut off: {event.reason}"
         if line:
-            print(line, file=self._out, flush=True)
+            print(clean(line), file=self._out, flush=True)

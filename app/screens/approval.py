@@ -11,8 +11,7 @@ from textual.content import Content, Span
 from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
-from app.screens.dialog import Choices, Dialog, line
-from tools.text import reveal
+from app.screens.dialog import Choices, Dialog, line, shortened
 
 CHOICES = ["Allow once", "Allow for this session", "Deny", "Deny and tell why …"]
 DENY = 2
@@ -20,9 +19,10 @@ DENY = 2
 _DANGEROUS = re.compile(
     r"(?<![\w./-])(?:"
     r"sudo|doas|su|rm(?:\s+-\S+)*|rmdir|shred|dd|mkfs\S*|chmod|chown|kill|killall|pkill|truncate|"
-    r"git\s+(?:push(?:\s+\S+)*?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"
+    r"git\s+(?:push(?:\s+\S+){0,20}?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"
     r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
-    r")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{1,2}\s*/\S+|\\(?:x[0-9a-f]{2}|u[0-9a-f]{4})"
+    r")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{1,2}\s*/\S+|"
+    r"(?:\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r))+|\[… .* left out …\]"
 )
 """Parts of a command the eye should not miss. Only a help for reading: the gate has judged already."""
 
@@ -38,7 +38,7 @@ class ApprovalDialog(Dialog[Decision]):
         request = self.request
         yield Static(Content(f"◆ {line(request.agent)} wants to use {line(request.tool)}"), classes="who")
         with VerticalScroll(classes="text subject", can_focus=False):
-            yield Static(marked(reveal(request.headline)))
+            yield Static(marked(shortened(request.headline)))
         notes = [f"· {line(reason)}" for reason in request.reasons]
         if request.touches:
             notes.append(f"will touch: {', '.join(line(each) for each in request.touches)}")

@@ -16,12 +16,16 @@ from textual.widget import Widget
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tools.text import clean, reveal
+from tools.text import left_out, reveal
 
 Outcome = TypeVar("Outcome")
 
 ARMING_DELAY = 0.35
 """Seconds before a dialog takes its first key; a key in that time starts them anew."""
+
+TEXT_CHARS = 20_000
+LINE_CHARS = 4_000
+"""Characters of a text, and of one line, that a dialog shows."""
 
 
 class Dialog(ModalScreen[Outcome]):
@@ -110,9 +114,20 @@ class Choices(OptionList):
 
 def line(text: str) -> str:
     """Outside text as one line, with what cannot be seen spelled out."""
-    return " ".join(reveal(text).split())
+    return " ".join(shortened(text, LINE_CHARS).split())
+
+
+def shortened(text: str, limit: int = TEXT_CHARS) -> str:
+    """Outside text with what cannot be seen spelled out; of a huge one, start and end around a count.
+
+    Every line of a dialog is laid out at once: a text without end would stop the application.
+    """
+    start, end = text[: limit // 2], text[-(limit // 2) :]
+    if len(text) > limit:
+        text = start + left_out(len(text) - len(start) - len(end), len(text)) + end
+    return reveal(text)
 
 
 def words(text: str, classes: str = "") -> Static:
-    """Outside text, cleaned, never read as markup."""
-    return Static(Content(clean(text)), classes=classes)
+    """Outside text, never read as markup, with what cannot be seen spelled out."""
+    return Static(Content(shortened(text)), classes=classes)
