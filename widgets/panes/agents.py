@@ -125,7 +125,7 @@ class AgentsPane(Pane):
         waiting = self._waiting()
         if not waiting:
             return super().title_end()
-        return Text(f"◆{waiting}  ", self.ink("warning", bold=True)).append_text(super().title_end())
+        return Text.assemble((f"◆{waiting}", self.ink("warning", bold=True)), "  ", super().title_end())
 
     def summary(self) -> Summary:
         return Summary(self.title, str(self._live() or len(self.agents)), alerts=self._waiting())

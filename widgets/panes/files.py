@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.text import Text
 from textual.message import Message
 
-from widgets.panes.pane import Pane
+from widgets.panes.pane import Pane, Summary
 from widgets.row_text import one_line, spread
 from widgets.rows import RowList
 
@@ -97,6 +97,9 @@ class FilesPane(Pane):
     def figure(self) -> str:
         others = sum(change.outside for change in self._order)
         return f"{len(self._order)} · {others} by others" if others else super().figure()
+
+    def summary(self) -> Summary:
+        return Summary(self.title, super().figure())
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
         change = self._order[index]

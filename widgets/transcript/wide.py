@@ -6,6 +6,7 @@ their style, where a selection finds it when it copies across them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -26,6 +27,7 @@ CUT_LEFT = "‹"
 SLICE = 16
 """Code points per cell that are looked at; what combines more of them is cut within."""
 
+_LAST_WORD = re.compile(r"\w+$")
 _HIDDEN = "hidden"
 _JOINED = "joined"
 
@@ -128,23 +130,39 @@ def _continued(lead: Row, piece: Row, blanks: int) -> Row:
 
 
 def _pieces(row: Row, width: int) -> Iterator[Row]:
-    """`row` cut after every `width` cells; there is at least one piece."""
+    """`row` in pieces of at most `width` cells, cut behind words where there are any; at least one piece."""
+    text = _text(row)
+    at = 0
+    for piece in _lengths(text, width):
+        yield _between(row, at, at + piece)
+        at += piece
+    if not text:
+        yield []
+
+
+def _lengths(text: str, width: int) -> Iterator[int]:
+    """How many characters each piece has."""
+    at = 0
+    while at < len(text):
+        piece = _prefix(text[at : at + SLICE * width], width) or text[at]
+        if at + len(piece) < len(text) and text[at + len(piece)].isalnum():
+            word = _LAST_WORD.search(piece)
+            # A word that fills half of the row is no reason to leave that blank.
+            if word and word.start() > len(piece) // 2:
+                piece = piece[: word.start()]
+        yield len(piece)
+        at += len(piece)
+
+
+def _between(row: Row, start: int, end: int) -> Row:
+    """The characters `start` to `end` of `row`."""
     piece: Row = []
-    room = width
+    at = 0
     for run in row:
-        at = 0
-        while at < len(run.text):
-            part = _prefix(run.text[at : at + SLICE * width], room)
-            if not part and room == width:
-                part = run.text[at]
-            if part:
-                piece.append(Segment(part, run.style))
-                room -= cell_len(part)
-                at += len(part)
-            if at < len(run.text):
-                yield piece
-                piece, room = [], width
-    yield piece
+        if text := run.text[max(start - at, 0) : max(end - at, 0)]:
+            piece.append(Segment(text, run.style))
+        at += len(run.text)
+    return piece
 
 
 def _divide(row: Row, cells: int, *, whole: bool = False) -> tuple[Row, Row, int]:

@@ -74,6 +74,12 @@ def test_a_wide_character_that_is_cut_in_two_leaves_a_blank() -> None:
     assert shown("日本語日本語", 6, 2) == "‹ 語 ›"
 
 
+def test_code_is_wrapped_behind_words() -> None:
+    row = row_of("first second(third)")
+    rows = rows_for(row, 9, Wide(wrap=True), MARK)
+    assert ["".join(run.text for run in row) for row in rows] == ["first ", "second(", "third)"]
+
+
 def test_a_long_line_is_wrapped_in_one_pass() -> None:
     rows = rows_for([Segment("x" * 200_000)], 80, Wide(wrap=True), MARK)
     assert len(rows) == 2_500
