@@ -130,6 +130,9 @@ class PromptEditing(PromptSurface):
         elif cursor <= at:
             buffer.move(cursor)
         self._changed()
+        # Nobody is typing this mention: no menu for it.
+        self.completer.forget()
+        self._draw()
 
 
 def _mentioned(file: Found) -> Mentioned:
