@@ -148,7 +148,9 @@ class SettingsScreen(ModalScreen[None]):
         )
         self.query_one("#settings-title", Static).update(title)
         self.query_one("#settings-problems", Static).update(problems(self._snapshot))
-        hints = "⏎ change · r default · / filter · y copy · esc back"
+        keys = resolve(self._snapshot.loaded.settings.keys)
+        change, find, copy = map(keys.shown, ("rows.open", "rows.filter", "rows.copy"))
+        hints = f"{change} change · r default · {find} filter · {copy} copy · esc back"
         self.query_one("#settings-keys", Static).update(Content(hints))
         self._describe()
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
+from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -41,3 +44,40 @@ async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_re
         told = [message["content"] for message in b.server.requests[-1].messages if message["role"] == "user"]
         assert any("+two" in text for text in told)
         assert not b.server.refusals
+
+
+async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("hello")])) as b, b.engine(attended=True) as engine:
+        await asyncio.sleep(0.5)
+        assert engine.watches
+        await engine.watch(False)
+        (b.workspace / "unseen.txt").write_text("one\n")
+        await asyncio.sleep(1.2)
+        assert not engine.watches and not b.seen(FilesChanged)
+        await engine.watch(True)
+        (b.workspace / "seen.txt").write_text("one\n")
+        await soon(b, FilesChanged)
+        assert [file.path for file in b.seen(FilesChanged)[0].files] == ["seen.txt"]
+        told = [event.text for event in b.seen(Noticed) if event.kind == "info"]
+        assert [("unnoticed" in text) for text in told[-2:]] == [True, False]
+
+
+async def test_a_watcher_that_is_not_wanted_rests_until_it_is_asked_for(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("hello")])) as b:
+        b.home.mkdir(exist_ok=True)
+        (b.home / "config.yaml").write_text("watcher: {enabled: false}\n")
+        async with b.engine(attended=True) as engine:
+            (b.workspace / "unseen.txt").write_text("one\n")
+            await asyncio.sleep(0.8)
+            assert not engine.watches and not b.seen(FilesChanged)
+            await engine.watch(True)
+            await asyncio.sleep(0.5)
+            (b.workspace / "seen.txt").write_text("one\n")
+            await soon(b, FilesChanged)
+            assert [file.path for file in b.seen(FilesChanged)[0].files] == ["seen.txt"]
+
+
+async def test_a_session_nobody_attends_has_no_watcher_to_turn_on(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("hello")])) as b, b.engine() as engine:
+        with pytest.raises(HermesError, match="only where a person works"):
+            await engine.watch(True)

@@ -63,6 +63,8 @@ def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     assert not attention.call("a") and written == []
     attention.away = True
     assert attention.call("b") and written == [notification("b")]
+    attention.enabled = False
+    assert not attention.call("c") and written == [notification("b")]
 
 
 FIRST_PAINT = """
