@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.mark.parametrize(
     ("before", "key", "after"),
     [
-        ("agent:\n  max_turns: 6  # few\n  parallel_calls: 2\n", "agent.max_turns", "agent:\n  parallel_calls: 2\n"),
+        ("model:\n  name: demo  # slow\n  retries: 2\n", "model.name", "model:\n  retries: 2\n"),
         ("# top\nterminal:\n  timeout: 60\n# end\n", "terminal.timeout", "# top\nterminal:\n# end\n"),
         ("terminal: {timeout: 60, backend: local}\n", "terminal.timeout", "terminal: {backend: local}\n"),
         ("terminal: {timeout: 60}\n", "terminal.timeout", "terminal: {}\n"),
