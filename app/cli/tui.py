@@ -16,6 +16,8 @@ from app.cli.folder import workspace
 from app.cli.output import say
 from app.collector import collecting
 from app.host import Listener, Wish
+from app.look_keeper import keep, kept_skin, look_of
+from app.lookcache import signature
 from app.mentions import files_of
 from app.preferences import adopt
 from app.remembered import Remembered
@@ -55,12 +57,21 @@ async def _show(args: argparse.Namespace) -> int:
         if not app.host.session:
             app.session.transcript.wrap_code(loaded.settings.display.wrap_code)
             await app.looks.follow(loaded.settings.display)
+            if app.looks.skin.name == loaded.settings.display.skin:
+                await asyncio.to_thread(keep, stamp, look_of(app), app.looks.skin, os.environ)
 
+    # Taken before the settings are read: what changes in between makes the look of this start void.
+    stamp = signature(sys.argv[1:], os.environ)
     project = workspace(args.cwd)
     history = History(home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl")
     remembered = Remembered(home.screen)
     app = HermesApp(
-        open_session, skins=home.skins, history=history, files=files_of(project), remembered=remembered
+        open_session,
+        kept_skin(sys.argv[1:], os.environ),
+        home.skins,
+        history=history,
+        files=files_of(project),
+        remembered=remembered,
     )
     try:
         async with collecting(lambda: app.last_key):
