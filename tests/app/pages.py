@@ -49,7 +49,7 @@ def lines_of(rows: RowList) -> list[str]:
 
 
 async def until(pilot: Pilot[Any], true: Callable[[], Any]) -> None:
-    for _ in range(300):
+    for _ in range(1_500):
         await pilot.pause(0.01)
         if true():
             return

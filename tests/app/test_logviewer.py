@@ -164,7 +164,7 @@ def test_the_log_looks_as_it_should(
             return super().read() if missing else News(found, True)
 
     async def press(pilot: Any) -> None:
-        await pilot.pause(0.2)
+        await until(pilot, lambda: pilot.app.screen.rows.empty != "Reading …")  # type: ignore[attr-defined]
         for key in keys:
             await pilot.press(key)
         await pilot.pause(0.1)
