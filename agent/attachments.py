@@ -11,9 +11,7 @@ import os
 import re
 import secrets
 import stat
-import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,6 @@ from tools.text import clean
 LIMIT = 10_000_000
 """Bytes of the largest image that is attached."""
 LONGEST_NAME = 40
-SPARED_SECONDS = 3_600
-"""Age below which a file is not swept: the message it belongs to may not be stored yet."""
 
 _HEAD = 16
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -93,25 +89,11 @@ class AttachmentStore:
             return b""
         return data if hashlib.sha256(data).hexdigest() == attachment.sha256 else b""
 
-    def sweep(self, kept: Iterable[str], now: float | None = None) -> int:
-        """Delete the files whose hash is not among `kept`, young ones excepted. Returns how many went."""
-        wanted = set(kept)
-        latest = (time.time() if now is None else now) - SPARED_SECONDS
-        gone = 0
-        with suppress(OSError):
-            for entry in list(os.scandir(self._folder)):
-                with suppress(OSError):
-                    if entry.name not in wanted and entry.stat(follow_symlinks=False).st_mtime <= latest:
-                        Path(entry.path).unlink()
-                        gone += 1
-        return gone
-
     def _keep(self, digest: str, data: bytes) -> None:
         path = private_folder(self._folder) / digest
         draft = path.with_name(f".{digest}.{secrets.token_hex(4)}")
         try:
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-                os.utime(path)
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(draft, flags, PRIVATE_FILE), "wb") as file:

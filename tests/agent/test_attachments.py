@@ -113,15 +113,6 @@ def test_a_hash_that_is_a_path_reads_nothing(tmp_path: Path, store: AttachmentSt
     assert store.read(Attachment("a", "image/png", 1, "../secret")) == b""
 
 
-def test_sweeping_spares_what_is_named_and_what_is_young(tmp_path: Path, store: AttachmentStore) -> None:
-    kept = store.take(write(tmp_path / "kept.png"))
-    gone = store.take(write(tmp_path / "gone.png", JPEG))
-    assert store.sweep([kept.sha256]) == 0
-    later = (tmp_path / "home" / "attachments" / gone.sha256).stat().st_mtime + 10_000
-    assert store.sweep([kept.sha256], now=later) == 1
-    assert store.read(kept) and not store.read(gone)
-
-
 def test_a_name_steers_no_terminal_and_stays_short(tmp_path: Path, store: AttachmentStore) -> None:
     taken = store.take(write(tmp_path / ("\x1b[2Jx\n]" + "y" * 120 + ".png")))
     assert len(taken.name) <= 40
