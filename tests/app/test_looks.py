@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from agent.config.schema import DisplaySettings
 from agent.errors import ConfigError
 from app import looks
 from tests.app.skin_stage import dressed, running, until
+from tests.support.command import HERMES, environment
+from tests.support.terminal import Terminal
 from themes.loader import load_file, load_skin
 from themes.skin import ROLES
 from widgets.palette import Palette
@@ -227,3 +230,13 @@ async def test_edits_of_other_skins_change_nothing(home: Path) -> None:
         await pilot.pause(0.3)
         assert app.said == []
         assert set(app.skin.colors) == set(ROLES)
+
+
+@pytest.mark.parametrize("extra", [["NO_COLOR=1"], ["TERM=dumb", "COLORTERM="]])
+def test_no_colour_reaches_a_real_terminal_without_colours(home: Path, extra: list[str]) -> None:
+    with Terminal(["env", *extra, *HERMES], environment(home), home, (80, 24)) as terminal:
+        terminal.until(lambda: len(terminal.painted) > 4_000)
+        codes = re.findall(rb"\x1b\[([0-9;:]*)m", bytes(terminal.painted))
+    assert codes
+    coloured = [code for code in codes if re.search(rb"(?:^|;)(?:[34][0-8]|9[0-7]|10[0-7])(?:;|$)", code)]
+    assert coloured == []
