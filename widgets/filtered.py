@@ -22,19 +22,22 @@ class FilteredRows:
         self._look: tuple[Sequence[LineFilter], Color] = ((), Color(0, 0, 0))
         """The filters that rows went through, and the background they were told."""
         self._known: dict[int, tuple[Strip, Strip]] = {}
-        """Rows as they were composed and as they were filtered, by their place."""
+        """Rows as they were composed and as they were filtered, by the identity of the first.
 
-    def filter(self, rows: Sequence[Strip], first: int, start: int, end: int) -> list[Strip]:
-        """`rows`, the first in line `first` of the widget, cut to the columns from `start` to `end`."""
+        A row that scrolls is the same row in another place.
+        """
+
+    def filter(self, rows: Sequence[Strip], start: int, end: int) -> list[Strip]:
+        """`rows`, cut to the columns from `start` to `end`."""
         look = (list(self._widget.app.get_line_filters()), self._widget.background_colors[1])
         if look != self._look:
             self._look = look
             self._known.clear()
         before, self._known = self._known, {}
-        for y, row in enumerate(rows, first):
-            known = before.get(y)
-            self._known[y] = known if known is not None and known[0] is row else (row, self._filtered(row))
-        return [self._known[y][1].crop(start, end) for y in range(first, first + len(rows))]
+        for row in rows:
+            if id(row) not in self._known:
+                self._known[id(row)] = before.get(id(row)) or (row, self._filtered(row))
+        return [self._known[id(row)][1].crop(start, end) for row in rows]
 
     def _filtered(self, row: Strip) -> Strip:
         filters, background = self._look

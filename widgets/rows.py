@@ -359,7 +359,7 @@ class RowList(Widget, can_focus=True):
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The rows in sight, of which Textual asks for all whenever one has changed."""
-        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.y, crop.x, crop.right)
+        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
         return self._composed()[y]

@@ -38,6 +38,12 @@ class Surface(Widget):
         self._rows: list[Row] = []
         self._lines: list[Strip] = []
         self._filtered = FilteredRows(self)
+        self._before: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
+        self._now: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
+        """The document's rows of the last frame, and of the one in the making, and how they were painted.
+
+        By identity and all that decides how they look; the row is held, so that its identity stays its own.
+        """
 
     @property
     def following(self) -> bool:
@@ -79,7 +85,7 @@ class Surface(Widget):
     def render_lines(self, crop: Region) -> list[Strip]:
         """The composed rows, of which Textual asks for all whenever one has changed."""
         rows = [self._composed(y) for y in range(crop.y, crop.bottom)]
-        return self._filtered.filter(rows, crop.y, crop.x, crop.right)
+        return self._filtered.filter(rows, crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
         """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
@@ -119,23 +125,31 @@ class Surface(Widget):
             self._unread.clear()
         top = self.document.rows_above(self._viewport.top)
         thumb = thumb_rows(top, height, max(self.document.heights.total, len(rows)))
-        selection = self.text_selection
-        focused = self._focused if self.has_focus else None
-        lines = [
-            painted(
-                row.strip,
-                self.palette,
-                focused=row.place.item == focused and row.place >= self.document.start_of(row.place.item),
-                thumb=None if thumb is None else y in thumb,
-                found=self.finder.spans(row.strip.text),
-                selected=span_of(selection, row.place, len(row.strip.text)) if selection else None,
-            )
-            for y, row in enumerate(rows)
-        ]
+        self._before, self._now = self._now, {}
+        lines = [self._painted(row, None if thumb is None else y in thumb) for y, row in enumerate(rows)]
         lines += [Strip.blank(width, self.palette.style("text"))] * (height - len(lines))
         if message := self._status():
             lines[-1] = badge(lines[-1], message, self.palette)
         return lines
+
+    def _painted(self, row: Row, thumb: bool | None) -> Strip:
+        """A whole row of the screen: the same strip as in the last frame, if nothing about it is new."""
+        place, strip = row
+        selection = self.text_selection
+        start = self.document.start_of(place.item)
+        focused = self.has_focus and place.item == self._focused and place >= start
+        found = self.finder.spans(strip.text)
+        selected = span_of(selection, place, len(strip.text)) if selection else None
+        key = (id(strip), focused, thumb, tuple(found), selected, id(self.palette))
+        known = self._before.get(key)
+        if known is None:
+            palette = self.palette
+            known = (
+                strip,
+                painted(strip, palette, focused=focused, thumb=thumb, found=found, selected=selected),
+            )
+        self._now[key] = known
+        return known[1]
 
     def _status(self) -> str:
         """What stands at the right end of the last row."""
