@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from app.lookcache import signature
 from app.mentions import files_of
 from app.preferences import adopt
 from app.remembered import Remembered
+from app.warmup import warm_up
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
@@ -47,7 +49,9 @@ async def _show(args: argparse.Namespace) -> int:
         options = replace(options, preview=app.preview)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
-        return await runtime.open_engine(options, listener)
+        engine = await runtime.open_engine(options, listener)
+        app.run_worker(partial(warm_up, lambda: app.last_key), group="warmup", exclusive=True)
+        return engine
 
     async def wear_chosen_skin() -> None:
         from agent.config.loader import load

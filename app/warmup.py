@@ -1,0 +1,59 @@
+"""Reading ahead what the first answer needs, while nobody types.
+
+An import holds the interpreter's lock; done when the first answer comes it would be felt by
+who types then. So the modules are read one by one in a thread, each only after a pause
+in typing, and the interpreter changes threads more often meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+MODULES = (
+    "markdown_it",
+    "mdurl",
+    "linkify_it",
+    "pygments.lexers",
+    "pygments.lexers.python",
+    "pygments.lexers.shell",
+    "rich.syntax",
+    "httpx2",
+    "openai.types",
+    "openai",
+    "tree_sitter",
+    "tree_sitter_bash",
+)
+"""In the order in which an answer needs them; what is not installed is passed over."""
+QUIET = 0.7
+"""Seconds without a key before the next module is read."""
+SWITCH = 0.001
+"""Seconds after which another thread may run; Python's own is five times as long."""
+
+log = logging.getLogger(__name__)
+
+
+async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULES) -> None:
+    """Import `modules` in a thread; `last_key` is when a key was pressed last, on the monotonic clock."""
+    before = sys.getswitchinterval()
+    for name in modules:
+        if name in sys.modules:
+            continue
+        while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key is no event here
+            await asyncio.sleep(left)
+        sys.setswitchinterval(SWITCH)
+        try:
+            await asyncio.to_thread(_read, name)
+        finally:
+            sys.setswitchinterval(before)
+
+
+def _read(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        log.info("not read ahead: %s", error)
