@@ -43,6 +43,14 @@ class Watch:
             return "\n".join(self.screen.rows())
         return self.screen.text(*widget.region)
 
+    async def until(self, words: str, widget: Widget | None = None) -> None:
+        """Wait until a widget shows these words. Raises `AssertionError` with what it shows instead."""
+        for _ in range(60):
+            if words in self.seen(widget):
+                return
+            await self.settle(0.02)
+        raise AssertionError(f"{words} is not in {self.seen(widget)!r}")
+
 
 @asynccontextmanager
 async def watched(size: tuple[int, int] = (120, 40), **options: Any) -> AsyncIterator[Watch]:
