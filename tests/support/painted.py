@@ -1,4 +1,4 @@
-"""A terminal that trusts nobody: it knows the few sequences a full-screen program needs, the rest is a fault."""
+"""A terminal that trusts nobody: all but the few sequences a full-screen program needs is a fault."""
 
 from __future__ import annotations
 
