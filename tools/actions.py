@@ -40,6 +40,8 @@ class SendInput(Action):
 
     process: str
     data: str
+    program: str = ""
+    """The command line the process was started with; empty when it is not known."""
 
     def headline(self) -> str:
         return f"type into {self.process}: {self.data!r}"
@@ -94,3 +96,49 @@ class ChangeSettings(Action):
 
     def headline(self) -> str:
         return f"change settings: {self.what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallServer(Action):
+    """Call a tool of an MCP server. `arguments` is what is sent, as JSON text."""
+
+    server: str
+    name: str
+    arguments: str = ""
+
+    def headline(self) -> str:
+        return f"call {self.server}/{self.name} {self.arguments}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpawnAgent(Action):
+    """Start another agent with a goal of its own. What it does passes the gate again."""
+
+    goal: str
+
+    def headline(self) -> str:
+        return f"start an agent: {self.goal}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule(Action):
+    """Have something done later, when perhaps nobody looks on."""
+
+    when: str
+    """The moment or rhythm, as it was asked for."""
+    what: str
+
+    def headline(self) -> str:
+        return f"schedule {self.when}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScript(Action):
+    """Run a program the model wrote. `code` is the whole text, never shortened."""
+
+    code: str
+    sandboxed: bool = False
+    """Whether the operating system confines it, so that its effects come only through its calls."""
+
+    def headline(self) -> str:
+        return self.code
