@@ -80,6 +80,11 @@ class Home:
         return self.root / "logs"
 
     @property
+    def audit(self) -> Path:
+        """The log of what was allowed and refused."""
+        return self.root / "audit"
+
+    @property
     def run(self) -> Path:
         """Locks and sockets of living processes."""
         return self.root / "run"

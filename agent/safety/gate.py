@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -57,6 +57,10 @@ class Grant:
     headline: str
 
 
+Audit = Callable[[Ruling], Awaitable[None] | None]
+"""Takes a ruling down before its action happens."""
+
+
 class Approver(Protocol):
     """The way to a person who can say yes or no."""
 
@@ -71,7 +75,7 @@ class Gate:
     protected files named `.env` and `state.db`. Without `approver` nobody is
     there: what needs a yes is denied.
 
-    `audit` receives every ruling; if it raises, the action does not happen.
+    `audit` receives every ruling and is waited for; if it raises, the action does not happen.
     """
 
     def __init__(
@@ -84,7 +88,7 @@ class Gate:
         secret: Sequence[Path] | None = None,
         scratch: Path | None = None,
         home: Path | None = None,
-        audit: Callable[[Ruling], None] | None = None,
+        audit: Audit | None = None,
     ) -> None:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
@@ -113,12 +117,12 @@ class Gate:
         approver: Approver | None = None,
         *,
         scratch: Path | None = None,
-        audit: Callable[[Ruling], None] | None = None,
+        audit: Audit | None = None,
     ) -> Gate:
         """A gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
         roots = dict.fromkeys((home.root, home.root.resolve()))
-        guarded = (home.config, home.env, home.database, home.trust, home.run)
+        guarded = (home.config, home.env, home.database, home.trust, home.audit, home.run)
         secret = (home.env, home.database)
         return cls(
             workspace,
@@ -152,15 +156,15 @@ class Gate:
         """
         verdict = await self._decide_off_loop(action)
         if verdict.kind == "allow":
-            self._record(action, verdict, self._judge_of(verdict), "allowed")
+            await self._record(action, verdict, self._judge_of(verdict), "allowed")
         elif verdict.kind == "hardline":
-            self._record(action, verdict, "rule", "denied")
+            await self._record(action, verdict, "rule", "denied")
             raise _denied("This is never allowed, in any mode", verdict.reasons, "denied")
         elif verdict.kind == "deny":
-            self._record(action, verdict, "mode", "denied")
+            await self._record(action, verdict, "mode", "denied")
             raise _denied("Denied: actions that need approval are switched off", verdict.reasons, "denied")
         elif self._approver is None:
-            self._record(action, verdict, "nobody", "nobody")
+            await self._record(action, verdict, "nobody", "nobody")
             raise _denied(
                 "Denied: this needs approval and nobody is there to give it", verdict.reasons, "nobody"
             )
@@ -192,7 +196,7 @@ class Gate:
             async with lock:
                 if key in self._grants:
                     granted = Verdict("allow", ("allowed for this session",))
-                    self._record(action, granted, "grant", "allowed")
+                    await self._record(action, granted, "grant", "allowed")
                 else:
                     await self._ask_now(approver, action, verdict, key)
         finally:
@@ -206,7 +210,7 @@ class Gate:
             decision = await approver.ask(action, verdict)
         except Exception as error:
             log.exception("asking for approval failed")
-            self._record(action, verdict, "nobody", "nobody")
+            await self._record(action, verdict, "nobody", "nobody")
             raise _denied("Denied: the question could not be asked", verdict.reasons, "nobody") from error
         match decision.choice:
             case "once":
@@ -215,28 +219,30 @@ class Gate:
                 if key is not None:
                     self._grants[key] = Grant(key, action.headline())
             case "expired":
-                self._record(action, verdict, "nobody", "expired", decision.feedback)
+                await self._record(action, verdict, "nobody", "expired", decision.feedback)
                 raise _denied(
                     "Denied: nobody answered in time", verdict.reasons, "expired", decision.feedback
                 )
             case "cancelled":
-                self._record(action, verdict, "person", "cancelled", decision.feedback)
+                await self._record(action, verdict, "person", "cancelled", decision.feedback)
                 raise _denied("Cancelled by the user", verdict.reasons, "cancelled", decision.feedback)
             case _:
-                self._record(action, verdict, "person", "denied", decision.feedback)
+                await self._record(action, verdict, "person", "denied", decision.feedback)
                 raise _denied("Denied by the user", verdict.reasons, "denied", decision.feedback)
-        self._record(action, verdict, "person", "allowed", decision.feedback)
+        await self._record(action, verdict, "person", "allowed", decision.feedback)
 
     def _judge_of(self, verdict: Verdict) -> Judge:
         if verdict.reasons == ("allowed for this session",):
             return "grant"
         return "mode" if verdict.reasons == ("approvals are set to all",) else "rule"
 
-    def _record(
+    async def _record(
         self, action: Action, verdict: Verdict, judge: Judge, outcome: Outcome, feedback: str = ""
     ) -> None:
         if self._audit is not None:
-            self._audit(Ruling(action, verdict, judge, outcome, feedback))
+            written = self._audit(Ruling(action, verdict, judge, outcome, feedback))
+            if written is not None:
+                await written
 
     def _forbidden(self, action: Action) -> tuple[str, ...]:
         """Why no mode lets the action pass; empty when it is no such thing."""
