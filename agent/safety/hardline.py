@@ -17,7 +17,6 @@ from agent.safety.places import Places, joined
 from agent.safety.shell import marks
 from agent.safety.shell.script import Interpreter
 from agent.safety.shell.state import TangledError
-from agent.safety.shell.wrappers import WRAPPERS
 
 TANGLED = "it is too involved to be checked; split it into simple commands"
 
@@ -80,23 +79,37 @@ class _Judge:
         self._places = places
         self.doubts: dict[str, None] = {}
 
-    def command(self, name: str, arguments: Sequence[str], cwds: Sequence[str]) -> None:
-        rule = rules.RULES.get(name)
-        if rule is None and name.startswith(("mkfs", "mke2fs", "newfs")):
-            rule = rules.make_file_system
+    def command(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        cwds: Sequence[str],
+        *,
+        word: str = "",
+        stdin: Sequence[str] | None = None,
+    ) -> None:
         for cwd in cwds:
-            line = rules.Line(name, arguments, cwd, self._places)
-            if rule is not None and (reason := rule(line)):
-                raise _ForbiddenError(f"it would {reason}")
-            if name in WRAPPERS:
-                continue  # the arguments are looked at again with the inner command
-            if reason := rules.any_program(line):
+            if reason := rules.forbidden(rules.Line(name, arguments, cwd, self._places)):
                 raise _ForbiddenError(f"it would {reason}")
 
     def written(self, path: str, cwds: Sequence[str]) -> None:
         for cwd in cwds:
             if loss := self._places.wreck(joined(cwd, path)):
                 raise _ForbiddenError(f"it would overwrite {loss}")
+
+    def read(self, path: str, cwds: Sequence[str]) -> None:
+        for cwd in cwds:
+            if self._places.hides(joined(cwd, path)):
+                raise _ForbiddenError("it would read Hermes' keys or stored conversations")
+
+    def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
+        """Setting a variable loses nothing."""
+
+    def consulted(self, name: str) -> None:
+        """Using a variable loses nothing."""
+
+    def foreign(self, name: str) -> None:
+        self.doubt(f"it runs a {name} program, which is not read")
 
     def bomb(self, name: str) -> None:
         raise _ForbiddenError(f"it is a fork bomb: {marks.literal(name)} starts itself without end")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from agent.safety.places import Places, is_disk, joined
 from agent.safety.shell import names
 from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.shell.wrappers import WRAPPERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,17 @@ class Line:
 
 
 Rule = Callable[[Line], str | None]
+
+
+def forbidden(line: Line) -> str | None:
+    """What would be lost by a command line, as the end of "it would …"; None when it may be run."""
+    rule = RULES.get(line.name)
+    if rule is None and line.name.startswith(("mkfs", "mke2fs", "newfs")):
+        rule = make_file_system
+    if rule is not None and (reason := rule(line)):
+        return reason
+    # The arguments of a wrapper are looked at again with the command inside it.
+    return None if line.name in WRAPPERS else any_program(line)
 
 
 def delete(line: Line) -> str | None:

@@ -71,6 +71,8 @@ def declaration(shell: Interpreter, node: Node, stdin: Output) -> Output:
     for child in node.children:
         if child.type == "variable_assignment":
             assignment(shell, child, None)
+        elif child.type == "word" and re.fullmatch(r"-[A-Za-z]*n[A-Za-z]*", shell.source.text(child)):
+            shell.judge.doubt("a name stands for another variable here")
         elif child.type not in ("variable_name", "word") and child.is_named:
             for text in expand_text(shell.source.text(child), shell):
                 if match := ASSIGNMENT.fullmatch(text):

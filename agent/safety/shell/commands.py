@@ -93,7 +93,7 @@ class Commands:
 
     def _named(self, name: str, argv: Arguments, stdin: Output) -> Output:
         arguments = argv[1:]
-        self.shell.judge.command(name, arguments, self._state.cwds)
+        self.shell.judge.command(name, arguments, self._state.cwds, word=argv[0], stdin=stdin)
         if name in self._builtins:
             return self._builtins[name](arguments, stdin)
         if name in PRINTERS:
@@ -161,7 +161,7 @@ class Commands:
     def _run_foreign(self, name: str, arguments: Arguments, stdin: Output) -> None:
         """Commands inside a program in another language."""
         for code in program_text(name, arguments, stdin):
-            self.shell.judge.doubt(f"it runs a {name} program, which is not read")
+            self.shell.judge.foreign(name)
             for path in deleted_trees(code):
                 self.shell.judge.command("rm", ("-r", path), self._state.cwds)
             for script in shell_texts(code):

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agent.safety.shell import names
-from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.shell.marks import ANY, UNKNOWN, globbing, words
 from agent.safety.shell.output import Arguments, Output, content
 from agent.safety.shell.wrappers import unwrap
 
@@ -35,11 +35,23 @@ def find(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
         commands.shell.judge.command("rm", ("-r", *roots), commands.shell.state.cwds)
     for place, test in enumerate(tests):
         if test in ("-exec", "-execdir", "-ok", "-okdir"):
-            selected = roots if _is_whole(tests, "-maxdepth") else (UNKNOWN,)
+            selected = roots if _is_whole(tests, "-maxdepth") else _named(roots, tests) or (UNKNOWN,)
             _execute(commands, tests[place + 1 :], selected, stdin, deep=whole)
         elif test in ("-fprint", "-fprint0", "-fls", "-fprintf") and place + 1 < len(tests):
             commands.shell.judge.written(tests[place + 1], commands.shell.state.cwds)
-    return ["".join(f"{root}\n" for root in roots)] if whole else None
+    found = roots if whole else _named(roots, tests)
+    return ["".join(f"{path}\n" for path in found)] if found else None
+
+
+def _named(roots: Arguments, tests: Arguments) -> Arguments:
+    """Patterns for what find selects when exactly one test is about names; empty otherwise."""
+    primaries = _primaries(tests)
+    chosen = [test for test in primaries if test in ("-name", "-iname")]
+    if len(chosen) != 1 or {"-o", "-or", "!", "-not", ","} & set(primaries):
+        return ()
+    place = tests.index(chosen[0]) + 1
+    name = globbing(tests[place]) if place < len(tests) else UNKNOWN
+    return tuple(f"{root}/{ANY}/{name}" for root in roots)
 
 
 def _primaries(tests: Arguments) -> list[str]:

@@ -189,6 +189,11 @@ def pwd(state: State, arguments: Arguments, stdin: Output) -> Output:
     return [f"{cwd}\n" for cwd in state.cwds]
 
 
+def git(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """The top of the repository is taken to be the folder the shell is in."""
+    return pwd(state, (), None) if arguments == ("rev-parse", "--show-toplevel") else None
+
+
 def passed_on(state: State, arguments: Arguments, stdin: Output) -> Output:
     """`tee` prints what it reads."""
     return stdin
@@ -208,6 +213,7 @@ PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "printf": printf,
     "cat": cat,
     "pwd": pwd,
+    "git": git,
     "which": which,
     "dirname": dirname,
     "realpath": realpath,

@@ -59,7 +59,7 @@ class Interpreter:
 
     def __init__(self, judge: Judge, home: str, cwd: str, length: int) -> None:
         self.judge = judge
-        self.state = State(home, cwd, budget=150_000 + 6 * length)
+        self.state = State(home, cwd, budget=150_000 + 6 * length, observe=judge.assigned)
         self.commands = Commands(self)
         self.source = Source(b"", None)  # type: ignore[arg-type]
         self._depth = self._scripts = 0
@@ -267,7 +267,10 @@ class Interpreter:
             return [f"{text}\n" for text in expand_text(around.here_string, self)]
         for operator, target in around.targets:
             if operator == "<":
-                return content(self.state, expand_text(target, self, globs=True))
+                paths = expand_text(target, self, globs=True)
+                for path in paths:
+                    self.judge.read(path, self.state.cwds)
+                return content(self.state, paths)
         return stdin
 
     def _finish(self, around: Redirection, output: Output) -> Output:
@@ -351,7 +354,10 @@ class Interpreter:
     # What words refer to (the `Scope` of words)
 
     def values(self, name: str) -> list[Value] | None:
-        return self.state.values(name)
+        found = self.state.values(name)
+        if found is None:
+            self.judge.consulted(name)
+        return found
 
     def set_default(self, name: str, values: list[Value]) -> None:
         self.state.assign(name, values)

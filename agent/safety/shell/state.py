@@ -7,7 +7,7 @@ others (a branch that may not be taken).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,9 +29,19 @@ class TangledError(Exception):
 
 
 class State:
-    """One shell. `budget` is the number of steps left before `TangledError`."""
+    """One shell. `budget` is the number of steps left before `TangledError`.
 
-    def __init__(self, home: str, cwd: str, budget: int) -> None:
+    `observe` is told of every variable that is set, and to what.
+    """
+
+    def __init__(
+        self,
+        home: str,
+        cwd: str,
+        budget: int,
+        observe: Callable[[str, Sequence[Value]], None] = lambda name, values: None,
+    ) -> None:
+        self._observe = observe
         self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}}
         self._journal: list[tuple[str, str, Any]] = []
         self.budget = budget
@@ -76,6 +86,8 @@ class State:
         self.spend(len(unique))
         if len(unique) > most:
             unique = [UNKNOWN, *unique[-most:]]
+        if not add:
+            self._observe(name, unique)
         self.put("variable", name, unique)
 
     def values(self, name: str) -> list[Value] | None:

@@ -293,6 +293,11 @@ class _Reader:
             return [stripped(text, removal[0], each) for text in texts for each in patterns]
         if operation.startswith("/"):
             return self._replaced(texts, operation)
+        if operation == "@P":
+            for text in texts:  # expanded once more, as a prompt is
+                _Reader(text, self._scope).read_quoted()
+                if UNKNOWN in text:
+                    self._scope.output(text)
         return recased(texts, operation)
 
     def _defaulted(self, name: str, values: list[Value] | None, kind: str, word: str) -> list[Value]:
