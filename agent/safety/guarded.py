@@ -1,0 +1,278 @@
+"""Places that run something later: changing them needs a yes in every mode.
+
+Who can write a start-up file, a Git hook or a CI workflow has run a program
+without being asked for it. So these places, and Hermes' own guard rails, are
+told from others by their names, whether they exist yet or not. Names count in
+any case, as file systems may read them: `.GIT`, `.git.`, `.g\u200cit`, `GIT~1`.
+
+The tables are in `agent.safety.guarded_names`. Paths may be marked text of the
+shell reader (see `agent.safety.shell.marks`); links are followed on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from agent.safety.guarded_names import (
+    ANYWHERE,
+    GIT_HARMLESS,
+    HOME_FREE,
+    HOME_OPEN,
+    NESTED,
+    SHORT_NAMES,
+    START_UP,
+    SYSTEM,
+)
+from agent.safety.places import LONGEST_PATH, parts
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern
+from tools.actions import Action, ChangeSettings, DeletePath, WritePath
+
+_MARKS = (*GLOBS, UNKNOWN)
+_OWN = "Hermes' own settings and guard rails"
+_PROJECT = "settings of Hermes that come with the project"
+_GIT = "Git's own folder, whose hooks and settings run programs"
+_LINKED = "another name of a start-up file"
+
+
+def guarded_reason(
+    action: Action, workspace: Path, home: Path | None = None, *, own: Path | None = None
+) -> str | None:
+    """Why `action` needs a yes in every mode, as a clause for a person; None if it does not.
+
+    Judges writing and deleting of files and changes of settings. `home` is the
+    person's home folder, `own` that of Hermes (default: `.hermes` in `home`).
+    """
+    home = home or Path.home()
+    match action:
+        case WritePath():
+            place = guarded_place(str(action.path), workspace, home, own=own)
+            return f"changes {place}" if place else None
+        case DeletePath():
+            place = guarded_place(str(action.path), workspace, home, own=own, whole=True)
+            return f"deletes {place}" if place else None
+        case ChangeSettings():
+            return f"changes {_OWN}"
+        case _:
+            return None
+
+
+def guarded_place(
+    path: str, workspace: Path, home: Path, *, own: Path | None = None, whole: bool = False
+) -> str | None:
+    """What a marked absolute path leads to, if that needs a yes in every mode; None otherwise.
+
+    `whole` means that everything inside goes or comes too: what is deleted, moved,
+    or copied as a tree. The answer is a noun phrase such as `a start-up file of the shell`.
+    Give the path something lands at, not the folder it lands in: `cp -r autostart ~/.config`
+    writes `~/.config/autostart`.
+    """
+    if len(path) > LONGEST_PATH and not any(mark in path for mark in _MARKS):
+        return None
+    guard = _guard(workspace, home, own or home / ".hermes")
+    for spelling in _spellings(path):
+        if place := guard.place(parts(spelling), whole=whole):
+            return place
+    return _other_name(path, home) if not whole else None
+
+
+@lru_cache(maxsize=32)
+def _guard(workspace: Path, home: Path, own: Path) -> _Guard:
+    return _Guard(workspace, home, own)
+
+
+class _Guard:
+    """The tables with the folders of one person filled in."""
+
+    def __init__(self, workspace: Path, home: Path, own: Path) -> None:
+        self._workspaces = _both(workspace)
+        self._homes = _both(home)
+        self._owns = _both(own)
+
+    def place(self, names: tuple[str, ...], *, whole: bool) -> str | None:
+        plain = tuple(_plain(name) for name in names)
+        return (
+            self._own(names, whole)
+            or _by_name(plain, whole)
+            or self._in_home(names, plain, whole)
+            or self._in_system(names, plain)
+            or _bare_repository(names)
+        )
+
+    def _own(self, names: tuple[str, ...], whole: bool) -> str | None:
+        for own in self._owns:
+            rest = _below(names, own)
+            if rest is not None and rest[:1] != ("scratch",):
+                return _OWN
+            if whole and _below(own, names) is not None:
+                return _OWN
+        return None
+
+    def _in_home(self, names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
+        """Hidden entries of the home folder, unless they hold data, caches or the workspace itself."""
+        for home in self._homes:
+            rest = _below(names, home)
+            if rest is None or not rest:
+                continue
+            below = plain[len(home) :]
+            if any(_starts(below, start, whole) for start in HOME_OPEN):
+                return "what the person's session starts or finds on its path"
+            if below[0].startswith(".") and not self._is_free(names, below, (*home, rest[0])):
+                return "settings in the person's home folder"
+        return None
+
+    def _is_free(self, names: tuple[str, ...], below: tuple[str, ...], entry: tuple[str, ...]) -> bool:
+        """Whether a hidden entry of the home holds data or caches, or the path is in a workspace there."""
+        if any(_starts(below, free, False) for free in HOME_FREE):
+            return True
+        if any(_below(own, entry) is not None for own in self._owns):
+            return True  # judged as Hermes' own
+        inside = (space for space in self._workspaces if _below(space, entry) is not None)
+        return any(_below(names, space) is not None for space in inside)
+
+    def _in_system(self, names: tuple[str, ...], plain: tuple[str, ...]) -> str | None:
+        for start in SYSTEM:
+            if plain[: len(start)] == start:
+                inside = any(_below(names, space) is not None for space in (*self._workspaces, *self._homes))
+                return None if inside else "files of the system"
+        return None
+
+
+def _by_name(plain: tuple[str, ...], whole: bool) -> str | None:
+    """Places that are known by their name in any folder."""
+    for at, name in enumerate(plain):
+        marked = any(mark in name for mark in _MARKS)
+        if name == ".git" or (marked and _may_be(name, ".git")):
+            if plain[at + 1 :] not in GIT_HARMLESS:
+                return _GIT
+        elif place := ANYWHERE.get(name) or (_guessed(name) if marked else None):
+            return place
+        elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",)):
+            return _PROJECT
+        if place := _nested(plain[at:], whole):
+            return place
+    return _by_ending(plain) if plain else None
+
+
+def _by_ending(plain: tuple[str, ...]) -> str | None:
+    last = plain[-1]
+    if last.endswith(".code-workspace"):
+        return "settings of an editor, which can run programs"
+    if last.endswith((".pth", ".egg-link")) and not {"site-packages", "dist-packages"}.isdisjoint(plain):
+        return "what Python runs whenever it starts"
+    if last.startswith("jenkinsfile."):
+        return "what a CI service runs"
+    return None
+
+
+def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
+    """Places known by several names in a row, such as `.github/workflows`; one of them may be unknown."""
+    for start, place in NESTED:
+        if len(plain) < len(start) and not whole:
+            continue
+        pairs = list(zip(plain, start, strict=False))
+        if any(name == known for name, known in pairs) and all(
+            name == UNKNOWN or _may_be(name, known) for name, known in pairs
+        ):
+            return place
+    return None
+
+
+def _guessed(name: str) -> str | None:
+    """A name with marks in it that can be one of the guarded ones, and says so with more than marks."""
+    if not literal(name).strip("*?[…."):
+        return None
+    return next((place for known, place in ANYWHERE.items() if _may_be(name, known)), None)
+
+
+def _may_be(name: str, known: str) -> bool:
+    """Whether a name is the known one, or has marks and can be; the wholly unknown counts as neither."""
+    if name == known:
+        return True
+    if name == UNKNOWN or not any(mark in name for mark in _MARKS):
+        return False
+    return pattern(name).fullmatch(known) is not None
+
+
+@lru_cache(maxsize=2_048)
+def _plain(name: str) -> str:
+    """A name as the most forgiving file system reads it."""
+    if name.isascii() and "~" not in name and name[-1:] not in (".", " ") and ":" not in name:
+        return name.casefold()
+    visible = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
+    folded = visible.partition(":")[0].rstrip(" .").casefold() or name
+    return SHORT_NAMES.get(folded, folded)
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """The path as it is written, and as the disk has it: links are followed up to the first mark."""
+    yield path
+    if "\\" in path:
+        yield path.replace("\\", "/")
+    names = path.split("/")
+    at = next((at for at, name in enumerate(names) if any(mark in name for mark in _MARKS)), len(names))
+    known, rest = "/".join(names[:at]) or "/", names[at:]
+    try:
+        real = os.path.realpath(known)
+    except (OSError, ValueError):
+        return
+    if real != os.path.normpath(known):
+        yield "/".join([real, *rest])
+
+
+def _bare_repository(names: tuple[str, ...]) -> str | None:
+    """`config`, `HEAD` and `hooks` beside the objects of a repository: Git takes such a folder for one."""
+    for at, name in enumerate(names):
+        if name.casefold() not in ("hooks", "config", "head"):
+            continue
+        folder = "/" + "/".join(names[:at])
+        if any(mark in folder for mark in _MARKS):
+            return None
+        if all(Path(folder, inner).is_dir() for inner in ("objects", "refs")):
+            return _GIT
+    return None
+
+
+def _other_name(path: str, home: Path) -> str | None:
+    """Whether the file is a start-up file of the home folder under another name (a hard link)."""
+    if any(mark in path for mark in _MARKS):
+        return None
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
+        return None
+    for name in START_UP:
+        try:
+            if os.path.samestat(status, (home / name).stat()):
+                return f"{_LINKED} (~/{name})"
+        except OSError:
+            continue
+    return None
+
+
+def _both(path: Path) -> tuple[tuple[str, ...], ...]:
+    """A folder as it is written and as it is on the disk."""
+    return tuple(dict.fromkeys((parts(str(path)), parts(os.path.realpath(path)))))
+
+
+def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | None:
+    """What comes after `folder` in `names`; None if they lead elsewhere."""
+    if len(names) < len(folder):
+        return None
+    if all(_may_be(name, known) for name, known in zip(names, folder, strict=False)):
+        return tuple(names[len(folder) :])
+    return None
+
+
+def _starts(names: Sequence[str], start: Sequence[str], whole: bool) -> bool:
+    """Whether `names` lie at or below `start`, or above it when everything inside counts."""
+    shared = min(len(names), len(start))
+    if len(names) < len(start) and not whole:
+        return False
+    return all(_may_be(name, known) for name, known in zip(names[:shared], start[:shared], strict=True))
