@@ -20,6 +20,13 @@ from app import skeleton
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
 """How writing to stdout fails when the disk behind it is full or broken."""
 
+FRAMES = "1000"
+"""Frames a second Textual may paint: a key is painted by itself, not with the next frame of a stream.
+
+Whatever streams paints 30 times a second by itself. Waiting for each other is what costs: one frame
+for two far parts of the screen paints everything between them.
+"""
+
 SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
     "config": "show and change settings",
@@ -99,8 +106,8 @@ def _run(arguments: list[str]) -> int:
         from app.cli.loop import run as loop
 
         return loop(args)
-    # Read when the library is imported: a key is drawn at once, not with the next frame of the stream.
-    os.environ.setdefault("TEXTUAL_FPS", "240")
+    # Read when the library is imported.
+    os.environ.setdefault("TEXTUAL_FPS", FRAMES)
     # What is read now stays, so it is not searched for garbage; `app.beginning` ends this.
     gc.disable()
     from app.cli.tui import run as show

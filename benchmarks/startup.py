@@ -27,6 +27,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from app.main import FRAMES
 from tests.support import command
 from tests.support.terminal import Terminal
 
@@ -53,7 +54,7 @@ def bare(env: dict[str, str], folder: Path) -> dict[str, float]:
 
 
 def empty(env: dict[str, str], folder: Path) -> dict[str, float]:
-    with Terminal([*PYTHON, "-c", EMPTY], env | {"TEXTUAL_FPS": "240"}, folder, SIZE) as terminal:
+    with Terminal([*PYTHON, "-c", EMPTY], env | {"TEXTUAL_FPS": FRAMES}, folder, SIZE) as terminal:
         began = time.perf_counter()
         terminal.until(b"READY")
         return {"empty": time.perf_counter() - began}
