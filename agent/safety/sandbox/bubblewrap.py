@@ -1,0 +1,99 @@
+"""The boundary drawn by bubblewrap: namespaces and mounts, with our own filter of system calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from agent.safety.sandbox import cgroup
+from agent.safety.sandbox.descriptors import closer, filled
+from agent.safety.sandbox.launch import landlock_version, launcher_argv
+from agent.safety.sandbox.layout import SESSION_VARIABLES, Place, missing, places
+from agent.safety.sandbox.limits import rlimits, shell_limits
+from agent.safety.sandbox.placeholders import hold
+from agent.safety.sandbox.seccomp import program
+from tools.results import ToolError
+from tools.sandbox import Policy, SandboxName, Wrapped
+
+# What root keeps, so that a workspace that belongs to others can be worked in. None of them reaches
+# through a mount; without user namespaces these would count on the whole machine.
+_KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+_SCOPES_SINCE = 6
+_CONSOLE = "/dev/console"
+"""Where bubblewrap puts the terminal that its output goes to."""
+
+
+class Bubblewrap:
+    """Starts programs through `path`, the bubblewrap program."""
+
+    name: SandboxName = "bubblewrap"
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
+        view = places(policy)
+        try:
+            let_go = hold(missing(view))
+        except OSError as error:
+            raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
+        stage, fds = _stage(policy)
+        join, leave = cgroup.prepare(policy.limits.processes)
+        wrapped = [*join, self._path, *_namespaces(policy), *_mounts(view)]
+        wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
+
+        def ended() -> None:
+            let_go()
+            leave()
+
+        return Wrapped(
+            argv=wrapped,
+            env={"TMPDIR": "/tmp"},
+            unset=SESSION_VARIABLES,
+            fds=(filter_fd, *fds),
+            terminal=_CONSOLE if policy.terminal else "",
+            started=closer(filter_fd, *fds),
+            ended=ended,
+        )
+
+
+def _namespaces(policy: Policy) -> list[str]:
+    chosen = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session"]
+    if not policy.network:
+        chosen.append("--unshare-net")
+    if policy.dies_with_parent:
+        chosen.append("--die-with-parent")
+    if os.geteuid() == 0:
+        chosen += ["--cap-drop", "ALL"]
+        for name in _KEPT_BY_ROOT:
+            chosen += ["--cap-add", name]
+    return chosen
+
+
+def _mounts(view: Sequence[Place]) -> list[str]:
+    chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    covers: list[str] = []
+    for place in view:
+        path, source = str(place.path), str(place.source)
+        if place.kind == "write":
+            chosen += ["--bind", source, path]
+        elif place.kind == "read":
+            chosen += ["--ro-bind", source, path]
+        elif place.is_folder:
+            chosen += ["--perms", "0755", "--tmpfs", path]
+            covers.append(path)
+        else:
+            chosen += ["--ro-bind", "/dev/null", path]
+    for path in covers:
+        # Only once what shows through has found its place in it.
+        chosen += ["--remount-ro", path]
+    return chosen
+
+
+def _stage(policy: Policy) -> tuple[list[str], tuple[int, ...]]:
+    """What runs inside just before the program: limits, and no way to abstract sockets of the host."""
+    if policy.network and landlock_version() >= _SCOPES_SINCE:
+        spec = {"scope": True, "limits": rlimits(policy.limits)}
+        return launcher_argv(spec)
+    return ["/bin/sh", "-c", shell_limits(policy.limits) + 'exec "$@"', "sh"], ()

@@ -1,0 +1,147 @@
+"""The boundary drawn by our own launcher: Landlock and a filter of system calls, with namespaces if it may.
+
+With namespaces (for root, and where users may make them) the view is the same as bubblewrap's and
+Landlock is a second wall. Without them Landlock stands alone: it cannot take away a part of what it
+grants, so hidden files become unreadable by granting everything beside them, and what lies
+in the writable workspace cannot be protected.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.safety.sandbox import cgroup
+from agent.safety.sandbox.descriptors import closer
+from agent.safety.sandbox.launch import landlock_version, launcher_argv
+from agent.safety.sandbox.layout import SESSION_VARIABLES, Place, covering, missing, places
+from agent.safety.sandbox.limits import rlimits
+from agent.safety.sandbox.placeholders import hold
+from agent.safety.sandbox.seccomp import program
+from tools.results import ToolError
+from tools.sandbox import Policy, SandboxName, Wrapped
+
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_REFER, _TRUNCATE = 1 << 13, 1 << 14
+READ = _EXECUTE | _READ_FILE | _READ_DIR
+_CHANGE = sum(1 << bit for bit in range(4, 13))
+WRITE = READ | _WRITE_FILE | _CHANGE | _REFER | _TRUNCATE
+_USE = _READ_FILE | _WRITE_FILE
+_TCP = 3
+_TCP_SINCE, SCOPES_SINCE = 4, 6
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def handled(version: int) -> int:
+    """The rights over files that Landlock of this version knows and we use."""
+    rights = READ | _WRITE_FILE | _CHANGE
+    if version >= 2:
+        rights |= _REFER
+    if version >= 3:
+        rights |= _TRUNCATE
+    return rights
+
+
+class Landlock:
+    """Starts programs through the launcher. `spaces`: with namespaces of their own."""
+
+    name: SandboxName = "landlock"
+
+    def __init__(self, *, spaces: bool, version: int | None = None) -> None:
+        self.spaces = spaces
+        self._version = landlock_version() if version is None else version
+
+    def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
+        view = places(policy)
+        try:
+            let_go = hold(missing(view) if self.spaces else ())
+        except OSError as error:
+            raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        spec = self._in_spaces(view, policy) if self.spaces else self._alone(view, policy)
+        launcher, fds = launcher_argv(spec)
+        join, leave = cgroup.prepare(policy.limits.processes)
+
+        def ended() -> None:
+            let_go()
+            leave()
+
+        return Wrapped(
+            argv=[*join, *launcher, *argv],
+            env={"TMPDIR": "/tmp" if self.spaces else str(policy.tmp)},
+            unset=SESSION_VARIABLES,
+            fds=fds,
+            terminal="/dev/console" if policy.terminal and self.spaces else policy.terminal,
+            started=closer(*fds),
+            ended=ended,
+        )
+
+    def _in_spaces(self, view: list[Place], policy: Policy) -> dict[str, Any]:
+        rules = [("/", READ), ("/dev", WRITE)]
+        rules += [(str(place.path), WRITE) for place in view if place.kind == "write"]
+        return self._common(policy) | {
+            "spaces": True,
+            "network": policy.network,
+            "mortal": policy.dies_with_parent,
+            "terminal": policy.terminal,
+            "places": [(str(p.path), p.kind, str(p.source), p.is_folder) for p in view],
+            "rules": rules,
+            "filter": program(internet=True, unix=True),
+        }
+
+    def _alone(self, view: list[Place], policy: Policy) -> dict[str, Any]:
+        rules = [(f"/dev/{name}", _USE) for name in (*_DEVICES, "ptmx")]
+        rules += [("/dev/fd", READ), ("/proc", READ), (str(policy.tmp), WRITE)]
+        if policy.terminal:
+            rules.append((policy.terminal, _USE))
+        rules += list(_grants(Path("/"), _closed(view)))
+        return self._common(policy) | {
+            "rules": rules,
+            "handled_network": _TCP if self._version >= _TCP_SINCE and not policy.network else 0,
+            "filter": program(internet=policy.network, unix=policy.sockets),
+        }
+
+    def _common(self, policy: Policy) -> dict[str, Any]:
+        return {
+            "handled": handled(self._version),
+            "scope": self._version >= SCOPES_SINCE,
+            "limits": rlimits(policy.limits),
+            "drop": True,
+        }
+
+
+def _closed(view: list[Place]) -> list[Place]:
+    """The view without mounts: what would be mounted over is hidden instead."""
+    closed = [place for place in view if place.path == place.source or place.kind == "hide"]
+    covered = [Place(p.path, "hide", p.path, True) for p in view if p.path != p.source and p.kind == "write"]
+    taken = {place.path for place in closed}
+    own = [Place(Path(name), "hide", Path(name), True) for name in ("/dev", "/proc")]
+    return [*own, *(place for place in covered if place.path not in taken), *closed]
+
+
+def _grants(path: Path, view: list[Place]) -> Iterator[tuple[str, int]]:
+    """Rules for `path`: one for all of it, or one for each part where something below is hidden."""
+    place = covering(path, view)
+    kind = place.kind if place is not None else "read"
+    below = [each for each in view if each.path != path and each.path.is_relative_to(path)]
+    if kind == "hide":
+        # Something can show through what is hidden.
+        for each in below:
+            if each.kind != "hide" and covering(each.path.parent, view) == place:
+                yield from _grants(each.path, view)
+        return
+    if not any(each.kind == "hide" for each in below):
+        yield str(path), WRITE if kind == "write" else READ
+        for each in below:
+            if each.kind == "write":
+                yield str(each.path), WRITE
+        return
+    try:
+        names = sorted(os.listdir(path))  # noqa: PTH208 names suffice
+    except OSError:
+        return
+    for name in names:
+        child = path / name
+        if not child.is_symlink():
+            yield from _grants(child, view)

@@ -1,0 +1,104 @@
+"""From a policy to an ordered list of places: what is mounted where, whichever program mounts it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from tools.sandbox import Policy
+
+Kind = Literal["write", "read", "hide"]
+_STRICTNESS: dict[Kind, int] = {"write": 0, "read": 1, "hide": 2}
+
+# Sockets of the host's services are connected to even through a read-only mount.
+_RUNTIME = Path("/run")
+_OF_RUNTIME = tuple(
+    Path("/run") / name
+    for name in (
+        "systemd/resolve/stub-resolv.conf",
+        "systemd/resolve/resolv.conf",
+        "NetworkManager/resolv.conf",
+        "resolvconf/resolv.conf",
+        "current-system",
+        "booted-system",
+        "opengl-driver",
+    )
+)
+PRIVATE_TMP = (Path("/tmp"), Path("/var/tmp"))
+_NAMED = """
+SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS DISPLAY
+WAYLAND_DISPLAY WAYLAND_SOCKET XAUTHORITY XDG_RUNTIME_DIR ICEAUTHORITY SESSION_MANAGER DOCKER_HOST
+CONTAINER_HOST TMUX STY PULSE_SERVER NOTIFY_SOCKET LISTEN_FDS LISTEN_PID TMP TEMP
+"""
+SESSION_VARIABLES = frozenset(_NAMED.split())
+"""Variables that name sockets and folders of the host's session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place of the child's view: `source` of the host appears at `path`."""
+
+    path: Path
+    kind: Kind
+    source: Path
+    is_folder: bool
+
+
+def places(policy: Policy) -> list[Place]:
+    """Where the view differs from a read-only host: parents first, so that the deeper rule counts.
+
+    Hidden places that do not exist are in the list only where they could be made.
+    """
+    rules: dict[Path, tuple[Kind, Path]] = {}
+
+    def rule(path: Path, kind: Kind, source: Path | None = None) -> None:
+        known = rules.get(path)
+        if known is None or _STRICTNESS[kind] > _STRICTNESS[known[0]]:
+            rules[path] = (kind, source or path)
+
+    for path in (policy.workspace, *policy.writable):
+        rule(path, "write")
+    rule(_RUNTIME, "hide")
+    for path in _OF_RUNTIME:
+        if path.exists():
+            rule(path, "read", path.resolve())
+    for path in PRIVATE_TMP:
+        if path.is_dir() and not path.is_symlink():
+            rule(path, "write", policy.tmp)
+    for path in (*policy.readable, *policy.protected):
+        rule(path, "read")
+    for path in policy.hidden:
+        rule(path, "hide")
+    found: list[Place] = []
+    for path in sorted(rules, key=lambda each: (len(each.parts), str(each))):
+        kind, source = rules[path]
+        if source.exists():
+            found.append(Place(path, kind, source, source.is_dir()))
+        elif kind == "hide" and _could_be_made(path, found):
+            gap = _outermost_gap(path)
+            found.append(Place(gap, kind, gap, True))
+    return list(dict.fromkeys(found))
+
+
+def covering(path: Path, found: list[Place]) -> Place | None:
+    """The deepest place that holds `path`."""
+    holding = [each for each in found if path.is_relative_to(each.path)]
+    return max(holding, key=lambda each: len(each.path.parts)) if holding else None
+
+
+def missing(found: list[Place]) -> list[Path]:
+    """Hidden places that need something to be mounted on."""
+    return [place.path for place in found if place.kind == "hide" and not os.path.lexists(place.path)]
+
+
+def _could_be_made(path: Path, found: list[Place]) -> bool:
+    above = covering(path.parent, found)
+    return above is not None and above.kind == "write" and above.path == above.source
+
+
+def _outermost_gap(path: Path) -> Path:
+    while not path.parent.exists():
+        path = path.parent
+    return path
