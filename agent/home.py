@@ -45,6 +45,11 @@ class Home:
         return self.root / "config.yaml"
 
     @property
+    def permissions(self) -> Path:
+        """Rules of the person about what may be done."""
+        return self.root / "permissions.yaml"
+
+    @property
     def env(self) -> Path:
         return self.root / ".env"
 

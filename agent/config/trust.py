@@ -24,7 +24,7 @@ from agent.home import PRIVATE_FILE, Home, private_folder
 from tools.files.atomic import write_atomically
 
 FOLDER = ".hermes"
-READ_FILES = ("config.yaml",)
+READ_FILES = ("config.yaml", "permissions.yaml")
 """Files under `.hermes` of a project that Hermes reads; trust covers all of them."""
 
 ALLOWED: tuple[KeyPath, ...] = (
@@ -55,6 +55,11 @@ class Project:
     def config(self) -> bytes | None:
         """The bytes of the project's `config.yaml`, if it has one."""
         return self.contents.get("config.yaml")
+
+    @property
+    def permissions(self) -> bytes | None:
+        """The bytes of the project's `permissions.yaml`, if it has one."""
+        return self.contents.get("permissions.yaml")
 
 
 def project_root(workspace: Path) -> Path:

@@ -1,0 +1,221 @@
+"""Patterns for commands: `git push *`, `npm run *`, `./deploy.sh`.
+
+A pattern names a program and words. It is compared with programs as they would
+be started, never with text. Words may hold `*` and `?`; a `*` of its own stands
+for any number of words.
+
+Two readings exist. A rule that asks or denies is read loosely: options may
+stand between the words, further words may follow, and what cannot be known
+may match. A rule that allows is read to the letter.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+
+from agent.safety.permissions.certainty import Certainty
+from agent.safety.permissions.reading import Command
+from agent.safety.places import absolute, joined
+from agent.safety.shell import marks
+from agent.safety.shell.marks import GLOBS, UNKNOWN
+
+NO, MAYBE, YES = Certainty.NO, Certainty.MAYBE, Certainty.YES
+
+_OPERATORS = ("|", "&", ";", "<", ">", "\n", "`", "$(")
+_SYSTEM_FOLDERS = tuple(
+    f"{folder}/"
+    for folder in ("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin")
+)
+"""Where a program called by its full path is the one its name stands for."""
+
+
+class CommandPattern:
+    """One compiled pattern. Raises `ValueError` with a clause that says what is wrong with `text`."""
+
+    def __init__(self, text: str, workspace: Path) -> None:
+        words = _words(text)
+        self._any = words == ["*"]
+        self._program, self._arguments = words[0], words[1:]
+        if "/" in self._program and not self._program.startswith(("/", "~", "*")):
+            self._program = absolute(joined(str(workspace), self._program))
+        operands = [word for word in self._arguments if not _is_option(word)]
+        while operands and operands[-1] == "*":
+            operands.pop()
+        self._operands = operands
+        self._options = [word for word in self._arguments if _is_option(word)]
+
+    def loosely(self, command: Command) -> Certainty:
+        """Whether `command` is, or may be, one of those the pattern means."""
+        if self._any:
+            return YES
+        return max((self._spelled(each) for each in _spellings(command)), default=NO)
+
+    def exactly(self, command: Command) -> bool:
+        """Whether `command` is known to be one of those the pattern means, and nothing else."""
+        if self._any:
+            return True
+        if _is_open(command.word) or not self._is_program(command):
+            return False
+        return _exact(self._arguments, command.arguments)
+
+    def _is_program(self, command: Command) -> bool:
+        """To the letter: a program in some folder is not the one its name stands for."""
+        if "/" in self._program:
+            paths = {absolute(joined(cwd, command.word)) for cwd in command.cwds}
+            return "/" in command.word and all(fnmatchcase(path, self._program) for path in paths)
+        if "/" in command.word and not command.word.startswith(_SYSTEM_FOLDERS):
+            return False
+        return fnmatchcase(command.word.rpartition("/")[2], self._program)
+
+    def _spelled(self, command: Command) -> Certainty:
+        program = self._loose_program(command)
+        if program is NO:
+            return NO
+        options = min((_given(option, command.arguments) for option in self._options), default=YES)
+        return min(program, options, _found(self._operands, command.arguments)) if options else NO
+
+    def _loose_program(self, command: Command) -> Certainty:
+        if "/" in self._program:
+            paths = {absolute(joined(cwd, command.word)) for cwd in command.cwds}
+            return max((_same(self._program, path) for path in paths), default=NO)
+        base = command.word.rpartition("/")[2]
+        return max(_same(self._program, command.name), _same(self._program, base))
+
+
+def _words(text: str) -> list[str]:
+    if any(operator in text for operator in _OPERATORS):
+        raise ValueError("names more than one command; write a rule for each of them")
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        raise ValueError("holds a quote that is not closed") from None
+    if not words or not words[0]:
+        raise ValueError("names no program")
+    return words
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and len(word) > 1
+
+
+def _is_open(word: str) -> bool:
+    """Whether a marked word stands for text that is not known."""
+    return UNKNOWN in word or any(mark in word for mark in GLOBS)
+
+
+def _spellings(command: Command) -> Iterator[Command]:
+    """The command, and other ways to say the same to Git."""
+    yield command
+    if command.name.startswith("git-"):
+        arguments = (command.name.removeprefix("git-"), *command.arguments)
+        yield Command("git", arguments, "git", command.cwds)
+    if command.name == "git":
+        for argument in command.arguments:
+            if argument.startswith("alias.") and "=" in argument:
+                yield Command("git", tuple(argument.partition("=")[2].split()), "git", command.cwds)
+
+
+def _same(pattern: str, word: str) -> Certainty:
+    """Whether a marked word is, or may be, what one word of a pattern means."""
+    if not _is_open(word):
+        return YES if _glob(pattern, word) else NO
+    if word == UNKNOWN or any(mark in pattern for mark in "*?["):
+        return MAYBE
+    return MAYBE if marks.pattern(word).fullmatch(pattern) else NO
+
+
+@lru_cache(maxsize=4_096)
+def _glob(pattern: str, word: str) -> bool:
+    return fnmatchcase(word, pattern)
+
+
+def _given(option: str, arguments: Sequence[str]) -> Certainty:
+    """Whether an option is among the arguments, in any order and bundle."""
+    best = NO
+    for argument in arguments:
+        if argument == "--":
+            break
+        if argument.startswith("--") or option.startswith("--") or not _is_option(argument):
+            best = max(best, _same(option, argument.partition("=")[0]), _same(option, argument))
+        elif UNKNOWN in argument or set(option[1:]) <= set(argument[1:]):
+            best = max(best, MAYBE if UNKNOWN in argument else YES)
+    if best is NO and not option.startswith("--"):
+        letters = {letter for each in arguments if _is_option(each) and each[1] != "-" for letter in each[1:]}
+        best = YES if set(option[1:]) <= letters else NO
+    return best
+
+
+def _found(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
+    """Whether the operands come first among the arguments, options and their values left aside."""
+    end = len(operands)
+    # How sure it is that so many operands are matched: after a plain word, and right behind an option.
+    plain = _closed([YES] + [NO] * end, operands)
+    behind = [NO] * (end + 1)
+    for argument in arguments:
+        if plain[end] is YES:
+            break
+        following, after = [NO] * (end + 1), [NO] * (end + 1)
+        following[end] = max(plain[end], behind[end])
+        for at in range(end):
+            here = max(plain[at], behind[at])
+            if here is NO:
+                continue
+            following[at + 1] = max(following[at + 1], min(here, _same(operands[at], argument)))
+            if operands[at] == "*":
+                following[at] = max(following[at], here)
+            elif argument == UNKNOWN:  # any number of words
+                following[at:] = [max(each, min(here, MAYBE)) for each in following[at:]]
+            if _is_option(argument):
+                after[at] = max(after[at], here)
+            else:
+                following[at] = max(following[at], behind[at])
+        plain, behind = _closed(following, operands), _closed(after, operands)
+    return max(plain[end], behind[end])
+
+
+def _closed(states: list[Certainty], operands: Sequence[str]) -> list[Certainty]:
+    """A `*` of its own may stand for nothing."""
+    for at, operand in enumerate(operands):
+        if operand == "*":
+            states[at + 1] = max(states[at + 1], states[at])
+    return states
+
+
+def _exact(pattern: Sequence[str], arguments: Sequence[str]) -> bool:
+    """Whether arguments are what the pattern says, word by word."""
+    states = {0}
+    for argument in arguments:
+        states = {
+            reached
+            for at in _through_stars(states, pattern)
+            if at < len(pattern)
+            for reached in (
+                (at,) if pattern[at] == "*" else (at + 1,) if _exact_word(pattern[at], argument) else ()
+            )
+        }
+        if not states:
+            return False
+    return len(pattern) in _through_stars(states, pattern)
+
+
+def _through_stars(states: set[int], pattern: Sequence[str]) -> set[int]:
+    reached = set(states)
+    for at, word in enumerate(pattern):
+        if at in reached and word == "*":
+            reached.add(at + 1)
+    return reached
+
+
+def _exact_word(pattern: str, argument: str) -> bool:
+    if _is_open(argument):
+        return False
+    if pattern == argument:
+        return True
+    # A star must not lead out of the folder the pattern names, nor turn a word into an option.
+    if ".." in argument.split("/") or argument.startswith("-") != pattern.startswith("-"):
+        return False
+    return _glob(pattern, argument)

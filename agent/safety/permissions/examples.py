@@ -1,0 +1,75 @@
+"""The examples a rule brings along: what it must cover, and what it must not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.config.problem import shown
+from agent.safety.permissions.certainty import Certainty
+from agent.safety.permissions.rules import Rule, RuleSet
+from agent.safety.permissions.subjects import Setting
+from tools.actions import (
+    Action,
+    CallServer,
+    ChangeSettings,
+    DeletePath,
+    Fetch,
+    ReadPath,
+    RunCommand,
+    SendInput,
+    WritePath,
+)
+
+
+def failing(rule: Rule, setting: Setting) -> Iterator[str]:
+    """A sentence for every example of the rule that does not hold."""
+    for name, examples, expected in (("match", rule.match, True), ("no_match", rule.no_match, False)):
+        for example in examples:
+            action = example_action(rule, example, setting)
+            if action is None:
+                yield f"the rule `{rule.text}` cannot have examples; remove `{shown(example)}`."
+            elif covers(rule, action, setting) is not expected:
+                does = "does not cover" if expected else "covers"
+                yield f"the rule `{rule.text}` {does} `{shown(example)}`, which {name} says it should" + (
+                    "." if expected else " not."
+                )
+
+
+def covers(rule: Rule, action: Action, setting: Setting) -> bool:
+    """Whether the rule alone decides about the action."""
+    if rule.verdict == "allow":
+        return bool(RuleSet([rule], setting).findings(action).allowed)
+    return rule.subject.touches(action).certainty is Certainty.YES
+
+
+def example_action(rule: Rule, example: str, setting: Setting) -> Action | None:
+    """The action an example stands for; None for tools whose actions have no one-line form."""
+    tool = rule.subject.tool
+    path = _path(example, setting)
+    match tool:
+        case "terminal":
+            return RunCommand(tool=tool, command=example, cwd=setting.workspace)
+        case "process":
+            return SendInput(tool=tool, process="", data=example)
+        case "read_file" | "search" | "search_files":
+            return ReadPath(tool=tool, path=path)
+        case "write_file" | "patch":
+            return WritePath(tool=tool, path=path)
+        case "delete_file":
+            return DeletePath(tool=tool, path=path)
+        case "fetch" | "web_extract" | "web_crawl" | "browser_navigate":
+            return Fetch(tool=tool, url=example)
+        case "mcp":
+            server, _, name = example.partition("/")
+            return CallServer(tool=tool, server=server, name=name)
+        case "settings":
+            return ChangeSettings(tool=tool, what=example)
+        case _:
+            return None
+
+
+def _path(example: str, setting: Setting) -> Path:
+    if example == "~" or example.startswith("~/"):
+        return Path(str(setting.home) + example[1:])
+    return setting.workspace / example

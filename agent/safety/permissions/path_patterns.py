@@ -1,0 +1,128 @@
+"""Patterns for paths: `src/**`, `**/.env`, `~/notes/**`, `/etc/**`; globs as in `.gitignore`.
+
+A pattern is relative to the workspace unless it starts with `/` or `~`. What
+covers a folder covers everything in it. For rules that ask or deny, a pattern
+without a folder (`.env`, `**/.env`) counts anywhere on the disk, and links in
+it are followed; a rule that allows stays inside the workspace.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.safety.permissions.certainty import Certainty
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+_SPECIAL = re.compile(r"([*?\[\]\\!#])")
+_FOLDS_CASE = sys.platform in ("darwin", "win32")
+
+
+class PathPattern:
+    """One compiled pattern. Raises `ValueError` with a clause that says what is wrong with `text`."""
+
+    def __init__(self, text: str, workspace: Path, home: Path) -> None:
+        if not text or text.startswith("!") or "\0" in text:
+            raise ValueError("names no path")
+        if text == "~" or text.startswith("~/"):
+            text = str(home) + text[1:]
+        elif text.startswith("~"):
+            raise ValueError("names the home folder of somebody else; write the full path")
+        own = text.startswith("/")
+        if not own and ".." in text.split("/"):
+            text, own = str(workspace / text), True
+        while text.startswith("./"):
+            text = "/" + text[2:].lstrip("/") if text != "./" else "/**"
+        self._workspace = workspace
+        self._anywhere = not own and (text.startswith("**/") or "/" not in text.strip("/"))
+        base = "" if own else _SPECIAL.sub(r"\\\1", str(workspace).rstrip("/")) + "/"
+        glob = _tidied(text) if own else text.lstrip("/")
+        self._glob = f"**/{glob}" if self._anywhere else base + glob
+        inside = base + (f"**/{glob}" if self._anywhere else glob)
+        # Links in the place the person named lead where they lead when the rule is read.
+        self._tight = _spec(_linked(self._glob) if own else inside)
+        self._prefix = "" if self._anywhere else _literal_prefix(self._glob)
+
+    def covers(self, path: Path) -> bool:
+        """To the letter, for rules that allow. `path` is absolute and resolved."""
+        return self._tight(_text(path), False)
+
+    def touches(self, path: Path, *, inside: bool = False) -> Certainty:
+        """Loosely, for rules that ask or deny. With `inside`, what is in the folder `path` counts as well."""
+        text = _text(path)
+        globs = dict.fromkeys((self._glob, _linked(self._glob)))
+        if any(_spec(glob)(text, True) for glob in globs):
+            return Certainty.YES
+        if inside and any(
+            f"{_literal_prefix(glob)}/".startswith(f"{text.rstrip('/')}/") for glob in globs if self._prefix
+        ):
+            return Certainty.MAYBE
+        return Certainty.NO
+
+
+Matcher = Callable[[str, bool], bool]
+"""Whether a path is covered; the flag says whether it may be a folder whose content the pattern names."""
+
+
+def _text(path: Path) -> str:
+    return os.path.normpath(str(path))
+
+
+@lru_cache(maxsize=1_024)
+def _spec(glob: str) -> Matcher:
+    import pathspec
+
+    def compiled(text: str) -> GitIgnoreSpec:
+        try:
+            return pathspec.GitIgnoreSpec.from_lines([text])
+        except ValueError:
+            raise ValueError("is no glob") from None
+
+    anchored = "/" + glob.lstrip("/") if not glob.startswith("**/") else glob
+    spec = compiled(_folded(anchored))
+
+    def matches(path: str, folder: bool) -> bool:
+        name = _folded(path).lstrip("/")
+        return bool(name) and (spec.match_file(name) or (folder and spec.match_file(name + "/.")))
+
+    return matches
+
+
+def _folded(text: str) -> str:
+    return text.casefold() if _FOLDS_CASE else text
+
+
+def _tidied(text: str) -> str:
+    """An absolute glob without `.`, `..` and doubled slashes before its first star."""
+    prefix, rest = _split(text)
+    closing = "/" if text.endswith("/") and not rest else ""
+    return os.path.normpath(prefix or "/").rstrip("/") + (f"/{rest}" if rest else closing)
+
+
+def _split(glob: str) -> tuple[str, str]:
+    """The folders before the first part with a star, and the rest."""
+    names = glob.split("/")
+    at = next((place for place, name in enumerate(names) if re.search(r"(?<!\\)[*?\[]", name)), len(names))
+    return "/".join(names[:at]), "/".join(names[at:])
+
+
+def _literal_prefix(glob: str) -> str:
+    """The path before the first star, as it stands on the disk."""
+    return re.sub(r"\\(.)", r"\1", _split(glob)[0])
+
+
+def _linked(glob: str) -> str:
+    """The glob with the links in its plain beginning followed."""
+    prefix, rest = _split(glob)
+    if not prefix.startswith("/"):
+        return glob
+    closing = "/" if glob.endswith("/") and not rest else ""
+    real = _SPECIAL.sub(r"\\\1", os.path.realpath(_literal_prefix(glob))).rstrip("/")
+    return f"{real}/{rest}" if rest else real + closing

@@ -1,0 +1,164 @@
+"""The permissions in force: read from the files, read again when they change, never loosened by a mistake."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.config import files, trust
+from agent.config.problem import Problem
+from agent.home import Home
+from agent.safety.permissions.file import PermissionFile, parse_file
+from agent.safety.permissions.modes import Mode, stricter
+from agent.safety.permissions.rules import Origin, Rule, RuleSet
+from agent.safety.permissions.subjects import KNOWN_TOOLS, Setting
+
+USER: Origin = "permissions.yaml"
+PROJECT: Origin = ".hermes/permissions.yaml"
+
+_SETTLED = 0.1
+"""Seconds after which a change of a file surely shows in its times."""
+
+Stamp = tuple[int, ...] | None
+Signature = tuple[Stamp, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What the files say, for one surface."""
+
+    rules: RuleSet
+    mode: Mode | None = None
+    """The mode of the person's file; None when it names none."""
+    project_mode: Mode | None = None
+    """The mode a trusted project asks for; it counts where it is stricter than the person's own."""
+    floor: Mode | None = None
+    """Set while the person's file has a mistake in it: no mode that lets more pass than this one holds."""
+    problems: tuple[Problem, ...] = ()
+    project: str = "none"
+    """`trusted`, `untrusted` or `none`, as for settings."""
+
+    def mode_from(self, configured: Mode, chosen: Mode | None = None) -> Mode:
+        """The mode in force: what the person chose for the session, else the files, else the settings."""
+        mode = self.mode or configured
+        if self.project_mode is not None:
+            mode = stricter(mode, self.project_mode)
+        mode = chosen or mode
+        return stricter(mode, self.floor) if self.floor is not None else mode
+
+
+class Permissions:
+    """Permissions of one workspace and surface, kept up to date. Safe to use from several threads.
+
+    The files are looked at (not read) each time they are asked for. While one of
+    them has a mistake in it, its rules that ask and deny count together with those
+    it had before, and nothing it allows counts.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        workspace: Path,
+        surface: str = "",
+        tools: Iterable[str] = (),
+        person: Path | None = None,
+    ) -> None:
+        self._home = home
+        self._surface = surface
+        self._workspace = workspace
+        self._root = trust.project_root(workspace)
+        folder = self._root / trust.FOLDER
+        self._watched = (home.permissions, home.trust, *(folder / name for name in trust.READ_FILES))
+        self.setting = Setting(workspace, person or Path.home(), KNOWN_TOOLS | frozenset(tools))
+        self._strict: dict[Origin, tuple[Rule, ...]] = {}
+        """The rules that ask or deny of the last sound state of each file."""
+        self._lock = threading.Lock()
+        self._signature: Signature | None = None
+        self._policy: Policy | None = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether the next `current` reads files."""
+        return self._policy is None or self._signature is None or self._signature != self._look()
+
+    def current(self) -> Policy:
+        """What holds now. Never raises for anything a file holds."""
+        policy = self._policy
+        if policy is not None and not self.stale:
+            return policy
+        with self._lock:
+            now = time.time_ns()
+            signature = self._look()
+            self._policy = policy = self._read()
+            # A second change within one tick of the file system's clock would not show.
+            fresh = any(stamp is not None and now - stamp[0] < _SETTLED * 1e9 for stamp in signature)
+            self._signature = None if fresh else signature
+            return policy
+
+    def _look(self) -> Signature:
+        return tuple(_stamp(path) for path in self._watched)
+
+    def _read(self) -> Policy:
+        own = self._user_file()
+        project, state = self._project_file()
+        rules = (*self._in_force(own, USER), *self._in_force(project, PROJECT, widens=state == "trusted"))
+        here = [rule for rule in rules if rule.surface in ("", self._surface)]
+        floor: Mode | None = None
+        if not own.readable and USER not in self._strict:
+            floor = "careful"  # what it denies is not known
+        elif not own.sound:
+            floor = "normal"
+        problems = (*own.problems, *project.problems)
+        mode, wanted = self._mode_of(own), self._mode_of(project) if state == "trusted" else None
+        return Policy(RuleSet(here, self.setting), mode, wanted, floor, problems, state)
+
+    def _mode_of(self, file: PermissionFile) -> Mode | None:
+        return file.modes.get(self._surface) or file.mode
+
+    def _in_force(self, file: PermissionFile, origin: Origin, *, widens: bool = True) -> tuple[Rule, ...]:
+        if file.sound:
+            rules = file.rules
+            self._strict[origin] = tuple(rule for rule in rules if rule.verdict != "allow")
+        else:
+            rules = (*self._strict.get(origin, ()), *file.rules)
+            widens = False
+        if widens:
+            return tuple(rules)
+        strict = (rule for rule in rules if rule.verdict != "allow")
+        # A stranger's words do not speak to the person who is asked.
+        return tuple(replace(rule, reason="") if origin == PROJECT else rule for rule in strict)
+
+    def _user_file(self) -> PermissionFile:
+        try:
+            content = files.read_file(self._home.permissions)
+        except files.UnreadableError as error:
+            return _unreadable(USER, str(error))
+        return PermissionFile() if content is None else parse_file(content, USER, self.setting)
+
+    def _project_file(self) -> tuple[PermissionFile, str]:
+        try:
+            project = trust.read_project(self._home, self._workspace)
+        except files.UnreadableError as error:
+            return _unreadable(PROJECT, str(error)), "untrusted"
+        if project is None or project.permissions is None:
+            return PermissionFile(), "none"
+        file = parse_file(project.permissions, PROJECT, self.setting)
+        return file, "trusted" if trust.is_trusted(self._home, project) else "untrusted"
+
+
+def _unreadable(origin: Origin, reason: str) -> PermissionFile:
+    return PermissionFile(problems=(Problem(origin, f"it is not read: {reason}."),), readable=False)
+
+
+def _stamp(path: Path) -> Stamp:
+    """What changes when a file does: newest time first, in nanoseconds. None when there is none."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
+    except OSError:
+        return None
+    newest = max(status.st_mtime_ns, status.st_ctime_ns)
+    return newest, status.st_mtime_ns, status.st_size, status.st_ino, status.st_dev, status.st_mode

@@ -1,0 +1,125 @@
+"""What a shell text would do, as rules see it: programs with their arguments, files it reads and writes.
+
+Rules never look at the text itself. It is followed by the interpreter of
+`agent.safety.shell`, so quotes, variables, wrappers and inner shells are gone
+by the time a pattern is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from agent.safety.shell import marks
+from agent.safety.shell.script import Interpreter
+from agent.safety.shell.state import TangledError
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One program that would be started. All texts are marked (see `agent.safety.shell.marks`)."""
+
+    name: str
+    """The program without its folder."""
+    arguments: tuple[str, ...]
+    word: str
+    """The program as it is called, folder included."""
+    cwds: tuple[str, ...]
+    """The folders it may run in."""
+
+    @property
+    def text(self) -> str:
+        """As a person would read it."""
+        return " ".join(marks.literal(word) for word in (self.name, *self.arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A file that the shell itself would open, as a marked path, and the folders it may be seen from."""
+
+    path: str
+    cwds: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Everything a shell text would do, as far as it can be known."""
+
+    commands: tuple[Command, ...] = ()
+    writes: tuple[Touched, ...] = ()
+    reads: tuple[Touched, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What cannot be known. A program in another language is no doubt: a rule names its interpreter."""
+    assigned: frozenset[str] = frozenset()
+    """Variables that are set; programs may behave differently because of them."""
+    complete: bool = True
+    """False when it is too involved to be followed to its end."""
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing in it is hidden."""
+        return self.complete and not self.doubts
+
+
+@lru_cache(maxsize=32)
+def read(text: str, cwd: str, home: str) -> Reading:
+    """Follow a shell text that starts in `cwd`. Never raises; takes time in proportion to its length."""
+    text = marks.unmarked(text)
+    watcher = _Watcher()
+    complete = True
+    try:
+        Interpreter(watcher, home, cwd, len(text)).run(text)
+    except (TangledError, RecursionError):
+        complete = False
+    return Reading(
+        tuple(watcher.commands),
+        tuple(watcher.writes),
+        tuple(watcher.reads),
+        tuple(watcher.doubts),
+        frozenset(watcher.names),
+        complete,
+    )
+
+
+class _Watcher:
+    """Notes what it is shown; forbids nothing."""
+
+    def __init__(self) -> None:
+        self.commands: dict[Command, None] = {}
+        self.writes: dict[Touched, None] = {}
+        self.reads: dict[Touched, None] = {}
+        self.doubts: dict[str, None] = {}
+        self.names: set[str] = set()
+
+    def command(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        cwds: Sequence[str],
+        *,
+        word: str = "",
+        stdin: Sequence[str] | None = None,
+    ) -> None:
+        self.commands[Command(name, tuple(arguments), word or name, tuple(cwds))] = None
+
+    def written(self, path: str, cwds: Sequence[str]) -> None:
+        self.writes[Touched(path, tuple(cwds))] = None
+
+    def read(self, path: str, cwds: Sequence[str]) -> None:
+        self.reads[Touched(path, tuple(cwds))] = None
+
+    def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
+        self.names.add(name)
+
+    def consulted(self, name: str) -> None:
+        pass
+
+    def foreign(self, name: str) -> None:
+        pass
+
+    def bomb(self, name: str) -> None:
+        self.doubts["it starts itself without end"] = None
+
+    def doubt(self, sentence: str) -> None:
+        self.doubts[sentence] = None

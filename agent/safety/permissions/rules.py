@@ -1,0 +1,153 @@
+"""Rules, and what a set of them says about an action."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent.safety.permissions.certainty import Certainty
+from agent.safety.permissions.reading import Command, Reading
+from agent.safety.permissions.subjects import Setting, Subject
+from agent.safety.places import absolute, joined
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, words
+from agent.safety.verdict import Part
+from tools.actions import Action, RunCommand
+
+RuleVerdict = Literal["allow", "ask", "deny"]
+Origin = Literal["permissions.yaml", ".hermes/permissions.yaml"]
+
+_NEUTRAL = words("cd pushd popd true false : test [ [[ pwd exit return wait sleep echo printf")
+"""Builtins that change nothing outside their shell."""
+_TRANSPARENT = words("sh bash dash zsh time timeout nice nohup command stdbuf")
+"""Programs that only run another one, which is judged itself."""
+_SINKS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One line of a permissions file."""
+
+    text: str
+    """`tool(pattern)` as it was written."""
+    verdict: RuleVerdict
+    subject: Subject
+    origin: Origin
+    line: int
+    reason: str = ""
+    match: tuple[str, ...] = ()
+    no_match: tuple[str, ...] = ()
+    surface: str = ""
+    """The profile it stands in; empty when it holds everywhere."""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for a person."""
+        return f"{self.origin} line {self.line}"
+
+    def because(self, certainty: Certainty = Certainty.YES) -> str:
+        """Why it speaks, as a clause for a person."""
+        clause = self.reason or f"the rule `{self.text}` says {self.verdict}"
+        return f"{'perhaps ' if certainty is Certainty.MAYBE else ''}{clause} ({self.place})"
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the rules say of one action."""
+
+    denied: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    """Why it is allowed; empty when not all of it is."""
+    parts: tuple[Part, ...] = ()
+    """The parts of a command that rules ask about or deny."""
+    doubtful: tuple[str, ...] = ()
+    """Why a deny rule may be meant; such an action is asked about in every mode."""
+
+
+class RuleSet:
+    """Rules in force. The strictest that speaks decides, whatever their order."""
+
+    def __init__(self, rules: Iterable[Rule], setting: Setting) -> None:
+        self.rules = tuple(rules)
+        self._setting = setting
+        self._strict = tuple(rule for rule in self.rules if rule.verdict != "allow")
+        self._mild = tuple(rule for rule in self.rules if rule.verdict == "allow")
+
+    def findings(self, action: Action, plain: Callable[[Command], bool] | None = None) -> Findings:
+        """What the rules say. `plain` tells of a part that no rule allows whether it needs no yes anyway."""
+        denied: list[str] = []
+        asked: list[str] = []
+        doubtful: list[str] = []
+        parts: list[Part] = []
+        for rule in self._strict:
+            hit = rule.subject.touches(action)
+            if hit.certainty is Certainty.NO:
+                continue
+            because = rule.because(hit.certainty)
+            certain = hit.certainty is Certainty.YES
+            target = asked if rule.verdict == "ask" else denied if certain else doubtful
+            target.append(because)
+            if hit.part:
+                kind = "deny" if target is denied else "ask"
+                parts.append(Part(literal(hit.part), kind, because))
+        if denied or not self._mild:
+            allowed: tuple[str, ...] = ()
+        elif isinstance(action, RunCommand):
+            allowed = self._allowed_command(action, plain)
+        else:
+            allowed = tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
+        return Findings(tuple(denied), tuple(asked), allowed, tuple(parts), tuple(doubtful))
+
+    def _allowed_command(
+        self, action: RunCommand, plain: Callable[[Command], bool] | None
+    ) -> tuple[str, ...]:
+        """Why every part of a command is allowed; empty when one is not."""
+        whole = tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
+        if whole:
+            return whole
+        reading = self._setting.reading(action.command, action.cwd)
+        if not reading.known or not reading.commands or any(_poisons(name) for name in reading.assigned):
+            return ()
+        reasons: dict[str, None] = {}
+        for path, cwd in ((each.path, cwd) for each in reading.writes for cwd in each.cwds):
+            if path in _SINKS:
+                continue
+            writing = self._writers(path, cwd)
+            if not writing:
+                return ()
+            reasons.update((rule.because(), None) for rule in writing)
+        for command in reading.commands:
+            if not all(self._inside(cwd) for cwd in command.cwds):
+                return ()
+            allowing = [rule for rule in self._mild if rule.subject.allows(command)]
+            reasons.update((rule.because(), None) for rule in allowing)
+            if allowing or command.name in _NEUTRAL or _is_transparent(command, reading):
+                continue
+            if plain is None or not plain(command):
+                return ()
+        return tuple(reasons)
+
+    def _inside(self, cwd: str) -> bool:
+        return UNKNOWN not in cwd and Path(absolute(cwd)).is_relative_to(self._setting.workspace)
+
+    def _writers(self, path: str, cwd: str) -> list[Rule]:
+        """The rules that allow writing to a marked path."""
+        if UNKNOWN in path or UNKNOWN in cwd or any(mark in path for mark in GLOBS):
+            return []
+        target = Path(absolute(joined(cwd, path)))
+        return [rule for rule in self._mild if rule.subject.writes(target)]
+
+
+def _poisons(name: str) -> bool:
+    """Whether a variable may change what programs do: those of the environment are written in capitals."""
+    return name != name.lower() or name.endswith("_proxy")
+
+
+def _is_transparent(command: Command, reading: Reading) -> bool:
+    """Whether the program only runs another one, which is looked at as a part of its own."""
+    if command.name not in _TRANSPARENT or command.word != command.name:
+        return False
+    place = reading.commands.index(command)
+    return place + 1 < len(reading.commands)

@@ -1,0 +1,300 @@
+"""What a rule is about: `tool` or `tool(pattern)`, compiled for one workspace.
+
+Rules go by effect: `write_file(src/**)` covers writing there whichever tool
+writes, `fetch(…)` any request. A tool's own name narrows a rule to that tool,
+`browser.*` covers a family of tools, `*` everything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal
+
+from agent.safety.permissions.address_patterns import AddressPattern, glob
+from agent.safety.permissions.certainty import Certainty
+from agent.safety.permissions.command_patterns import CommandPattern
+from agent.safety.permissions.path_patterns import PathPattern
+from agent.safety.permissions.reading import Command, Reading, Touched, read
+from agent.safety.places import absolute, joined
+from agent.safety.shell.marks import GLOBS, UNKNOWN, words
+from tools.actions import (
+    Action,
+    CallServer,
+    ChangeSettings,
+    DeletePath,
+    Fetch,
+    ReadPath,
+    RunCommand,
+    RunScript,
+    Schedule,
+    SendInput,
+    SpawnAgent,
+    WritePath,
+)
+
+Effect = Literal["command", "input", "read", "write", "delete", "fetch", "server", "settings", "other"]
+
+EFFECTS: dict[type[Action], tuple[str, Effect]] = {
+    RunCommand: ("terminal", "command"),
+    SendInput: ("process", "input"),
+    ReadPath: ("read_file", "read"),
+    WritePath: ("write_file", "write"),
+    DeletePath: ("delete_file", "delete"),
+    Fetch: ("fetch", "fetch"),
+    CallServer: ("mcp", "server"),
+    ChangeSettings: ("settings", "settings"),
+    SpawnAgent: ("delegate_task", "other"),
+    Schedule: ("cronjob", "other"),
+    RunScript: ("execute_code", "other"),
+}
+"""For each kind of action the name rules know it by, and what its patterns are about."""
+
+_COMMANDS = words("terminal process")
+_PATHS = words("read_file write_file delete_file patch search search_files")
+_ADDRESSES = words("fetch web_extract web_crawl browser_navigate")
+KNOWN_TOOLS = (
+    _COMMANDS
+    | _PATHS
+    | _ADDRESSES
+    | words(
+        "mcp settings delegate_task subagents cronjob heartbeat execute_code web_search todo_write todo_read "
+        "clarify memory save_learning search_learnings learnings session_search skills_list skill_view "
+        "skill_manage checkpoint browser vision_analyze image_generate text_to_speech mixture_of_agents "
+        "send_message homeassistant rl"
+    )
+)
+"""Tools a rule may name although they are not on offer now."""
+
+_ONLY_NAMES = words("echo printf ls stat test [ basename dirname realpath readlink which type file")
+"""Programs to which a path is only a name."""
+READERS = _ONLY_NAMES | words(
+    "cat head tail less more grep egrep fgrep rg ag wc diff cmp cut tr nl od xxd hexdump strings "
+    "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
+)
+"""Programs that do not change the files they are given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Where rules are applied."""
+
+    workspace: Path
+    home: Path
+    tools: frozenset[str] = KNOWN_TOOLS
+
+    def reading(self, command: str, cwd: Path) -> Reading:
+        """What a command would do."""
+        return read(command, str(cwd), str(self.home))
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """How a rule that asks or denies covers an action."""
+
+    certainty: Certainty
+    part: str = ""
+    """The part of a command it covers; empty when it covers all of it."""
+
+
+NOT = Hit(Certainty.NO)
+WHOLE = Hit(Certainty.YES)
+
+
+class Subject:
+    """One compiled `tool(pattern)`. Raises `ValueError` with a clause naming what is wrong."""
+
+    def __init__(self, text: str, setting: Setting) -> None:
+        match = re.fullmatch(r"\s*([A-Za-z0-9_.*?-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
+        if match is None:
+            raise ValueError("is not of the form tool or tool(pattern)")
+        self.tool: str = match[1].removesuffix(".*") if match[1] != ".*" else ""
+        self.family = match[1].endswith(".*") or "*" in match[1]
+        pattern = None if match[2] is None else match[2].strip()
+        _require_known(self.tool, self.family, setting.tools)
+        if pattern == "":
+            raise ValueError("has an empty pattern; leave out the brackets to mean the whole tool")
+        self.pattern = None if pattern in (None, "*", "**") else pattern
+        self._setting = setting
+        self._commands = self._path = self._address = None
+        if self.pattern is not None:
+            self._compile(self.pattern)
+
+    def _compile(self, pattern: str) -> None:
+        if self.tool in _COMMANDS and "*" not in self.tool:
+            self._commands = CommandPattern(pattern, self._setting.workspace)
+        elif self.tool in _PATHS:
+            self._path = PathPattern(pattern, self._setting.workspace, self._setting.home)
+        elif self.tool in _ADDRESSES:
+            self._address = AddressPattern(pattern)
+        elif self.tool not in ("mcp", "settings"):
+            raise ValueError(f"takes no pattern; `{self.tool}` can only be meant as a whole")
+
+    # For rules that ask or deny
+
+    def touches(self, action: Action) -> Hit:
+        """Whether the action does, or may do, what the rule is about. Loose: in doubt it may."""
+        name, effect = EFFECTS.get(type(action), ("", "other"))
+        if isinstance(action, (RunCommand, SendInput)):
+            return self._command_touches(action, name)
+        meant = self._names(action, name) or (self.tool == "write_file" and effect == "delete")
+        if not meant:
+            return NOT
+        if self.pattern is None:
+            return WHOLE
+        return Hit(self._loosely(action))
+
+    def _loosely(self, action: Action) -> Certainty:
+        match action:
+            case ReadPath() | WritePath() | DeletePath() if self._path is not None:
+                searches = isinstance(action, ReadPath) and action.tool.startswith("search")
+                return max(self._path.touches(path, inside=searches) for path in _spellings(action.path))
+            case Fetch() if self._address is not None:
+                return Certainty.YES if self._address.touches(action.url) else Certainty.NO
+            case CallServer() | ChangeSettings():
+                return Certainty.YES if self._named(action) else Certainty.NO
+            case _:
+                return Certainty.NO
+
+    def _command_touches(self, action: RunCommand | SendInput, name: str) -> Hit:
+        meant = self._names(action, name) or self.tool == "terminal"
+        if meant and self.pattern is None:
+            return WHOLE
+        text, cwd = _command(action, self._setting.workspace)
+        if meant and self._commands is not None:
+            return self._commands_touch(self._setting.reading(text, cwd))
+        if self._path is not None and self.tool in ("read_file", "write_file", "delete_file"):
+            return self._files_touched(self._setting.reading(text, cwd))
+        if self._address is not None and self.tool == "fetch":
+            return self._addresses_touched(self._setting.reading(text, cwd))
+        return NOT
+
+    def _commands_touch(self, reading: Reading) -> Hit:
+        assert self._commands is not None
+        best = NOT
+        for command in reading.commands:
+            certainty = self._commands.loosely(command)
+            if certainty > best.certainty:
+                best = Hit(certainty, command.text)
+            if certainty is Certainty.YES:
+                return best
+        return Hit(Certainty.MAYBE) if best is NOT and not reading.known else best
+
+    def _files_touched(self, reading: Reading) -> Hit:
+        """Paths among the words of commands, and those the shell opens itself."""
+        touched = [*reading.writes] if self.tool != "read_file" else [*reading.reads]
+        for command in reading.commands:
+            ignored = _ONLY_NAMES if self.tool == "read_file" else READERS
+            if command.name not in ignored:
+                touched += [
+                    Touched(path, command.cwds) for word in command.arguments for path in _paths(word)
+                ]
+        return max((self._file_touched(each) for each in touched), key=lambda hit: hit.certainty, default=NOT)
+
+    def _file_touched(self, touched: Touched) -> Hit:
+        assert self._path is not None
+        if UNKNOWN in touched.path or any(mark in touched.path for mark in GLOBS):
+            return NOT
+        best = Certainty.NO
+        for cwd in touched.cwds:
+            if UNKNOWN not in cwd:
+                path = Path(absolute(joined(cwd, touched.path)))
+                best = max(best, *(self._path.touches(each) for each in _spellings(path)))
+        return Hit(best, touched.path)
+
+    def _addresses_touched(self, reading: Reading) -> Hit:
+        assert self._address is not None
+        for command in reading.commands:
+            if command.name not in _ONLY_NAMES:
+                for word in command.arguments:
+                    if (
+                        "://" in word
+                        and UNKNOWN not in word
+                        and self._address.touches(word[word.find("http") :])
+                    ):
+                        return Hit(Certainty.YES, command.text)
+        return NOT
+
+    # For rules that allow
+
+    def covers(self, action: Action) -> bool:
+        """Whether the action is exactly what the rule allows. For commands with a pattern see `allows`."""
+        name, _ = EFFECTS.get(type(action), ("", "other"))
+        if not self._names(action, name):
+            return False
+        if self.pattern is None:
+            return True
+        match action:
+            case ReadPath() | WritePath() | DeletePath() if self._path is not None:
+                return all(self._path.covers(path) for path in _spellings(action.path))
+            case Fetch() if self._address is not None:
+                return self._address.covers(action.url)
+            case CallServer() | ChangeSettings():
+                return self._named(action)
+            case _:
+                return False
+
+    def allows(self, command: Command) -> bool:
+        """Whether a rule for commands allows exactly this program with these words."""
+        return self.tool == "terminal" and self._commands is not None and self._commands.exactly(command)
+
+    def writes(self, path: Path) -> bool:
+        """Whether a rule for files allows writing to `path`, as a redirection would."""
+        if self.tool != "write_file":
+            return False
+        return self._path is None or all(self._path.covers(each) for each in _spellings(path))
+
+    def _names(self, action: Action, name: str) -> bool:
+        """Whether the tool of the rule is the tool or the effect of the action."""
+        own = action.tool if action.tool != "search_files" else "search"
+        tool = self.tool if self.tool != "search_files" else "search"
+        if not self.family:
+            return tool in (own, name)
+        if "*" in tool or "?" in tool:
+            return fnmatchcase(own, tool) or (bool(name) and fnmatchcase(name, tool))
+        return own == tool or name == tool or own.startswith((f"{tool}_", f"{tool}."))
+
+    def _named(self, action: CallServer | ChangeSettings) -> bool:
+        assert self.pattern is not None
+        if isinstance(action, ChangeSettings):
+            return self.tool == "settings" and fnmatchcase(action.what, self.pattern)
+        pattern = self.pattern if "/" in self.pattern else f"{self.pattern}/**"
+        return self.tool == "mcp" and glob(pattern).fullmatch(f"{action.server}/{action.name}") is not None
+
+
+def _require_known(tool: str, family: bool, tools: Collection[str]) -> None:
+    if not tool:
+        raise ValueError("names no tool")
+    if family and "*" not in tool:
+        known = any(each == tool or each.startswith(f"{tool}_") for each in tools)
+    else:
+        known = any(fnmatchcase(each, tool) for each in tools)
+    if not known:
+        near = get_close_matches(tool, sorted(tools), n=1)
+        raise ValueError(
+            f"names the unknown tool `{tool}`" + (f"; did you mean `{near[0]}`?" if near else "")
+        )
+
+
+def _command(action: RunCommand | SendInput, workspace: Path) -> tuple[str, Path]:
+    return (action.command, action.cwd) if isinstance(action, RunCommand) else (action.data, workspace)
+
+
+def _spellings(path: Path) -> tuple[Path, ...]:
+    """The path as it is given and where its links lead; the last part may be a link that is meant itself."""
+    text = os.path.normpath(str(path))
+    parent, name = os.path.split(text)
+    entry = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118 - text stays text
+    return tuple(Path(each) for each in dict.fromkeys((text, entry, os.path.realpath(text))))
+
+
+def _paths(word: str) -> list[str]:
+    """The paths a word of a command may hold: itself, and what follows `=` or `@`."""
+    found = [] if word.startswith("-") else [word]
+    found += [rest for sign in ("=", "@") if (rest := word.partition(sign)[2])]
+    return found
