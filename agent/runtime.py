@@ -29,6 +29,8 @@ from agent.model.transport.reply import Route
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
 from agent.routes import RoutePlan, open_routes, plan_routes
+from agent.safety.audit import AuditLog
+from agent.safety.audit_record import Recorder
 from agent.safety.gate import Gate, Mode
 from agent.session import LiveSession
 from agent.store.locks import SessionLock
@@ -68,6 +70,8 @@ class Options:
     resume_last: bool = False
     approve: Literal["ask", "deny", "all"] | None = None
     max_steps: int | None = None
+    surface: str = ""
+    """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
     """Whether a person is there to answer questions."""
     preview: Callable[[Sequence[Node]], None] | None = None
@@ -154,11 +158,14 @@ async def _assemble(
     inbox = Inbox(stream.emit, attended=options.attended)
     mailbox = Mailbox(stream.emit)
     scratch = home.scratch / session.id
-    gate = _gate(options, home, settings, inbox, scratch.resolve())
-    todos = LiveTodos(session.todos(), stream.emit)
-    state = TaskState(session.id, scratch, todos)
     terminals = Terminals(environ)
     closers.append(terminals.aclose)
+    recorder = Recorder(
+        AuditLog(home.audit), session.id, options.surface, options.workspace, terminals.secrets
+    )
+    gate = _gate(options, home, settings, inbox, scratch.resolve(), recorder)
+    todos = LiveTodos(session.todos(), stream.emit)
+    state = TaskState(session.id, scratch, todos)
     attention = await _attention(options, settings, stream, mailbox, closers)
     calls = CallRunner(
         session,
@@ -292,13 +299,16 @@ def _tone(settings: Settings) -> tuple[str, str]:
         return "", f"display.personality: {error.args[0]}"
 
 
-def _gate(options: Options, home: Home, settings: Settings, inbox: Inbox, scratch: Path) -> Gate:
+def _gate(
+    options: Options, home: Home, settings: Settings, inbox: Inbox, scratch: Path, audit: Recorder
+) -> Gate:
     return Gate.for_home(
         home,
         options.workspace,
         options.approve or settings.approvals.mode,
         PersonApprover(inbox, "main") if options.attended else None,
         scratch=scratch,
+        audit=audit,
     )
 
 

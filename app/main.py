@@ -31,6 +31,7 @@ SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
     "config": "show and change settings",
     "model": "fetch and list models that run on this machine",
+    "audit": "show and check the log of what was allowed and refused",
     "skins": "list, show, check and begin skins",
     "doctor": "check that everything Hermes needs is in order",
 }

@@ -44,7 +44,7 @@ async def _loop(args: argparse.Namespace) -> int:
     view = LoopView(console)
     while True:
         try:
-            engine = await open_engine(options_of(args, attended=True, model=model), view)
+            engine = await open_engine(options_of(args, attended=True, surface="plain", model=model), view)
             break
         except NoModelError as error:
             print(error)

@@ -84,7 +84,7 @@ def _piped() -> str:
 
 async def _turn(args: argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
     console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
-    options = options_of(args, attended=console is not None)
+    options = options_of(args, attended=console is not None, surface="json" if args.json else "oneshot")
     view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)
     engine = await open_engine(options, view)
     try:

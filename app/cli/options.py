@@ -8,7 +8,9 @@ from agent.runtime import Options
 from app.cli.folder import demo_workspace, workspace
 
 
-def options_of(args: argparse.Namespace, *, attended: bool, model: str | None = None) -> Options:
+def options_of(
+    args: argparse.Namespace, *, attended: bool, surface: str, model: str | None = None
+) -> Options:
     """The options `args` ask for. The tour works in a folder of its own, where its script may act freely."""
     tour = args.demo and args.cwd is None
     return Options(
@@ -18,5 +20,6 @@ def options_of(args: argparse.Namespace, *, attended: bool, model: str | None = 
         resume_last=args.resume_last,
         approve=args.approve or ("all" if tour and not attended else None),
         max_steps=args.max_turns,
+        surface=surface,
         attended=attended,
     )

@@ -45,7 +45,7 @@ async def _show(args: argparse.Namespace) -> int:
         from app.cli.options import options_of
 
         await wear_chosen_skin()
-        options = options_of(args, attended=True, model=wish.model)
+        options = options_of(args, attended=True, surface="tui", model=wish.model)
         options = replace(options, preview=app.preview)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
