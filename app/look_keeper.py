@@ -102,5 +102,9 @@ def _skin(data: Any) -> Skin | None:
 
 
 def _parameters(style: Style, colors: ColorSystem | None) -> str:
-    drawn = style.render("x", color_system=colors)
-    return drawn[2 : drawn.index("m")] if drawn.startswith("\x1b[") else ""
+    """The numbers between `ESC [` and `m`; not by `Style.render`, which keeps the depth it was first asked."""
+    codes = ["1"] if style.bold else []
+    if colors is not None:
+        codes += style.color.downgrade(colors).get_ansi_codes() if style.color else ()
+        codes += style.bgcolor.downgrade(colors).get_ansi_codes(foreground=False) if style.bgcolor else ()
+    return ";".join(codes)
