@@ -102,7 +102,7 @@ def _skin(data: Any) -> Skin | None:
 
 
 def _parameters(style: Style, colors: ColorSystem | None) -> str:
-    """The numbers between `ESC [` and `m`; not by `Style.render`, which keeps the depth it was first asked."""
+    """The numbers between `ESC [` and `m`. `Style.render` would keep the depth it was first asked for."""
     codes = ["1"] if style.bold else []
     if colors is not None:
         codes += style.color.downgrade(colors).get_ansi_codes() if style.color else ()
