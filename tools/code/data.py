@@ -35,7 +35,7 @@ class CodeLimits:
     errors: int = 10_000
     """Of stderr, in what goes to the model."""
     memory: int = 4_000_000_000
-    """Address space of the child; 0 means no limit of our own."""
+    """Private memory of the child; 0 means no limit of our own."""
     processes: int = 256
     """Processes and threads the script may start beyond those that its user runs already; 0: no limit."""
 
@@ -122,4 +122,4 @@ class CodeOutcome:
     message: str = ""
     """One sentence on what went wrong, for any status but `ok`."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """`mode`, `interpreter`, `sandbox`, `warm` (a spare was used), `session`, `stdout_bytes`, `stderr_bytes`."""
+    """`mode`, `interpreter`, `warm` (a spare was used), `session`, `stdout_bytes`, `stderr_bytes`."""

@@ -1,0 +1,35 @@
+"""What the agent sends before a script runs: lengths and plain data, readable without any import."""
+
+from __future__ import annotations
+
+import marshal
+import os
+
+
+def read_exactly(descriptor, size):
+    """`size` bytes as a bytearray, or None when the other end closed before."""
+    data = bytearray(size)
+    view = memoryview(data)
+    done = 0
+    while done < size:
+        count = os.readv(descriptor, [view[done:]])
+        if count == 0:
+            return None
+        done += count
+    return data
+
+
+def read_frame(descriptor):
+    """The next frame as a dict, or None when the agent has gone away."""
+    head = read_exactly(descriptor, 4)
+    if head is None:
+        return None
+    body = read_exactly(descriptor, int.from_bytes(head, "big"))
+    return None if body is None else marshal.loads(body)
+
+
+def write_all(descriptor, data):
+    """Write all of `data`. Raises OSError when nobody reads any more."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]

@@ -1,0 +1,145 @@
+"""Where the calls of one script arrive: what is allowed, how many, and what is known of each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tools.code.allowed import Offer, restrict
+from tools.code.clock import Clock
+from tools.code.data import CallRecord, CodeProgress, RunningCall, Serve
+from tools.code.rpc import SMALL, error_text
+from tools.registry import to_json
+from tools.text import clean
+
+log = logging.getLogger(__name__)
+
+PREVIEW = 200
+"""Characters of arguments and results that are shown."""
+
+_PATIENCE = 10.0
+"""Seconds the calls under way get to stop before their script is ended."""
+
+
+@dataclass(eq=False)
+class Desk:
+    """Serves the calls of one run."""
+
+    offer: Offer
+    limit: int
+    clock: Clock
+    serve: Serve
+    tell: Callable[[CodeProgress], None]
+    newest: Callable[[], str] = str
+    """The newest output of the script."""
+    made: int = 0
+    records: list[CallRecord] = field(default_factory=list)
+    _running: dict[int, RunningCall] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
+    _is_closed: bool = False
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> str:
+        """Run one call; every failure is the JSON text of `{"error": …}`."""
+        tool = self.offer.resolve(tool)
+        refusal = self._refusal(tool)
+        if refusal is not None:
+            return error_text(refusal)
+        self.made += 1
+        arguments = restrict(tool, arguments)
+        call = RunningCall(self.made, tool, preview(arguments), self.clock.elapsed)
+        self._running[call.number] = call
+        self.report()
+        result = error_text("Interrupted: the script was stopped before this call ended.")
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            result = await self._result(tool, arguments)
+            return result
+        finally:
+            self._tasks.discard(task)
+            del self._running[call.number]
+            self._record(call, result)
+
+    def _refusal(self, tool: str) -> str | None:
+        if self._is_closed:
+            return "The script has been stopped: no more tools are called."
+        refusal = self.offer.refusal(tool)
+        if refusal is None and self.made >= self.limit:
+            return f"Tool call limit reached: a script may make {self.limit} calls. Print what you have."
+        return refusal
+
+    async def _result(self, tool: str, arguments: dict[str, Any]) -> str:
+        try:
+            result = await self.serve(tool, arguments)
+            _check(result)
+        except Exception as error:
+            log.exception("the call of %s by a script failed", tool)
+            return error_text(f"Error executing {tool}: {type(error).__name__}: {error}")
+        return result
+
+    def report(self, finished: CallRecord | None = None) -> None:
+        """Send a look at the script to whoever watches. What goes wrong there is not the script's fault."""
+        progress = CodeProgress(
+            calls=self.made,
+            limit=self.limit,
+            elapsed=self.clock.elapsed,
+            running=tuple(self._running.values()),
+            finished=finished,
+            output=self.newest(),
+        )
+        try:
+            self.tell(progress)
+        except Exception:
+            log.exception("the progress of a script could not be shown")
+
+    async def close(self) -> None:
+        """Take no more calls, and stop those under way; returns when they have stopped."""
+        self._is_closed = True
+        tasks = set(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_PATIENCE)
+
+    def _record(self, call: RunningCall, result: str) -> None:
+        record = CallRecord(
+            number=call.number,
+            tool=call.tool,
+            arguments=call.arguments,
+            duration=self.clock.elapsed - call.started,
+            ok=not result.startswith('{"error"'),
+            result_size=len(result),
+            preview=short(result),
+        )
+        self.records.append(record)
+        self.report(record)
+
+
+def preview(arguments: dict[str, Any]) -> str:
+    """Arguments on one short line."""
+    return short(to_json({key: _shortened(value) for key, value in arguments.items()}))
+
+
+def short(text: str) -> str:
+    """The beginning of a text, cleaned, on one line."""
+    line = " ".join(clean(text[: 2 * PREVIEW]).split())
+    return line if len(line) <= PREVIEW and len(text) <= 2 * PREVIEW else line[: PREVIEW - 1] + "…"
+
+
+def _shortened(value: Any) -> Any:
+    if isinstance(value, str):
+        return value[: 2 * PREVIEW]
+    if isinstance(value, (list, dict)) and len(value) > 20:
+        return f"{len(value)} items"
+    return value
+
+
+def _check(result: str) -> None:
+    """Raise when `result` is no JSON: inside a reply it would break the reply. Large ones travel apart."""
+    if len(result) <= SMALL:
+        json.loads(result)

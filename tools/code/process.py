@@ -1,0 +1,295 @@
+"""One child: its process, its pipes, its server, and its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.code.capture import Capture
+from tools.code.interpreter import PROGRAM, Interpreter
+from tools.code.rpc import frame
+from tools.code.server import Connection, Server
+from tools.code.stubs import FILE, compiled
+from tools.results import ToolError
+from tools.sandbox import Boundary, Need, Wrapped
+from tools.terminal import kinship
+from tools.terminal.guard import Guard
+from tools.terminal.threads import on_thread, to_the_end
+
+_PIECE = 65_536
+_LAST_PIECES = 64
+"""Reads of what a script left in its pipes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """All that a child is made of before it knows its script. Children of equal recipes are alike."""
+
+    interpreter: Interpreter
+    folder: Path
+    environ: tuple[tuple[str, str], ...]
+    module: str
+    """Source of `hermes_tools`."""
+    memory: int = 0
+    processes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Who starts children: the mark they carry, the guard that outlives us, the boundary they live in."""
+
+    owner: str
+    guard: Guard
+    boundary: Boundary | None = None
+
+
+class Child:
+    """An interpreter that waits for a script, or runs one."""
+
+    def __init__(self, recipe: Recipe, home: Home, server: Server, mark: str, *, is_kernel: bool) -> None:
+        self.recipe = recipe
+        self.server = server
+        self.is_kernel = is_kernel
+        self.captures = (Capture(0), Capture(0))
+        self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        """The exit code as `subprocess` gives it: negative for a signal."""
+        self._home = home
+        self._mark = mark
+        self._process: subprocess.Popen[bytes] | None = None
+        self._wrapped: Wrapped | None = None
+        self._link: Connection | None = None
+        self._outputs: list[int] = []
+        self._ours: list[int] = []
+        self._nudge = -1
+        self._passed: tuple[int, ...] = ()
+
+    @classmethod
+    async def start(cls, recipe: Recipe, home: Home, *, warm: bool = False, kernel: bool = False) -> Child:
+        """Start a child that waits for its script; `warm` has it load what scripts need meanwhile.
+
+        Must be called on the main thread: the kernel may tie the child's life to the thread that starts it.
+        Raises `ToolError` when the child cannot be started.
+        """
+        server = Server()
+        await server.start()
+        child = cls(recipe, home, server, f"{home.owner}.{os.urandom(6).hex()}", is_kernel=kernel)
+        try:
+            _write_private(server.folder / FILE, recipe.module)
+            link = child._spawn()
+            child._link = await server.adopt(link)
+            child._link.send(frame(child._setup(warm=warm)))
+        except OSError as error:
+            await child.end()
+            raise ToolError(
+                f"Python could not be started in {recipe.folder}: {error.strerror or error}."
+            ) from error
+        except BaseException:
+            await child.end()
+            raise
+        return child
+
+    @property
+    def pid(self) -> int:
+        return 0 if self._process is None else self._process.pid
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether a boundary stands between the child and us."""
+        return self._home.boundary is not None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and not self.exited.done()
+
+    def begin(self, script: str, name: str) -> None:
+        """Hand over the script; the child runs it at once."""
+        if self._link is not None:
+            self._link.send(frame({"script": script, "name": name}))
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt in the script of a kernel."""
+        if self._nudge >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._nudge, b"!")
+
+    def relatives(self) -> list[kinship.Relative]:
+        """Living processes that stem from the child. Blocks for some milliseconds; meant for a thread."""
+        return [] if self._process is None else kinship.relatives(self._process.pid, self._mark)
+
+    def collect(self) -> None:
+        """Read what is still in the pipes."""
+        for descriptor in list(self._outputs):
+            for _ in range(_LAST_PIECES):
+                if not self._read(descriptor):
+                    break
+
+    async def end(self, grace: float = kinship.GRACE) -> None:
+        """Kill whatever is left of the child and all it started, and clear up. May be called again."""
+        await to_the_end(asyncio.ensure_future(self._end(grace)))
+
+    async def _end(self, grace: float) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if not self.exited.done():
+                kinship.kill_group(process.pid, signal.SIGTERM)
+            await on_thread(kinship.kill, process.pid, self._mark, grace)
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(asyncio.shield(self.exited), 5.0)
+            self._home.guard.remove(process.pid)
+            self.collect()
+        if self._wrapped is not None:
+            self._wrapped.started()
+            await on_thread(self._wrapped.ended)
+            self._wrapped = None
+        for descriptor in self._outputs:
+            asyncio.get_running_loop().remove_reader(descriptor)
+        for descriptor in [*self._outputs, *self._ours]:
+            os.close(descriptor)
+        self._outputs, self._ours, self._nudge = [], [], -1
+        self.server.close()
+
+    def _spawn(self) -> socket.socket:
+        link, theirs = socket.socketpair()
+        life, ours = os.pipe()
+        out, child_out = os.pipe()
+        errors, child_errors = os.pipe()
+        self._outputs, self._ours = [out, errors], [ours]
+        passed = [life]
+        if self.is_kernel:
+            nudged, self._nudge = os.pipe()
+            self._ours.append(self._nudge)
+            passed.append(nudged)
+        self._passed = tuple(passed)
+        try:
+            argv, environ, fds = self._command()
+            self._process = subprocess.Popen(
+                argv,
+                stdin=theirs.fileno(),
+                stdout=child_out,
+                stderr=child_errors,
+                cwd=self.recipe.folder,
+                env=environ,
+                pass_fds=(*passed, *fds),
+                start_new_session=True,
+            )
+        except BaseException:
+            link.close()
+            raise
+        finally:
+            theirs.close()
+            for descriptor in [*passed, child_out, child_errors]:
+                os.close(descriptor)
+            if self._wrapped is not None:
+                self._wrapped.started()
+        link.setblocking(False)
+        self._home.guard.add(self._process.pid)
+        self._watch()
+        return link
+
+    def _command(self) -> tuple[list[str], dict[str, str], tuple[int, ...]]:
+        argv = self.recipe.interpreter.argv()
+        environ = {**dict(self.recipe.environ), kinship.MARK: self._mark}
+        if self._home.boundary is None:
+            return argv, environ, ()
+        need = Need(read=(PROGRAM, self.server.folder), sockets=True, dies_with_parent=True)
+        self._wrapped = wrapped = self._home.boundary.wrap(argv, need)
+        kept = {name: value for name, value in environ.items() if name not in wrapped.unset}
+        return wrapped.argv, {**kept, **wrapped.env}, wrapped.fds
+
+    def _setup(self, *, warm: bool) -> dict[str, object]:
+        recipe = self.recipe
+        return {
+            "token": self.server.token,
+            "socket": str(self.server.path),
+            "file": str(self.server.folder / FILE),
+            "module": _compiled(recipe.module) if recipe.interpreter.is_ours else recipe.module,
+            "lifeline": self._passed[0],
+            "nudge": self._passed[1] if self.is_kernel else -1,
+            "memory": recipe.memory,
+            "processes": _highest_count(recipe.processes),
+            "path": list(recipe.interpreter.sys_path),
+            "hide": [str(PROGRAM), ""],
+            "warm": warm,
+            "kernel": self.is_kernel,
+        }
+
+    def _watch(self) -> None:
+        loop = asyncio.get_running_loop()
+        for descriptor in self._outputs:
+            os.set_blocking(descriptor, False)
+            loop.add_reader(descriptor, self._read, descriptor)
+        process = self._process
+        assert process is not None
+        on_exit(process, self._note_exit)
+
+    def _note_exit(self, code: int) -> None:
+        if not self.exited.done():
+            self.exited.set_result(code)
+
+    def _read(self, descriptor: int) -> bool:
+        """Read one piece; whether there may be more."""
+        try:
+            data = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            return False
+        except OSError:
+            data = b""
+        if not data:
+            asyncio.get_running_loop().remove_reader(descriptor)
+            return False
+        self.captures[self._outputs.index(descriptor)].feed(data)
+        return True
+
+
+def on_exit(process: subprocess.Popen[bytes], tell: Callable[[int], None]) -> None:
+    """Call `tell` with the exit code, on the event loop, once the process has ended."""
+    loop = asyncio.get_running_loop()
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):
+        waiting = asyncio.ensure_future(on_thread(process.wait))
+        waiting.add_done_callback(lambda done: None if done.cancelled() else tell(done.result()))
+        return
+
+    def ended() -> None:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+        tell(process.wait())
+
+    loop.add_reader(descriptor, ended)
+
+
+def _highest_count(more: int) -> int:
+    """How many processes the child's user may have: the limit of the system counts all of them."""
+    return threads_of_system() + more if more else 0
+
+
+def threads_of_system() -> int:
+    """Processes and threads of the whole system; 0 where it does not say."""
+    try:
+        return int(Path("/proc/loadavg").read_text().split()[3].partition("/")[2])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+_codes: dict[str, bytes] = {}
+
+
+def _compiled(module: str) -> bytes:
+    if module not in _codes:
+        _codes.clear()
+        _codes[module] = compiled(module)
+    return _codes[module]
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(text.encode("utf-8", "replace"))

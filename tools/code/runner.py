@@ -1,0 +1,146 @@
+"""Running scripts: a child for each, watched to its end, whatever way that comes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from tools.code.allowed import Offer
+from tools.code.capture import Capture
+from tools.code.clock import Clock
+from tools.code.data import CodeJob, CodeOutcome, CodeProgress, Serve
+from tools.code.desk import Desk
+from tools.code.interpreter import choose
+from tools.code.kernels import Kernels
+from tools.code.process import Child, Home, Recipe
+from tools.code.spare import Spare
+from tools.code.stubs import generate
+from tools.code.verdicts import metadata, outcome
+from tools.code.watch import End, Watch
+from tools.results import ToolError
+from tools.sandbox import Boundary
+from tools.terminal.environment import child_environment
+from tools.terminal.guard import Guard
+from tools.terminal.kinship import GRACE
+from tools.terminal.threads import on_thread, to_the_end
+
+AVAILABLE = sys.platform != "win32"
+WINDOWS = "execute_code is not available on Windows. Use normal tool calls instead."
+
+SCRIPT = "script.py"
+"""The name of a script in tracebacks."""
+
+Progress = Callable[[CodeProgress], None]
+
+
+def ignore(_: CodeProgress) -> None:
+    """A watcher that does not look."""
+
+
+class CodeRunner:
+    """Runs the scripts of one session. Close it: it holds a waiting child and the kernels."""
+
+    def __init__(self, boundary: Boundary | None = None, *, spare: bool = True) -> None:
+        self._home = Home(owner := secrets.token_hex(6), Guard(owner), boundary)
+        self._spare = Spare(self._home) if spare and AVAILABLE else None
+        self._kernels = Kernels(self._home)
+        self._stubs: tuple[tuple[Mapping[str, Any], ...], str] | None = None
+
+    def prepare(self, job: CodeJob) -> None:
+        """Have a child wait for scripts like `job`; its script does not matter. Returns at once."""
+        if self._spare is not None and job.mode == "strict" and job.session is None:
+            self._spare.prepare(lambda: self._recipe(job, Offer.of(job.tools, job.known)))
+
+    async def ready(self) -> None:
+        """Wait for the child that `prepare` starts."""
+        if self._spare is not None:
+            await self._spare.ready()
+
+    async def run(
+        self,
+        job: CodeJob,
+        serve: Serve,
+        progress: Progress = ignore,
+        *,
+        stop: asyncio.Event | None = None,
+        clock: Clock | None = None,
+    ) -> CodeOutcome:
+        """Run a script to its end and say how that came.
+
+        Setting `stop` interrupts: the call under way is cancelled, then the child
+        killed. Cancelling does the same, and the cancellation passes on. Time in
+        `clock.paused()` does not count. Nothing of the script is left running.
+        """
+        if not AVAILABLE:
+            return CodeOutcome(status="error", message=WINDOWS)
+        clock = clock or Clock()
+        offer = Offer.of(job.tools, job.known)
+        try:
+            recipe = await self._recipe(job, offer)
+            child, is_warm = await self._child(job, recipe)
+        except ToolError as error:
+            return CodeOutcome(status="error", message=str(error), metadata=metadata(job))
+        captures = child.captures = (Capture(job.limits.output), Capture(job.limits.errors))
+        clock.restart()
+        desk = child.server.desk = Desk(offer, job.limits.calls, clock, serve, progress, captures[0].newest)
+        end: End | None = None
+        try:
+            watch = Watch(child, job.limits, clock, desk, stop or asyncio.Event())
+            child.begin(job.script, self._kernels.cell(job) if child.is_kernel else SCRIPT)
+            desk.report()
+            end = await watch.wait()
+            seconds = clock.elapsed
+        finally:
+            await to_the_end(asyncio.ensure_future(self._finish(child, desk, job, end)))
+        assert end is not None
+        done = outcome(job, end, child, desk, captures, seconds)
+        return replace(done, metadata={**done.metadata, "warm": is_warm})
+
+    async def aclose(self) -> None:
+        """End every child that is left."""
+        if self._spare is not None:
+            await self._spare.aclose()
+        await self._kernels.aclose()
+        await on_thread(self._home.guard.close)
+
+    async def _child(self, job: CodeJob, recipe: Recipe) -> tuple[Child, bool]:
+        if job.session is not None:
+            return await self._kernels.open(job, recipe)
+        child = await self._spare.take(recipe) if self._spare is not None else None
+        if child is not None:
+            return child, True
+        return await Child.start(recipe, self._home), False
+
+    async def _finish(self, child: Child, desk: Desk, job: CodeJob, end: End | None) -> None:
+        await desk.close()
+        child.server.desk = None
+        if child.is_kernel:
+            returned = end is not None and end.code is not None
+            if self._kernels.keeps(job, child, returned=returned):
+                child.collect()
+                return
+            self._kernels.forget(child)
+        await child.end(GRACE if child.exited.done() else job.limits.grace)
+        self.prepare(job)
+
+    async def _recipe(self, job: CodeJob, offer: Offer) -> Recipe:
+        environ = child_environment(job.environ or os.environ)
+        folder = job.folder.resolve()
+        return Recipe(
+            interpreter=choose(job.mode, folder, environ),
+            folder=folder,
+            environ=tuple(sorted(environ.items())),
+            module=await self._module(offer),
+            memory=job.limits.memory,
+            processes=job.limits.processes,
+        )
+
+    async def _module(self, offer: Offer) -> str:
+        if self._stubs is None or self._stubs[0] != offer.tools:
+            self._stubs = offer.tools, await asyncio.to_thread(generate, offer)
+        return self._stubs[1]
