@@ -3,6 +3,10 @@
 A tool describes what it wants as an `Action`; the gate decides, asks a person
 where need be, and raises `DeniedError` unless the answer is yes. When in doubt,
 or when nobody is there, the answer is no.
+
+It is asked in this order, and the first no stands: the hardline, rules that
+deny, self-protection, rules that ask, what was allowed for the session, rules
+that allow, the mode.
 """
 
 from __future__ import annotations
@@ -16,12 +20,14 @@ from typing import Literal, Protocol
 
 from agent.events import Decision
 from agent.home import Home
-from agent.safety.hardline import Hardline
+from agent.safety.permissions.decider import GRANTED, Decider
+from agent.safety.permissions.modes import Mode, ModeName
+from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.places import Places
-from agent.safety.verdict import Verdict
+from agent.safety.verdict import Judge, Verdict
 from tools.actions import (
     Action,
-    ChangeSettings,
+    CallServer,
     DeletePath,
     Fetch,
     ReadPath,
@@ -33,9 +39,7 @@ from tools.results import DeniedError
 
 log = logging.getLogger(__name__)
 
-Mode = Literal["ask", "deny", "all"]
 Outcome = Literal["allowed", "denied", "expired", "cancelled", "nobody"]
-Judge = Literal["rule", "mode", "grant", "person", "nobody"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,41 +74,50 @@ class Approver(Protocol):
 class Gate:
     """Decides about actions of one session.
 
+    `mode` is the one from the settings; `permissions` are the person's rules, and
+    `chosen` is a mode for this session that goes before both.
+
     `protected` are files and folders that tools never change (Hermes' own
     settings and store), `secret` those they never read either; by default the
     protected files named `.env` and `state.db`. Without `approver` nobody is
     there: what needs a yes is denied.
 
     `audit` receives every ruling and is waited for; if it raises, the action does not happen.
+    `changed` is told the policy whenever the permissions have been read again.
     """
 
     def __init__(
         self,
         workspace: Path,
-        mode: Mode = "ask",
+        mode: ModeName = "ask",
         protected: Sequence[Path] = (),
         approver: Approver | None = None,
         *,
         secret: Sequence[Path] | None = None,
         scratch: Path | None = None,
         home: Path | None = None,
+        own: Path | None = None,
+        chosen: ModeName | None = None,
+        permissions: Permissions | None = None,
         audit: Audit | None = None,
+        changed: Callable[[Policy], None] | None = None,
     ) -> None:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
-        self.mode: Mode = mode
-        self._workspace = workspace
-        self._scratch = scratch
         self._approver = approver
         self._audit = audit
+        self._changed = changed
+        self._told: Policy | None = None
         home = home or Path.home()
-        self._places = Places(
+        places = Places(
             home=str(home),
             guarded=tuple(str(path) for path in protected),
             secret=tuple(str(path) for path in secret),
             other_homes=(str(home.resolve()),),
         )
-        self._hardline = Hardline(self._places)
+        self._decider = Decider(
+            workspace, scratch, places, mode=mode, chosen=chosen, own=own, permissions=permissions
+        )
         self._grants: dict[Hashable, Grant] = {}
         self._asking: dict[Hashable, asyncio.Lock] = {}
 
@@ -113,16 +126,19 @@ class Gate:
         cls,
         home: Home,
         workspace: Path,
-        mode: Mode = "ask",
+        mode: ModeName = "ask",
         approver: Approver | None = None,
         *,
         scratch: Path | None = None,
+        chosen: ModeName | None = None,
+        permissions: Permissions | None = None,
         audit: Audit | None = None,
+        changed: Callable[[Policy], None] | None = None,
     ) -> Gate:
         """A gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
         roots = dict.fromkeys((home.root, home.root.resolve()))
-        guarded = (home.config, home.env, home.database, home.trust, home.audit, home.run)
+        guarded = (home.config, home.permissions, home.env, home.database, home.trust, home.audit, home.run)
         secret = (home.env, home.database)
         return cls(
             workspace,
@@ -131,38 +147,46 @@ class Gate:
             approver,
             secret=[root / path.name for root in roots for path in secret],
             scratch=scratch,
+            own=home.root,
+            chosen=chosen,
+            permissions=permissions,
             audit=audit,
+            changed=changed,
         )
 
+    @property
+    def mode(self) -> Mode:
+        """The mode in force. Setting it chooses one for the rest of the session."""
+        return self._decider.mode
+
+    @mode.setter
+    def mode(self, name: ModeName) -> None:
+        self._decider.choose(name)
+
+    @property
+    def policy(self) -> Policy:
+        """The permissions in force."""
+        return self._decider.policy
+
     def decide(self, action: Action) -> Verdict:
-        """What would happen to `action` now. Asks nobody and looks at nothing but its arguments."""
-        if reasons := self._forbidden(action):
-            return Verdict("hardline", reasons)
-        if isinstance(action, ReadPath) and self._is_open(action.path):
-            return Verdict("allow", ("reading inside the workspace",))
-        if self.mode == "all":
-            return Verdict("allow", ("approvals are set to all",))
-        if self.mode == "deny":
-            return Verdict("deny", self._why(action))
-        key = action_key(action)
-        if key is not None and key in self._grants:
-            return Verdict("allow", ("allowed for this session",))
-        return Verdict("ask", self._why(action))
+        """What would happen to `action` now. Asks nobody; looks at files of rules and at links."""
+        return self._decider.decide(action, self._is_granted)[0]
 
     async def permit(self, action: Action) -> None:
         """Return if the action may happen. Raises `DeniedError` otherwise.
 
         The error's `extra` is `{"status": "blocked", "reasons": […], "outcome": …}`.
         """
-        verdict = await self._decide_off_loop(action)
+        verdict, judge = await self._decide_off_loop(action)
+        self._tell()
         if verdict.kind == "allow":
-            await self._record(action, verdict, self._judge_of(verdict), "allowed")
+            await self._record(action, verdict, judge, "allowed")
         elif verdict.kind == "hardline":
-            await self._record(action, verdict, "rule", "denied")
+            await self._record(action, verdict, judge, "denied")
             raise _denied("This is never allowed, in any mode", verdict.reasons, "denied")
         elif verdict.kind == "deny":
-            await self._record(action, verdict, "mode", "denied")
-            raise _denied("Denied: actions that need approval are switched off", verdict.reasons, "denied")
+            await self._record(action, verdict, judge, "denied")
+            raise _denied("Denied", verdict.reasons, "denied")
         elif self._approver is None:
             await self._record(action, verdict, "nobody", "nobody")
             raise _denied(
@@ -180,14 +204,28 @@ class Gate:
         """Take a grant back; from now on it is asked again."""
         self._grants.pop(grant.key, None)
 
-    async def _decide_off_loop(self, action: Action) -> Verdict:
-        if isinstance(action, (RunCommand, SendInput)):  # a long command takes a while to read
-            return await asyncio.to_thread(self.decide, action)
-        return self.decide(action)
+    async def _decide_off_loop(self, action: Action) -> tuple[Verdict, Judge]:
+        # A long command takes a while to read, and so do files that have changed.
+        permissions = self._decider.permissions
+        if isinstance(action, (RunCommand, SendInput)) or (permissions is not None and permissions.stale):
+            return await asyncio.to_thread(self._decider.decide, action, self._is_granted)
+        return self._decider.decide(action, self._is_granted)
+
+    def _is_granted(self, action: Action) -> bool:
+        return (key := action_key(action)) is not None and key in self._grants
+
+    def _tell(self) -> None:
+        """Pass on that the permissions were read again, once for each time."""
+        permissions = self._decider.permissions
+        policy = None if permissions is None else permissions.last
+        if self._changed is not None and policy is not None and policy is not self._told:
+            self._told = policy
+            self._changed(policy)
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:
         """Ask a person, once for several equal actions that wait at the same time."""
-        key = action_key(action)
+        # What guards the guard is asked each time.
+        key = None if self._decider.guards(action) else action_key(action)
         if key is None:
             await self._ask_now(approver, action, verdict, key)
             return
@@ -195,7 +233,7 @@ class Gate:
         try:
             async with lock:
                 if key in self._grants:
-                    granted = Verdict("allow", ("allowed for this session",))
+                    granted = Verdict("allow", (GRANTED,))
                     await self._record(action, granted, "grant", "allowed")
                 else:
                     await self._ask_now(approver, action, verdict, key)
@@ -231,11 +269,6 @@ class Gate:
                 raise _denied("Denied by the user", verdict.reasons, "denied", decision.feedback)
         await self._record(action, verdict, "person", "allowed", decision.feedback)
 
-    def _judge_of(self, verdict: Verdict) -> Judge:
-        if verdict.reasons == ("allowed for this session",):
-            return "grant"
-        return "mode" if verdict.reasons == ("approvals are set to all",) else "rule"
-
     async def _record(
         self, action: Action, verdict: Verdict, judge: Judge, outcome: Outcome, feedback: str = ""
     ) -> None:
@@ -243,55 +276,6 @@ class Gate:
             written = self._audit(Ruling(action, verdict, judge, outcome, feedback))
             if written is not None:
                 await written
-
-    def _forbidden(self, action: Action) -> tuple[str, ...]:
-        """Why no mode lets the action pass; empty when it is no such thing."""
-        places = self._places
-        match action:
-            case RunCommand():
-                return self._hardline.check(action.command, action.cwd)
-            case SendInput():
-                return self._hardline.check(action.data, self._workspace)
-            case ReadPath() if places.hides(str(action.path)):
-                return ("it holds keys or stored conversations",)
-            case WritePath():
-                loss = places.wreck(str(action.path))
-                return (f"it would overwrite {loss}",) if loss else ()
-            case DeletePath():
-                loss = places.disaster(str(action.path)) or places.wreck(str(action.path))
-                return (f"it would delete {loss}",) if loss else ()
-            case _:
-                return ()
-
-    def _is_open(self, path: Path) -> bool:
-        """Whether reading there needs no yes."""
-        folders = (self._workspace, self._scratch)
-        return any(folder is not None and path.is_relative_to(folder) for folder in folders)
-
-    def _why(self, action: Action) -> tuple[str, ...]:
-        """Why the action needs a yes, in words for the person who gives it."""
-        outside = "" if self._inside(action) else ", outside the workspace"
-        match action:
-            case RunCommand():
-                return (f"runs a command{outside}", *self._hardline.doubts(action.command, action.cwd))
-            case SendInput():
-                return ("types into a running program",)
-            case ReadPath():
-                return (f"reads a file or folder{outside}",)
-            case WritePath():
-                return (f"{'creates' if action.creates else 'changes'} a file{outside}",)
-            case DeletePath():
-                return (f"deletes a file{outside}",)
-            case Fetch():
-                return ("reaches the network",)
-            case ChangeSettings():
-                return ("changes Hermes' own settings",)
-            case _:
-                return (f"is an action of {action.tool} the gate does not know",)
-
-    def _inside(self, action: Action) -> bool:
-        path = getattr(action, "path", None) or getattr(action, "cwd", None)
-        return path is None or path.is_relative_to(self._workspace)
 
 
 def action_key(action: Action) -> Hashable | None:
@@ -308,6 +292,8 @@ def action_key(action: Action) -> Hashable | None:
             return (type(action).__name__, action.path)
         case Fetch():
             return ("fetch", action.url)
+        case CallServer():
+            return ("server", action.server, action.name, action.arguments)
         case _:
             return None
 

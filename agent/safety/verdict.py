@@ -8,6 +8,9 @@ from typing import Literal
 VerdictKind = Literal["allow", "ask", "deny", "hardline"]
 """`hardline` is a no that no mode and no person lifts."""
 
+Judge = Literal["rule", "mode", "grant", "person", "nobody"]
+"""Who decided: a rule, the mode, a yes that was given before, a person, or nobody because none was there."""
+
 SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
 """From the mildest to the strictest; of several verdicts the strictest counts."""
 

@@ -30,8 +30,8 @@ Assess = Callable[[str, Path], Verdict]
 PLAN = "plan mode only reads; leave it with /mode to make changes"
 
 _LOOKERS = READERS | words(
-    "sort uniq date id whoami uname hostname nproc uptime free ps env printenv sleep true false seq column fold "
-    "find fd nl tac rev expr git"
+    "sort uniq date id whoami uname hostname nproc uptime free ps env printenv sleep true false seq column "
+    "fold find fd nl tac rev expr git"
 )
 """Programs that `plan` lets run where the assessment of the command has nothing against it."""
 _GIT_LOOKS = words(

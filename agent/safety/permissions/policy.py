@@ -85,6 +85,11 @@ class Permissions:
         """Whether the next `current` reads files."""
         return self._policy is None or self._signature is None or self._signature != self._look()
 
+    @property
+    def last(self) -> Policy | None:
+        """What held when the files were read last; None before that."""
+        return self._policy
+
     def current(self) -> Policy:
         """What holds now. Never raises for anything a file holds."""
         policy = self._policy

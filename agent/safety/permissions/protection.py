@@ -1,0 +1,100 @@
+"""Self-protection: what runs something later, or guards the guard, needs a yes in every mode.
+
+Which places these are says `agent.safety.guarded`; here commands are looked at
+for writing to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from agent.safety.guarded import guarded_place, guarded_reason
+from agent.safety.permissions.reading import Command, Touched
+from agent.safety.permissions.subjects import Setting
+from agent.safety.places import joined
+from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.shell.names import DELETERS, OWNERS, WRITERS
+from tools.actions import Action, RunCommand, SendInput
+
+_WRITERS = (
+    WRITERS
+    | DELETERS
+    | OWNERS
+    | words("touch mkdir rmdir dd curl wget tar unzip patch ed ex vi vim nano shred")
+)
+_WHOLE = DELETERS | words("mv rsync rmdir")
+"""Programs that take everything inside a folder with it."""
+_GIT_ASKS = words("--get --get-all --get-regexp --list -l --show-origin get list")
+
+
+class Protection:
+    """The guarded places of one workspace. `own` is the home of Hermes."""
+
+    def __init__(self, setting: Setting, own: Path | None) -> None:
+        self._setting = setting
+        self._own = own
+
+    def reason(self, action: Action) -> str | None:
+        """Why the action needs a yes in every mode, as a clause for a person; None if it does not."""
+        setting = self._setting
+        if isinstance(action, (RunCommand, SendInput)):
+            return self._command(action)
+        return guarded_reason(action, setting.workspace, setting.home, own=self._own)
+
+    def _command(self, action: RunCommand | SendInput) -> str | None:
+        setting = self._setting
+        text = action.command if isinstance(action, RunCommand) else action.data
+        cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
+        reading = setting.reading(text, cwd)
+        for command in reading.commands:
+            if command.name == "git" and _sets(command):
+                return "changes settings of Git, which can run programs"
+        touched = ((each, False) for each in reading.writes)
+        for each, whole in (*touched, *_written(reading.commands)):
+            for folder in each.cwds:
+                path = joined(folder, each.path)
+                # Hermes asks about an unknown path by its own rules; here only names count.
+                if path.startswith("/") and UNKNOWN not in path:
+                    place = guarded_place(path, setting.workspace, setting.home, own=self._own, whole=whole)
+                    if place:
+                        return f"changes {place}"
+        return None
+
+
+def _written(commands: tuple[Command, ...]) -> Iterator[tuple[Touched, bool]]:
+    for command in commands:
+        if command.name in _WRITERS and not (command.name in ("sed", "perl") and not _in_place(command)):
+            for word in command.arguments:
+                paths = [word] if not word.startswith("-") else []
+                paths += [rest for rest in (word.partition("=")[2],) if rest]
+                for path in paths:
+                    yield Touched(path, command.cwds), command.name in _WHOLE
+
+
+def _in_place(command: Command) -> bool:
+    return any(
+        word.startswith(("-i", "--in-place")) or (word[:1] == "-" and "i" in word)
+        for word in command.arguments
+    )
+
+
+def _sets(command: Command) -> bool:
+    """Whether `git config` changes something."""
+    arguments = [word for word in command.arguments if word]
+    if "config" not in arguments:
+        return False
+    rest = arguments[arguments.index("config") + 1 :]
+    operands = [word for word in rest if not word.startswith("-")]
+    writes = {
+        "--unset",
+        "--unset-all",
+        "--add",
+        "--edit",
+        "-e",
+        "--replace-all",
+        "--remove-section",
+        "set",
+        "unset",
+    }
+    return bool(writes & set(rest)) or (len(operands) >= 2 and not _GIT_ASKS & set(rest))
