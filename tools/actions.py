@@ -29,6 +29,10 @@ class RunCommand(Action):
     cwd: Path
     background: bool = False
     pty: bool = False
+    outside: bool = False
+    """Without the sandbox that commands run in: a person is asked, whatever the rules say."""
+    network: bool = False
+    """With the network, which the sandbox keeps from commands unless a person allows it."""
 
     def headline(self) -> str:
         return self.command

@@ -29,6 +29,10 @@ class Launch:
     pty: bool = False
     keeps_input: bool = False
     """Whether standard input stays open for `write`; otherwise it is empty."""
+    outside: bool = False
+    """Whether it runs without the sandbox, which a person has allowed."""
+    network: bool = False
+    """Whether a person has allowed it the network where it has to be asked for."""
 
 
 class Child(Protocol):

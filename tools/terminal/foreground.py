@@ -46,6 +46,8 @@ async def run(
     spool: Path,
     secrets: Mapping[str, str],
     progress: Callable[[str], None],
+    outside: bool = False,
+    network: bool = False,
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
 
@@ -62,7 +64,7 @@ async def run(
             replay.feed(data)
         live.is_news = True
 
-    child, launch = shell.start(command, place, pty=pty)
+    child, launch = shell.start(command, place, pty=pty, outside=outside, network=network)
     child.watch(sink)
     follower = asyncio.create_task(live.follow())
     try:

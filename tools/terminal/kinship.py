@@ -26,6 +26,8 @@ class Relative:
     pid: int
     group: int
     name: str
+    is_reaper: bool = False
+    """Whether it is the first process of a sandbox, which only waits for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def relatives(root: int, mark: str) -> list[Relative]:
                 waiting.append(child)
     kin.discard(os.getpid())
     return [
-        Relative(pid, table[pid].group, table[pid].name)
+        Relative(pid, table[pid].group, table[pid].name, _is_first(pid))
         for pid in sorted(kin)
         if table[pid].state not in "ZX"
     ]
@@ -132,6 +134,16 @@ def _stat(pid: str) -> _Stat | None:
         return None
     state, parent, group, session = fields[:4]
     return _Stat(int(pid), text[start + 1 : end], state, int(parent), int(group), int(session))
+
+
+def _is_first(pid: int) -> bool:
+    """Whether a process is number one of a namespace of its own."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return False
+    numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
+    return len(numbers) > 1 and numbers[-1] == "1"
 
 
 def _is_marked(pid: int, mark: str) -> bool:

@@ -10,16 +10,18 @@ import subprocess
 import termios
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGTERM
 from typing import Literal
 
 from tools.results import ToolError
+from tools.sandbox import Boundary, Need, Wrapped
 from tools.terminal.backend import COLUMNS, ROWS, Launch
 from tools.terminal.guard import Guard
 from tools.terminal.kinship import MARK, kill, kill_group, relatives
 from tools.terminal.pump import Ending, Pump, Sink
+from tools.terminal.shell import folders_file
 from tools.terminal.threads import on_thread, to_the_end
 from tools.text import clean
 
@@ -34,10 +36,14 @@ _WRITE_PATIENCE = 5.0
 
 
 class LocalBackend:
-    """Starts shells on this machine. `shell` overrides the path of the shell that is looked up otherwise."""
+    """Starts shells on this machine, inside `boundary` if there is one.
 
-    def __init__(self, shell: str | None = None) -> None:
+    `shell` overrides the path of the shell that is looked up otherwise.
+    """
+
+    def __init__(self, shell: str | None = None, boundary: Boundary | None = None) -> None:
         self._path = shell or shutil.which("bash") or "/bin/sh"
+        self._boundary = boundary
         self._owner = secrets.token_hex(6)
         self._guard = Guard(self._owner)
         self._children: set[LocalChild] = set()
@@ -51,31 +57,58 @@ class LocalBackend:
             self._forget(child)
         mark = f"{self._owner}.{launch.mark}"
         pipes = _Pipes.open(launch)
+        wrapped: Wrapped | None = None
         try:
+            wrapped = self._wrap(launch, pipes.terminal)
             process = subprocess.Popen(
-                self._arguments(launch, pipes.terminal),
+                wrapped.argv,
                 stdin=pipes.child_input,
                 stdout=pipes.child_output,
                 stderr=pipes.child_output,
                 cwd=launch.cwd,
-                env={**launch.env, MARK: mark},
+                env=_environment(launch, wrapped, mark),
+                pass_fds=wrapped.fds,
                 start_new_session=True,
             )
+        except ToolError:
+            pipes.close_ours()
+            raise
         except OSError as error:
             pipes.close_ours()
+            if wrapped is not None:
+                wrapped.ended()
             reason = error.strerror or str(error)
             raise ToolError(f"The command could not be started in {launch.cwd}: {reason}.") from error
         finally:
             pipes.close_theirs()
+            if wrapped is not None:
+                wrapped.started()
         child = LocalChild(process, pipes, mark, self._forget)
+        child.clear_up = wrapped.ended
         self._children.add(child)
         self._guard.add(process.pid)
         return child
 
     async def aclose(self) -> None:
         await asyncio.gather(*(child.kill() for child in list(self._children)))
+        for child in self._children:
+            child.clear_up()
         self._children.clear()
         await on_thread(self._guard.close)
+
+    def _wrap(self, launch: Launch, terminal: str) -> Wrapped:
+        if self._boundary is None or launch.outside:
+            return Wrapped(argv=self._arguments(launch, terminal))
+        new = launch.new_state
+        need = Need(
+            read=(_FOLDER, launch.command_file, launch.state),
+            write=(new, folders_file(new)) if new is not None else (),
+            terminal=terminal,
+            network=launch.network,
+        )
+        # Inside, the terminal may have another name: it is told once the boundary is drawn.
+        wrapped = self._boundary.wrap([], need)
+        return replace(wrapped, argv=[*wrapped.argv, *self._arguments(launch, wrapped.terminal)])
 
     def _arguments(self, launch: Launch, terminal: str) -> list[str]:
         return [
@@ -94,6 +127,7 @@ class LocalBackend:
     def _forget(self, child: LocalChild) -> None:
         self._children.discard(child)
         self._guard.remove(child.pid)
+        child.clear_up()
 
 
 class LocalChild:
@@ -109,6 +143,8 @@ class LocalChild:
         self._process = process
         self._pipes = pipes
         self._mark = mark
+        self.clear_up: Callable[[], None] = lambda: None
+        """What is left to do once nobody of its group lives."""
         self._on_gone = on_gone
         self._pump = Pump(process, pipes.output)
         self._pump.ending.add_done_callback(lambda _: self._settle())
@@ -165,7 +201,7 @@ class LocalChild:
         if not thorough and not self._group_lives():
             return []
         found = await on_thread(relatives, self.pid, self._mark)
-        return [f"{clean(relative.name)} ({relative.pid})" for relative in found]
+        return [f"{clean(relative.name)} ({relative.pid})" for relative in found if not relative.is_reaper]
 
     async def kill(self) -> None:
         if not self.has_ended():
@@ -186,6 +222,11 @@ class LocalChild:
         except PermissionError:
             return True
         return True
+
+
+def _environment(launch: Launch, wrapped: Wrapped, mark: str) -> dict[str, str]:
+    env = {name: value for name, value in launch.env.items() if name not in wrapped.unset}
+    return env | dict(wrapped.env) | {MARK: mark}
 
 
 @dataclass(slots=True)

@@ -90,24 +90,33 @@ class Shell:
         pty: bool = False,
         keeps_input: bool = False,
         keeps_state: bool = True,
+        outside: bool = False,
+        network: bool = False,
     ) -> tuple[Child, Launch]:
-        """Start a shell for `command`. Raises `ToolError` when that is impossible."""
+        """Start a shell for `command`. Raises `ToolError` when that is impossible.
+
+        `outside` the sandbox a shell begins with nothing but the folder, and leaves nothing: functions
+        and variables that a command set inside could otherwise act outside.
+        """
+        keeps_state = keeps_state and not outside
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         call = str(next(_calls))
         launch = Launch(
             cwd=place.cwd,
-            env=self._environment(place.shown),
-            state=self._folder / "state",
+            env=self._environment(place.shown, is_fresh=outside),
+            state=self._folder / ("nothing" if outside else "state"),
             new_state=self._folder / f"{call}.state" if keeps_state else None,
             command_file=self._folder / f"{call}.command",
             mark=call,
             pty=pty,
             keeps_input=keeps_input,
+            outside=outside,
+            network=network,
         )
         if launch.new_state is not None:
             # Made here, so that the umask of the shell has no say in who may read them.
             private_write(launch.new_state, "")
-            private_write(_folders(launch.new_state), "")
+            private_write(folders_file(launch.new_state), "")
         private_write(launch.command_file, command)
         return self._backend.start(launch), launch
 
@@ -117,7 +126,7 @@ class Shell:
         new = launch.new_state
         if new is None:
             return
-        folders = _folders(new)
+        folders = folders_file(new)
         try:
             if _is_complete(new):
                 new.replace(launch.state)
@@ -140,15 +149,15 @@ class Shell:
         if cwd and (place.is_own or Path(cwd).resolve() != place.cwd):
             self._cwd = Path(cwd)
 
-    def _environment(self, cwd: Path) -> dict[str, str]:
+    def _environment(self, cwd: Path, *, is_fresh: bool) -> dict[str, str]:
         """Once there is a state, it holds the environment, apart from names no shell can read."""
         own = {"PWD": str(cwd)} | ({"OLDPWD": self._previous} if self._previous else {})
-        if not (self._folder / "state").exists():
+        if is_fresh or not (self._folder / "state").exists():
             return self._env | own
         return {name: value for name, value in self._env.items() if not _NAME.fullmatch(name)} | own
 
 
-def _folders(state: Path) -> Path:
+def folders_file(state: Path) -> Path:
     """The file beside a state that holds the folder, and the one before it."""
     return state.with_name(state.name + ".cwd")
 

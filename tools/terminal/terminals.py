@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tools.redact import secret_values
+from tools.sandbox import Boundary
 from tools.terminal.backend import Backend
 from tools.terminal.background import ProcessTable
 from tools.terminal.environment import child_environment
@@ -25,9 +26,16 @@ class Terminals:
     command.
     """
 
-    def __init__(self, environ: Mapping[str, str] = os.environ, backend: Backend | None = None) -> None:
+    def __init__(
+        self,
+        environ: Mapping[str, str] = os.environ,
+        backend: Backend | None = None,
+        boundary: Boundary | None = None,
+    ) -> None:
         self._environ = dict(environ)
         self._backend = backend
+        self.boundary = boundary
+        """What commands on this machine are kept in; None = nothing."""
         self._shells: dict[str, Shell] = {}
         self._tables: dict[str, ProcessTable] = {}
         self.secrets: Mapping[str, str] = secret_values(self._environ)
@@ -39,7 +47,7 @@ class Terminals:
         if self._backend is None:
             from tools.terminal.local import LocalBackend
 
-            self._backend = LocalBackend()
+            self._backend = LocalBackend(boundary=self.boundary)
         return self._backend
 
     def shell(self, context: ToolContext) -> Shell:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets as chance
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tools.actions import RunCommand
@@ -40,16 +41,42 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
     shell = context.terminals.shell(context)
     async with shell.lock:
         place = shell.place(arguments.get("workdir"))
+        leave = _leave(arguments, context, place)
         await context.permit(
-            RunCommand(tool="terminal", command=command, cwd=place.cwd, background=background, pty=pty)
+            RunCommand(
+                tool="terminal",
+                command=command,
+                cwd=place.cwd,
+                background=background,
+                pty=pty,
+                outside=leave.outside,
+                network=leave.network,
+            )
         )
         if background:
-            return _start(arguments, context, shell, place, pty)
-        return await _run(command, context, shell, place, limit, pty)
+            return _start(arguments, context, shell, place, pty, leave)
+        return await _run(command, context, shell, place, limit, pty, leave)
+
+
+@dataclass(frozen=True, slots=True)
+class _Leave:
+    """What a command is let do beyond the sandbox's policy, if a person says yes."""
+
+    outside: bool
+    network: bool
+
+
+def _leave(arguments: Arguments, context: ToolContext, place: Place) -> _Leave:
+    boundary = context.terminals.boundary
+    if boundary is None or boundary.level == "none":
+        return _Leave(False, False)
+    if arguments.get("outside"):
+        return _Leave(True, False)
+    return _Leave(False, boundary.asks_for_network(arguments["command"], place.cwd))
 
 
 async def _run(
-    command: str, context: ToolContext, shell: Shell, place: Place, limit: int, pty: bool
+    command: str, context: ToolContext, shell: Shell, place: Place, limit: int, pty: bool, leave: _Leave
 ) -> dict[str, Any]:
     before = shell.cwd
     outcome = await foreground.run(
@@ -61,6 +88,8 @@ async def _run(
         spool=context.scratch / f"terminal-{chance.token_hex(4)}.txt",
         secrets=context.terminals.secrets,
         progress=context.progress,
+        outside=leave.outside,
+        network=leave.network,
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
     if outcome.code != TIMED_OUT and (clause := meaning(command, outcome.code)):
@@ -69,19 +98,31 @@ async def _run(
         result["full_output"] = str(outcome.output.spool)
     if shell.cwd != before:
         result["cwd"] = clean(str(shell.cwd))
-    if notes := [place.note, *outcome.notes] if place.note else outcome.notes:
-        result["note"] = " ".join(notes)
+    notes = [place.note, *outcome.notes]
+    boundary = context.terminals.boundary
+    if outcome.code != 0 and boundary is not None and not leave.outside:
+        notes.append(boundary.refusal(outcome.output.text, network=leave.network))
+    if note := " ".join(filter(None, notes)):
+        result["note"] = note
     return result
 
 
 def _start(
-    arguments: Arguments, context: ToolContext, shell: Shell, place: Place, pty: bool
+    arguments: Arguments, context: ToolContext, shell: Shell, place: Place, pty: bool, leave: _Leave
 ) -> dict[str, Any]:
     command: str = arguments["command"]
     table = context.terminals.processes(context.task)
     watch = Watch(arguments.get("watch_patterns") or ())
     table.make_room()
-    child, launch = shell.start(command, place, pty=pty, keeps_input=True, keeps_state=False)
+    child, launch = shell.start(
+        command,
+        place,
+        pty=pty,
+        keeps_input=True,
+        keeps_state=False,
+        outside=leave.outside,
+        network=leave.network,
+    )
     process = BackgroundProcess(
         child,
         command,
@@ -202,6 +243,11 @@ registry.register(
                     "description": "Give it a terminal of 120x40, for programs that insist on one.",
                 },
                 "background": {"type": "boolean", "description": "Return at once and let it run."},
+                "outside": {
+                    "type": "boolean",
+                    "description": "Only when a note says the sandbox refused something: run outside it. "
+                    "A person is asked.",
+                },
                 "notify_on_complete": {
                     "type": "boolean",
                     "description": "With background: tell you when it ends, instead of you polling.",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from agent.safety.sandbox import cgroup
 from agent.safety.sandbox.descriptors import closer, filled
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
-from agent.safety.sandbox.layout import SESSION_VARIABLES, Place, missing, places
+from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Place, missing, places
 from agent.safety.sandbox.limits import rlimits, shell_limits
 from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
@@ -84,7 +84,7 @@ def _mounts(view: Sequence[Place]) -> list[str]:
             chosen += ["--perms", "0755", "--tmpfs", path]
             covers.append(path)
         else:
-            chosen += ["--ro-bind", "/dev/null", path]
+            chosen += ["--ro-bind", str(NOTHING), path]
     for path in covers:
         # Only once what shows through has found its place in it.
         chosen += ["--remount-ro", path]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import itertools
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +24,7 @@ def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
     """
     if os.geteuid() != 0 or not processes:
         return [], _nothing
-    for folder in list(_left):
-        _remove(folder)
+    _remove_left()
     for hierarchy in _HIERARCHIES:
         folder = hierarchy / f"hermes-{os.getpid()}-{next(_serial)}"
         try:
@@ -33,7 +33,7 @@ def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
         except OSError:
             _remove(folder)
             continue
-        return ["/bin/sh", "-c", _JOIN, str(folder / "cgroup.procs")], lambda: _remove(folder)
+        return ["/bin/sh", "-c", _JOIN, str(folder / "cgroup.procs")], functools.partial(_remove, folder)
     return [], _nothing
 
 
@@ -42,15 +42,17 @@ def _nothing() -> None:
 
 
 def _remove(folder: Path) -> None:
-    for wait in (0.0, 0.002, 0.01):
-        # The kernel takes a moment to let go of processes that were killed.
-        time.sleep(wait)
-        try:
-            folder.rmdir()
-        except FileNotFoundError:
-            pass
-        except OSError:
-            _left.add(folder)
-            continue
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
         _left.discard(folder)
-        return
+    except OSError:
+        _left.add(folder)
+    else:
+        _left.discard(folder)
+
+
+@atexit.register
+def _remove_left() -> None:
+    for folder in list(_left):
+        _remove(folder)

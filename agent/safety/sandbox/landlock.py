@@ -16,7 +16,7 @@ from typing import Any
 from agent.safety.sandbox import cgroup
 from agent.safety.sandbox.descriptors import closer
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
-from agent.safety.sandbox.layout import SESSION_VARIABLES, Place, covering, missing, places
+from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Place, covering, missing, places
 from agent.safety.sandbox.limits import rlimits
 from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
@@ -86,6 +86,7 @@ class Landlock:
             "mortal": policy.dies_with_parent,
             "terminal": policy.terminal,
             "places": [(str(p.path), p.kind, str(p.source), p.is_folder) for p in view],
+            "nothing": str(NOTHING),
             "rules": rules,
             "filter": program(internet=True, unix=True),
         }

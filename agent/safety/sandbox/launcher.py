@@ -1,4 +1,5 @@
-# ruff: noqa: PTH importing pathlib costs milliseconds at each command
+# Importing pathlib costs milliseconds at each command.
+# ruff: noqa: PTH102, PTH103, PTH109, PTH120, PTH123, PTH211
 """The program that draws the boundary around itself and then becomes the command.
 
 Run as `python -I -S` with the number of a descriptor and the command as arguments. The descriptor
@@ -63,7 +64,7 @@ def main():
 
 
 def _enter_spaces(spec):
-    """Go on as a child in namespaces of its own; the process itself stays outside and passes on how it ends."""
+    """Go on as a child in namespaces of its own; the process itself stays outside and ends as the child does."""
     user, group = os.geteuid(), os.getegid()
     flags = _NEWNS | _NEWPID | _NEWIPC | (0 if spec["network"] else _NEWNET)
     _call("unshare", flags if user == 0 else flags | _NEWUSER)
@@ -141,7 +142,7 @@ def _mount_all(spec):
     devices = [(name, os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC)) for name in _DEVICES]
     if spec["terminal"]:
         devices.append(("console", os.open(spec["terminal"], os.O_PATH | os.O_CLOEXEC)))
-    null = os.open("/dev/null", os.O_PATH | os.O_CLOEXEC)
+    nothing = os.open(spec["nothing"], os.O_PATH | os.O_CLOEXEC)
     _set_read_only("/", True)
     sources = []
     for path, kind, source, is_folder in places:
@@ -149,7 +150,7 @@ def _mount_all(spec):
         if kind == "hide" and is_folder:
             _mount("tmpfs", path, "tmpfs", _MS_NOSUID | _MS_NODEV, "mode=0755")
             continue
-        _bind(null if kind == "hide" else source, path)
+        _bind(nothing if kind == "hide" else source, path)
         _set_read_only(path, kind != "write")
         if kind != "hide":
             sources.append(source)
@@ -158,7 +159,7 @@ def _mount_all(spec):
     for path, kind, _, is_folder in places:
         if kind == "hide" and is_folder:
             _set_read_only(path, True, recursive=False)
-    for descriptor in [null, *sources, *(each for _, each in devices)]:
+    for descriptor in [nothing, *sources, *(each for _, each in devices)]:
         os.close(descriptor)
     # The folder we are in belongs to the old view until it is entered again.
     os.chdir(folder)

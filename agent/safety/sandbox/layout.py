@@ -26,6 +26,9 @@ _OF_RUNTIME = tuple(
         "opengl-driver",
     )
 )
+NOTHING = Path(__file__).with_name("nothing")
+"""An empty file, shown in place of hidden ones: programs take it better than a refusal."""
+
 PRIVATE_TMP = (Path("/tmp"), Path("/var/tmp"))
 _NAMED = """
 SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS DISPLAY
@@ -52,6 +55,7 @@ def places(policy: Policy) -> list[Place]:
     Hidden places that do not exist are in the list only where they could be made.
     """
     rules: dict[Path, tuple[Kind, Path]] = {}
+    shown = set(policy.readable) - set(policy.protected)
 
     def rule(path: Path, kind: Kind, source: Path | None = None) -> None:
         known = rules.get(path)
@@ -74,6 +78,9 @@ def places(policy: Policy) -> list[Place]:
     found: list[Place] = []
     for path in sorted(rules, key=lambda each: (len(each.parts), str(each))):
         kind, source = rules[path]
+        if kind == "read" and path in shown and _is_seen_anyway(path, found):
+            # A mount of its own would only be in the way of renaming and removing.
+            continue
         if source.exists():
             found.append(Place(path, kind, source, source.is_dir()))
         elif kind == "hide" and _could_be_made(path, found):
@@ -86,6 +93,11 @@ def covering(path: Path, found: list[Place]) -> Place | None:
     """The deepest place that holds `path`."""
     holding = [each for each in found if path.is_relative_to(each.path)]
     return max(holding, key=lambda each: len(each.path.parts)) if holding else None
+
+
+def _is_seen_anyway(path: Path, found: list[Place]) -> bool:
+    above = covering(path, found)
+    return above is None or (above.kind != "hide" and above.path == above.source)
 
 
 def missing(found: list[Place]) -> list[Path]:

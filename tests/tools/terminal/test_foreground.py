@@ -337,4 +337,4 @@ def test_schemas_are_small_and_name_only_what_is_offered():
     assert len(json.dumps(both)) < 3_500
     (alone,) = registry.definitions(["terminal"])
     assert "background" not in json.dumps(alone) and "process" not in alone["description"]
-    assert set(alone["parameters"]["properties"]) == {"command", "timeout", "workdir", "pty"}
+    assert set(alone["parameters"]["properties"]) == {"command", "timeout", "workdir", "pty", "outside"}
