@@ -1,0 +1,309 @@
+"""Grants: a yes that holds for more than once, as a capability that is listed and can be taken back.
+
+A grant covers exactly the action it was given for, nothing wider: the same text
+in the same folder run in the same way, the same file, the same address. Those for
+the session live in memory; permanent ones in `~/.hermes/grants.json`, each bound
+to the workspace it was given in. Grants never lift a denial or the hardline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from agent.errors import ConfigError, HermesError
+from agent.home import PRIVATE_FILE, private_folder
+from tools.actions import Action, CallServer, DeletePath, Fetch, ReadPath, RunCommand, WritePath
+from tools.files.atomic import write_atomically
+
+log = logging.getLogger(__name__)
+
+Scope = Literal["session", "always"]
+Subject = tuple[str, ...]
+"""What a grant covers, as texts that are compared one by one."""
+
+MOST = 2_000
+"""Permanent grants that are kept; a person does not read more."""
+
+
+class GrantsError(HermesError):
+    """The file of permanent grants cannot be used. The message is a sentence for the person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One lasting yes."""
+
+    id: str
+    scope: Scope
+    kind: str
+    """The kind of action, such as `RunCommand`."""
+    rule: str
+    """What it covers, spelled out as the dialog said it. Outside text."""
+    covers: Subject
+    workspace: str
+    given: float
+    """Seconds since the epoch."""
+    by: str = "person"
+    session: str = ""
+    """The session it was given in."""
+    agent: str = "main"
+    expires: float | None = None
+    """Seconds since the epoch; None means never."""
+
+    @property
+    def headline(self) -> str:
+        return self.rule
+
+    def holds(self, now: float) -> bool:
+        return self.expires is None or now < self.expires
+
+
+def subject(action: Action) -> Subject | None:
+    """What a lasting yes to `action` covers; None when a yes is only ever given once."""
+    match action:
+        case RunCommand():
+            ways = ("background" if action.background else "", "pty" if action.pty else "")
+            return ("RunCommand", action.command, str(action.cwd), *ways)
+        case ReadPath() | WritePath() | DeletePath():
+            return (type(action).__name__, str(action.path))
+        case Fetch():
+            return ("Fetch", action.url)
+        case CallServer():
+            return ("CallServer", action.server, action.name, action.arguments)
+        case _:
+            return None
+
+
+def spelled(action: Action) -> str:
+    """The rule of a lasting yes in words; empty when there is none. Outside text."""
+    match action:
+        case RunCommand():
+            how = ", in the background" if action.background else ", on a terminal" if action.pty else ""
+            return f"run exactly this command in {_shown(action.cwd)}{how}"
+        case ReadPath():
+            return f"read {_shown(action.path)}"
+        case WritePath():
+            return f"create or change {_shown(action.path)}"
+        case DeletePath():
+            return f"delete {_shown(action.path)}"
+        case Fetch():
+            return f"fetch exactly {action.url}"
+        case CallServer():
+            return f"call {action.server}/{action.name} with exactly these arguments"
+        case _:
+            return ""
+
+
+class Grants:
+    """The grants of one session, with the permanent ones of its workspace. Thread-safe to ask.
+
+    Without `path` there are no permanent ones: a yes for always holds for the session.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        path: Path | None = None,
+        *,
+        session: str = "",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._workspace = str(workspace)
+        self._path = path
+        self._session = session
+        self._clock = clock
+        self._mine: dict[Subject, Grant] = {}
+        self._stamp: tuple[int, ...] | None = None
+        self._kept: dict[Subject, Grant] = {}
+
+    def find(self, action: Action) -> Grant | None:
+        """The grant that covers exactly this action, if there is one. Looks at the file when it changed."""
+        wanted = subject(action)
+        if wanted is None:
+            return None
+        grant = self._mine.get(wanted) or self._permanent().get(wanted)
+        return grant if grant is not None and grant.holds(self._clock()) else None
+
+    def all(self) -> tuple[Grant, ...]:
+        """What holds here now, oldest first."""
+        now = self._clock()
+        found = {**self._permanent(), **self._mine}.values()
+        return tuple(sorted((each for each in found if each.holds(now)), key=lambda each: each.given))
+
+    async def give(
+        self, action: Action, scope: Scope, *, by: str = "person", agent: str = "main"
+    ) -> Grant | None:
+        """Remember a yes; None if it is of a kind that is never remembered.
+
+        A permanent one that cannot be written holds for the session; the log says why.
+        """
+        covers = subject(action)
+        if covers is None:
+            return None
+        rule = spelled(action)
+        if isinstance(action, (RunCommand, CallServer)):
+            rule = f"{action.headline()}  ({rule})"
+        grant = Grant(
+            id=secrets.token_hex(4),
+            scope="session",
+            kind=covers[0],
+            rule=rule,
+            covers=covers,
+            workspace=self._workspace,
+            given=self._clock(),
+            by=by,
+            session=self._session,
+            agent=agent,
+        )
+        if scope == "always" and self._path is not None:
+            permanent = replace(grant, scope="always")
+            try:
+                await asyncio.to_thread(self._keep, permanent)
+                return permanent
+            except GrantsError as error:
+                log.warning("a permanent yes holds for this session only: %s", error)
+        self._mine[covers] = grant
+        return grant
+
+    async def revoke(self, grant: Grant) -> bool:
+        """Take a grant back: from now on it is asked again. False if it was gone. Raises `GrantsError`."""
+        known = self._mine.get(grant.covers)
+        if known is not None and known.id == grant.id:
+            del self._mine[grant.covers]
+            return True
+        if self._path is None:
+            return False
+        return await asyncio.to_thread(revoke, self._path, grant.id)
+
+    def _keep(self, grant: Grant) -> None:
+        assert self._path is not None
+        with _changing(self._path) as grants:
+            same = [each.id for each in grants.values() if _place(each) == _place(grant)]
+            for id in same:
+                del grants[id]
+            grants[grant.id] = grant
+            for id in list(grants)[:-MOST]:
+                del grants[id]
+
+    def _permanent(self) -> Mapping[Subject, Grant]:
+        """The permanent grants of this workspace. A file that cannot be believed grants nothing."""
+        if self._path is None:
+            return {}
+        stamp = _stamp(self._path)
+        if stamp != self._stamp:
+            try:
+                found = load(self._path).values()
+            except GrantsError as error:
+                log.warning("%s", error)
+                found = ()
+            self._kept = {each.covers: each for each in found if each.workspace == self._workspace}
+            self._stamp = stamp
+        return self._kept
+
+
+def load(path: Path) -> dict[str, Grant]:
+    """All permanent grants by id, oldest first. Blocking. Raises `GrantsError`."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if status.st_uid != os.getuid() or status.st_mode & 0o022:
+                raise GrantsError(
+                    f"The grants in {path} do not count, because others may write them; chmod 600 it."
+                )
+            data = json.loads(file.read())
+        found = [_grant(each) for each in data["grants"]]
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise GrantsError(f"The grants in {path} cannot be read: {error.strerror or error}.") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise GrantsError(f"The file {path} is damaged and grants nothing; remove it.") from None
+    return {each.id: each for each in found}
+
+
+def revoke(path: Path, id: str) -> bool:
+    """Take one permanent grant back; False if there is none of that id. Blocking. Raises `GrantsError`."""
+    with _changing(path) as grants:
+        return grants.pop(id, None) is not None
+
+
+@contextmanager
+def _changing(path: Path) -> Iterator[dict[str, Grant]]:
+    """The permanent grants, to be changed while no other process does; then written at once."""
+    try:
+        private_folder(path.parent)
+        lock = os.open(
+            path.with_name(f"{path.name}.lock"),
+            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC,
+            PRIVATE_FILE,
+        )
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            grants = load(path)
+            before = dict(grants)
+            yield grants
+            if grants != before:
+                text = json.dumps(
+                    {"version": 1, "grants": [asdict(each) for each in grants.values()]}, indent=1
+                )
+                write_atomically(path, text.encode(), PRIVATE_FILE)
+        finally:
+            os.close(lock)
+    except ConfigError as error:
+        raise GrantsError(str(error)) from error
+    except OSError as error:
+        raise GrantsError(f"The grants in {path} cannot be written: {error.strerror or error}.") from error
+
+
+def _grant(data: Mapping[str, Any]) -> Grant:
+    """A grant of the file. Raises `TypeError` or `ValueError` for anything that is none."""
+    grant = Grant(**{**data, "covers": tuple(data["covers"])})
+    texts = (
+        grant.id,
+        grant.kind,
+        grant.rule,
+        grant.workspace,
+        grant.by,
+        grant.session,
+        grant.agent,
+        *grant.covers,
+    )
+    numbers = (grant.given, *(() if grant.expires is None else (grant.expires,)))
+    if not all(isinstance(each, str) for each in texts) or not grant.covers:
+        raise TypeError("a grant is made of texts")
+    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in numbers):
+        raise TypeError("a grant holds for a time")
+    if grant.scope != "always":
+        raise ValueError("only permanent grants are stored")
+    return cast(Grant, grant)
+
+
+def _place(grant: Grant) -> tuple[object, ...]:
+    return (grant.workspace, grant.covers)
+
+
+def _stamp(path: Path) -> tuple[int, ...] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return (status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode)
+
+
+def _shown(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home())}" if path != Path.home() else "~"
+    except (ValueError, RuntimeError):
+        return str(path)
