@@ -33,7 +33,8 @@ class Line:
         try:
             write_all(self.descriptor, data)
             reply = self._read_reply()
-        except OSError as error:
+        except ConnectionError as error:
+            # No wider: a signal handler of the script may raise a TimeoutError, an OSError too, right here.
             raise RuntimeError(GONE) from error
         self.is_busy = False
         return reply
