@@ -178,10 +178,9 @@ class Browser(Surface, can_focus=True):
             self._viewport.reveal(self.document.start_of(index))
         self.repaint()
 
-    def on_focus(self) -> None:
-        self.repaint()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        # The events of focus come before it is known who has it.
+        super().watch_has_focus(has_focus)
         self.repaint()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -39,6 +39,8 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
             return call_parts(item, fold)
         case NoticeItem(kind=kind, text=text):
             role = _NOTICE_ROLES.get(kind, "dim")
+            if kind == "error":
+                return list(_long(clean(text), role, "✗"))
             return [
                 Words(piece, role, glyph="┊", glyph_role=role, every_row=True)
                 for piece in chunks(clean(text))

@@ -1,0 +1,103 @@
+"""The application on a stage: no engine, clocks that stand still, and the test telling what happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from textual.pilot import Pilot
+
+from agent.events import Event
+from agent.workspace.repository import Checkout
+from app.application import HermesApp
+from app.bridge import Bridge
+from app.host import Listener, Wish
+from themes.loader import load_skin
+from widgets.panes.status import StatusBar
+
+AT = datetime(2026, 3, 4, 14, 2, 11)
+"""What the clock on the wall says."""
+
+
+class Clock:
+    """Seconds that pass when a scene says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Staged(HermesApp):
+    """The application in a skin, whose engine is whoever holds it."""
+
+    def __init__(self, skin: str = "night", *, branch: Checkout | None = None) -> None:
+        """`branch` is what git is to say about every workspace."""
+        self.listener: Listener | None = None
+        self.clock = Clock()
+        super().__init__(self._wait, load_skin(skin).skin)
+        self.session.status = StatusBar(clock=self.clock)
+        self.bridge = Bridge(self.session, self.requests, self.attention, self.clock)
+        self._checkout = branch
+
+    async def _wait(self, _wish: Wish, listener: Listener) -> Any:
+        self._stop_clocks()
+        self.looks.move(False)
+        self.listener = listener
+        await asyncio.Event().wait()
+
+    def _stop_clocks(self) -> None:
+        # The session makes its panes itself, with the clocks of the machine.
+        self.session.transcript.clock = self.clock
+        for pane in (self.session.agents, self.session.calls):
+            setattr(pane, "_clock", self.clock)  # noqa: B010
+        setattr(self.session.calls, "_now", lambda: AT)  # noqa: B010
+
+    def _hear(self, event: Event) -> None:
+        self.bridge(event)
+        if event.type == "session_opened":
+            self._show_branch(self._checkout)
+
+    def hear(self, events: Sequence[Event]) -> None:
+        """Let these events happen."""
+        assert self.listener is not None
+        for event in events:
+            self.listener(event)
+
+
+Act = Callable[[Staged, Pilot[Any]], Awaitable[None]]
+"""What happens on the stage."""
+
+
+async def until(pilot: Pilot[Any], true: Callable[[], object], what: str = "it") -> None:
+    """Wait for something to come true. Raises `AssertionError` if it does not."""
+    for _ in range(1_000):
+        await pilot.pause(0.01)
+        if true():
+            return
+    raise AssertionError(f"{what} never happened")
+
+
+async def drawn(pilot: Pilot[Any]) -> None:
+    """Wait until what was told stands on the screen."""
+    app = pilot.app
+    assert isinstance(app, Staged)
+    await pilot.pause()
+    app.session.transcript.flush()
+    await pilot.pause(0.05)
+
+
+def scene(act: Act) -> Callable[[Pilot[Any]], Awaitable[None]]:
+    """For pictures: wait for the session, let it happen, wait until it is drawn."""
+
+    async def play(pilot: Pilot[Any]) -> None:
+        app = pilot.app
+        assert isinstance(app, Staged)
+        await until(pilot, lambda: app.listener is not None, "the start")
+        await act(app, pilot)
+        await drawn(pilot)
+
+    return play
