@@ -341,6 +341,8 @@ class ApprovalAsked(Event):
     """What would happen, in full: the whole command, the whole path."""
     reasons: tuple[str, ...]
     touches: tuple[str, ...] = ()
+    rule: str = ""
+    """What a yes for more than once would cover, in words; empty when only a yes for once counts."""
     reply: asyncio.Future[Decision] = field(metadata={"json": False})
 
 

@@ -6,8 +6,8 @@ Folders are made 0700 and files 0600: sessions and keys are nobody else's busine
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.errors import ConfigError
 
@@ -15,8 +15,7 @@ PRIVATE_FOLDER = 0o700
 PRIVATE_FILE = 0o600
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """The layout of the home folder. Nothing is created until it is needed."""
 
     root: Path
@@ -83,6 +82,11 @@ class Home:
     @property
     def logs(self) -> Path:
         return self.root / "logs"
+
+    @property
+    def grants(self) -> Path:
+        """What was allowed for good, each for exactly one action in one project."""
+        return self.root / "grants.json"
 
     @property
     def audit(self) -> Path:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from agent.events import ApprovalAsked, Decision, Event, QuestionAsked, RequestResolved
+from agent.safety.grants import spelled
 from tools.actions import Action
 from tools.context import Answer
 
@@ -51,8 +52,13 @@ class Inbox:
         )
         return await self._wait(request, request.reply, Answer("cancelled"), lambda answer: answer.outcome)
 
-    async def approve(self, action: Action, reasons: tuple[str, ...], agent: str = "main") -> Decision:
-        """Ask the person to allow an action. Denied at once when nobody is there."""
+    async def approve(
+        self, action: Action, reasons: tuple[str, ...], agent: str = "main", *, once: bool = False
+    ) -> Decision:
+        """Ask the person to allow an action; `once` offers no lasting yes.
+
+        Denied at once when nobody is there.
+        """
         if not self._attended:
             return Decision("expired")
         request = ApprovalAsked(
@@ -61,6 +67,7 @@ class Inbox:
             tool=action.tool,
             headline=action.headline(),
             reasons=reasons,
+            rule="" if once else spelled(action),
             reply=asyncio.get_running_loop().create_future(),
         )
         return await self._wait(

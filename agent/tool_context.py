@@ -38,7 +38,7 @@ class PersonApprover:
     agent: str
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision:
-        return await self.inbox.approve(action, verdict.reasons, agent=self.agent)
+        return await self.inbox.approve(action, verdict.reasons, self.agent, once=verdict.once)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,7 @@ class Recorder:
             "reasons": [self._text(reason) for reason in ruling.verdict.reasons],
             "judge": ruling.judge,
             "outcome": ruling.outcome,
+            "grant": ruling.grant,
             "feedback": self._text(ruling.feedback),
         }
 

@@ -13,28 +13,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 from agent.events import Decision
 from agent.home import Home
+from agent.safety.grants import Grant, Grants, Subject, subject
 from agent.safety.permissions.decider import GRANTED, Decider
 from agent.safety.permissions.modes import Mode, ModeName
 from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.places import Places
 from agent.safety.verdict import Judge, Verdict
-from tools.actions import (
-    Action,
-    CallServer,
-    DeletePath,
-    Fetch,
-    ReadPath,
-    RunCommand,
-    SendInput,
-    WritePath,
-)
+from tools.actions import Action, RunCommand, SendInput
 from tools.results import DeniedError
 
 log = logging.getLogger(__name__)
@@ -51,14 +43,8 @@ class Ruling:
     judge: Judge
     outcome: Outcome
     feedback: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """A yes that was given for the rest of the session, for exactly this."""
-
-    key: Hashable
-    headline: str
+    grant: str = ""
+    """The id of the grant that was used or given."""
 
 
 Audit = Callable[[Ruling], Awaitable[None] | None]
@@ -80,10 +66,10 @@ class Gate:
     `protected` are files and folders that tools never change (Hermes' own
     settings and store), `secret` those they never read either; by default the
     protected files named `.env` and `state.db`. Without `approver` nobody is
-    there: what needs a yes is denied.
+    there: what needs a yes is denied. `grants` hold what was allowed for more than
+    once; by default for the session only.
 
     `audit` receives every ruling and is waited for; if it raises, the action does not happen.
-    `changed` is told the policy whenever the permissions have been read again.
     """
 
     def __init__(
@@ -99,14 +85,15 @@ class Gate:
         own: Path | None = None,
         chosen: ModeName | None = None,
         permissions: Permissions | None = None,
+        grants: Grants | None = None,
         audit: Audit | None = None,
-        changed: Callable[[Policy], None] | None = None,
     ) -> None:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
         self._approver = approver
         self._audit = audit
-        self._changed = changed
+        self.changed: Callable[[Policy], None] | None = None
+        """Told the policy when the permissions have been read again, before the action goes on."""
         self._told: Policy | None = None
         home = home or Path.home()
         places = Places(
@@ -118,8 +105,9 @@ class Gate:
         self._decider = Decider(
             workspace, scratch, places, mode=mode, chosen=chosen, own=own, permissions=permissions
         )
-        self._grants: dict[Hashable, Grant] = {}
-        self._asking: dict[Hashable, asyncio.Lock] = {}
+        self.grants = grants or Grants(workspace)
+        """What was allowed for more than once."""
+        self._asking: dict[Subject, asyncio.Lock] = {}
 
     @classmethod
     def for_home(
@@ -132,13 +120,14 @@ class Gate:
         scratch: Path | None = None,
         chosen: ModeName | None = None,
         permissions: Permissions | None = None,
+        grants: Grants | None = None,
         audit: Audit | None = None,
-        changed: Callable[[Policy], None] | None = None,
     ) -> Gate:
         """A gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
         roots = dict.fromkeys((home.root, home.root.resolve()))
-        guarded = (home.config, home.permissions, home.env, home.database, home.trust, home.audit, home.run)
+        guarded = (home.config, home.permissions, home.grants, home.env, home.database, home.trust)
+        guarded = (*guarded, home.audit, home.run)
         secret = (home.env, home.database)
         return cls(
             workspace,
@@ -150,8 +139,8 @@ class Gate:
             own=home.root,
             chosen=chosen,
             permissions=permissions,
+            grants=grants,
             audit=audit,
-            changed=changed,
         )
 
     @property
@@ -180,7 +169,8 @@ class Gate:
         verdict, judge = await self._decide_off_loop(action)
         self._tell()
         if verdict.kind == "allow":
-            await self._record(action, verdict, judge, "allowed")
+            grant = self.grants.find(action) if judge == "grant" else None
+            await self._record(action, verdict, judge, "allowed", grant=grant)
         elif verdict.kind == "hardline":
             await self._record(action, verdict, judge, "denied")
             raise _denied("This is never allowed, in any mode", verdict.reasons, "denied")
@@ -195,15 +185,6 @@ class Gate:
         else:
             await self._ask(self._approver, action, verdict)
 
-    @property
-    def grants(self) -> tuple[Grant, ...]:
-        """What was allowed for the rest of the session, oldest first."""
-        return tuple(self._grants.values())
-
-    def revoke(self, grant: Grant) -> None:
-        """Take a grant back; from now on it is asked again."""
-        self._grants.pop(grant.key, None)
-
     async def _decide_off_loop(self, action: Action) -> tuple[Verdict, Judge]:
         # A long command takes a while to read, and so do files that have changed.
         permissions = self._decider.permissions
@@ -212,38 +193,36 @@ class Gate:
         return self._decider.decide(action, self._is_granted)
 
     def _is_granted(self, action: Action) -> bool:
-        return (key := action_key(action)) is not None and key in self._grants
+        return self.grants.find(action) is not None
 
     def _tell(self) -> None:
         """Pass on that the permissions were read again, once for each time."""
         permissions = self._decider.permissions
         policy = None if permissions is None else permissions.last
-        if self._changed is not None and policy is not None and policy is not self._told:
+        if self.changed is not None and policy is not None and policy is not self._told:
             self._told = policy
-            self._changed(policy)
+            self.changed(policy)
 
     async def _ask(self, approver: Approver, action: Action, verdict: Verdict) -> None:
         """Ask a person, once for several equal actions that wait at the same time."""
         # What guards the guard is asked each time.
-        key = None if self._decider.guards(action) else action_key(action)
+        key = None if self._decider.guards(action) else subject(action)
         if key is None:
-            await self._ask_now(approver, action, verdict, key)
+            await self._ask_now(approver, action, replace(verdict, once=True))
             return
         lock = self._asking.setdefault(key, asyncio.Lock())
         try:
             async with lock:
-                if key in self._grants:
+                if grant := self.grants.find(action):
                     granted = Verdict("allow", (GRANTED,))
-                    await self._record(action, granted, "grant", "allowed")
+                    await self._record(action, granted, "grant", "allowed", grant=grant)
                 else:
-                    await self._ask_now(approver, action, verdict, key)
+                    await self._ask_now(approver, action, verdict)
         finally:
             if not lock.locked():
                 self._asking.pop(key, None)
 
-    async def _ask_now(
-        self, approver: Approver, action: Action, verdict: Verdict, key: Hashable | None
-    ) -> None:
+    async def _ask_now(self, approver: Approver, action: Action, verdict: Verdict) -> None:
         try:
             decision = await approver.ask(action, verdict)
         except Exception as error:
@@ -253,9 +232,12 @@ class Gate:
         match decision.choice:
             case "once":
                 pass
-            case "session" | "always":
-                if key is not None:
-                    self._grants[key] = Grant(key, action.headline())
+            case "session" | "always" as scope:
+                grant = None if verdict.once else self.grants.prepare(action, scope)
+                await self._record(action, verdict, "person", "allowed", decision.feedback, grant)
+                if grant is not None:
+                    await self.grants.give(grant)
+                return
             case "expired":
                 await self._record(action, verdict, "nobody", "expired", decision.feedback)
                 raise _denied(
@@ -270,32 +252,19 @@ class Gate:
         await self._record(action, verdict, "person", "allowed", decision.feedback)
 
     async def _record(
-        self, action: Action, verdict: Verdict, judge: Judge, outcome: Outcome, feedback: str = ""
+        self,
+        action: Action,
+        verdict: Verdict,
+        judge: Judge,
+        outcome: Outcome,
+        feedback: str = "",
+        grant: Grant | None = None,
     ) -> None:
         if self._audit is not None:
-            written = self._audit(Ruling(action, verdict, judge, outcome, feedback))
+            ruling = Ruling(action, verdict, judge, outcome, feedback, grant.id if grant is not None else "")
+            written = self._audit(ruling)
             if written is not None:
                 await written
-
-
-def action_key(action: Action) -> Hashable | None:
-    """What a yes for the session covers: exactly this action again, nothing wider.
-
-    For commands the whole text, the folder and the way it is run; for files the
-    one path and what is done to it; for addresses the whole URL. None means that
-    a yes is never remembered: typing into programs and changing settings.
-    """
-    match action:
-        case RunCommand():
-            return ("run", action.command, action.cwd, action.background, action.pty)
-        case ReadPath() | WritePath() | DeletePath():
-            return (type(action).__name__, action.path)
-        case Fetch():
-            return ("fetch", action.url)
-        case CallServer():
-            return ("server", action.server, action.name, action.arguments)
-        case _:
-            return None
 
 
 def _denied(sentence: str, reasons: Sequence[str], outcome: str, feedback: str = "") -> DeniedError:

@@ -32,6 +32,14 @@ Scope = Literal["session", "always"]
 Subject = tuple[str, ...]
 """What a grant covers, as texts that are compared one by one."""
 
+_WAYS = {
+    "background": "in the background",
+    "pty": "on a terminal",
+    "outside": "outside of the sandbox",
+    "network": "with the network",
+}
+"""How a command may be run: each way is a yes of its own."""
+
 MOST = 2_000
 """Permanent grants that are kept; a person does not read more."""
 
@@ -73,7 +81,7 @@ def subject(action: Action) -> Subject | None:
     """What a lasting yes to `action` covers; None when a yes is only ever given once."""
     match action:
         case RunCommand():
-            ways = ("background" if action.background else "", "pty" if action.pty else "")
+            ways = tuple(name for name in _WAYS if getattr(action, name))
             return ("RunCommand", action.command, str(action.cwd), *ways)
         case ReadPath() | WritePath() | DeletePath():
             return (type(action).__name__, str(action.path))
@@ -89,7 +97,7 @@ def spelled(action: Action) -> str:
     """The rule of a lasting yes in words; empty when there is none. Outside text."""
     match action:
         case RunCommand():
-            how = ", in the background" if action.background else ", on a terminal" if action.pty else ""
+            how = "".join(f", {words}" for name, words in _WAYS.items() if getattr(action, name))
             return f"run exactly this command in {_shown(action.cwd)}{how}"
         case ReadPath():
             return f"read {_shown(action.path)}"
@@ -141,22 +149,19 @@ class Grants:
         found = {**self._permanent(), **self._mine}.values()
         return tuple(sorted((each for each in found if each.holds(now)), key=lambda each: each.given))
 
-    async def give(
+    def prepare(
         self, action: Action, scope: Scope, *, by: str = "person", agent: str = "main"
     ) -> Grant | None:
-        """Remember a yes; None if it is of a kind that is never remembered.
-
-        A permanent one that cannot be written holds for the session; the log says why.
-        """
+        """The grant of a yes, not yet in force; None if it is of a kind that is never remembered."""
         covers = subject(action)
         if covers is None:
             return None
         rule = spelled(action)
         if isinstance(action, (RunCommand, CallServer)):
             rule = f"{action.headline()}  ({rule})"
-        grant = Grant(
+        return Grant(
             id=secrets.token_hex(4),
-            scope="session",
+            scope=scope if self._path is not None else "session",
             kind=covers[0],
             rule=rule,
             covers=covers,
@@ -166,14 +171,20 @@ class Grants:
             session=self._session,
             agent=agent,
         )
-        if scope == "always" and self._path is not None:
-            permanent = replace(grant, scope="always")
+
+    async def give(self, grant: Grant) -> Grant:
+        """Put a grant in force and return it as it holds.
+
+        A permanent one that cannot be written holds for the session; the log says why.
+        """
+        if grant.scope == "always":
             try:
-                await asyncio.to_thread(self._keep, permanent)
-                return permanent
+                await asyncio.to_thread(self._keep, grant)
+                return grant
             except GrantsError as error:
                 log.warning("a permanent yes holds for this session only: %s", error)
-        self._mine[covers] = grant
+                grant = replace(grant, scope="session")
+        self._mine[grant.covers] = grant
         return grant
 
     async def revoke(self, grant: Grant) -> bool:

@@ -34,3 +34,5 @@ class Verdict:
     reasons: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     """For commands: what was said of each part, in the order in which they would run."""
+    once: bool = False
+    """Whether a yes counts for this once only, whatever the person says."""

@@ -38,6 +38,11 @@ def write(path: str = "/srv/project/a.py") -> WritePath:
     return WritePath(tool="write_file", path=Path(path))
 
 
+async def give(held: Grants, action: Action, scope: grants.Scope) -> grants.Grant | None:
+    grant = held.prepare(action, scope)
+    return None if grant is None else await held.give(grant)
+
+
 LASTING: list[Action] = [
     run(),
     write(),
@@ -53,6 +58,8 @@ OTHERS: list[Action] = [
     run(cwd="/srv/project/sub"),
     run(background=True),
     run(pty=True),
+    run(outside=True),
+    run(network=True),
     write("/srv/project/b.py"),
     ReadPath(tool="read_file", path=Path("/srv/project/a.py")),
     DeletePath(tool="patch", path=Path("/etc/hosts")),
@@ -75,7 +82,7 @@ async def test_a_grant_covers_its_action_and_nothing_else(
     tmp_path: Path, action: Action, scope: grants.Scope
 ) -> None:
     held = Grants(WORKSPACE, tmp_path / "grants.json", session="s1")
-    grant = await held.give(action, scope)
+    grant = await give(held, action, scope)
     assert grant is not None and grant.scope == scope and grant.rule and grant.session == "s1"
     assert held.find(action) == grant
     for other in (*LASTING, *OTHERS, *ONCE):
@@ -86,7 +93,7 @@ async def test_a_grant_covers_its_action_and_nothing_else(
 @pytest.mark.parametrize("action", ONCE, ids=name)
 async def test_some_kinds_are_never_remembered(tmp_path: Path, action: Action) -> None:
     held = Grants(WORKSPACE, tmp_path / "grants.json")
-    assert await held.give(action, "always") is None
+    assert await give(held, action, "always") is None
     assert subject(action) is None and spelled(action) == ""
     assert held.find(action) is None and held.all() == ()
     assert not (tmp_path / "grants.json").exists()
@@ -94,8 +101,8 @@ async def test_some_kinds_are_never_remembered(tmp_path: Path, action: Action) -
 
 async def test_a_permanent_grant_outlives_its_session_and_stays_in_its_workspace(tmp_path: Path) -> None:
     path = tmp_path / "grants.json"
-    await Grants(WORKSPACE, path).give(run(), "always")
-    await Grants(WORKSPACE, path).give(run("echo"), "session")
+    await give(Grants(WORKSPACE, path), run(), "always")
+    await give(Grants(WORKSPACE, path), run("echo"), "session")
     later = Grants(WORKSPACE, path)
     assert later.find(run()) is not None and later.find(run("echo")) is None
     assert Grants(Path("/srv/other"), path).find(run()) is None
@@ -104,7 +111,7 @@ async def test_a_permanent_grant_outlives_its_session_and_stays_in_its_workspace
 
 async def test_without_a_file_always_means_the_session() -> None:
     held = Grants(WORKSPACE)
-    grant = await held.give(run(), "always")
+    grant = await give(held, run(), "always")
     assert grant is not None and grant.scope == "session"
     assert await held.revoke(grant) and held.find(run()) is None
     assert not await held.revoke(grant)
@@ -113,8 +120,8 @@ async def test_without_a_file_always_means_the_session() -> None:
 async def test_what_was_taken_back_is_asked_again_everywhere(tmp_path: Path) -> None:
     path = tmp_path / "grants.json"
     one, other = Grants(WORKSPACE, path), Grants(WORKSPACE, path)
-    grant = await one.give(run(), "always")
-    kept = await one.give(write(), "always")
+    grant = await give(one, run(), "always")
+    kept = await give(one, write(), "always")
     assert grant is not None and other.find(run()) == grant
     assert await other.revoke(grant)
     assert one.find(run()) is None and one.all() == (kept,)
@@ -125,7 +132,7 @@ async def test_an_expired_grant_is_none(tmp_path: Path) -> None:
     now = [1_000.0]
     path = tmp_path / "grants.json"
     held = Grants(WORKSPACE, path, clock=lambda: now[0])
-    grant = await held.give(run(), "always")
+    grant = await give(held, run(), "always")
     assert grant is not None
     held._keep(replace(grant, expires=2_000.0))
     assert held.find(run()) is not None
@@ -136,7 +143,7 @@ async def test_an_expired_grant_is_none(tmp_path: Path) -> None:
 async def test_the_same_yes_twice_is_one_grant(tmp_path: Path) -> None:
     held = Grants(WORKSPACE, tmp_path / "grants.json")
     for scope in ("always", "always", "session", "session"):
-        await held.give(run(), scope)
+        await give(held, run(), scope)
     assert len(held.all()) == 1
     assert len(grants.load(tmp_path / "grants.json")) == 1
 
@@ -160,7 +167,7 @@ async def test_a_damaged_file_grants_nothing_and_is_left_alone(tmp_path: Path, c
     path.chmod(0o600)
     held = Grants(WORKSPACE, path)
     assert held.find(run()) is None
-    grant = await held.give(run(), "always")
+    grant = await give(held, run(), "always")
     assert grant is not None and grant.scope == "session" and held.find(run()) == grant
     assert path.read_text() == content
     with pytest.raises(GrantsError, match="damaged"):
@@ -174,7 +181,7 @@ async def test_an_odd_grant_makes_the_file_count_for_nothing(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
     path = tmp_path / "grants.json"
-    await Grants(WORKSPACE, path).give(run(), "always")
+    await give(Grants(WORKSPACE, path), run(), "always")
     data = json.loads(path.read_text())
     data["grants"][0] |= change
     path.write_text(json.dumps(data))
@@ -184,7 +191,7 @@ async def test_an_odd_grant_makes_the_file_count_for_nothing(
 @pytest.mark.parametrize("kind", ["writable", "link", "folder"])
 async def test_a_file_that_others_could_have_written_grants_nothing(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "grants.json"
-    await Grants(WORKSPACE, path).give(run(), "always")
+    await give(Grants(WORKSPACE, path), run(), "always")
     if kind == "writable":
         path.chmod(0o622)
     else:
@@ -204,7 +211,7 @@ async def main():
     held = Grants(Path("/srv/project"), Path(sys.argv[1]))
     for number in range(8):
         action = RunCommand(tool="t", command=f"{sys.argv[2]} {number}", cwd=Path("/srv/project"))
-        assert (await held.give(action, "always")).scope == "always"
+        assert (await held.give(held.prepare(action, "always"))).scope == "always"
 asyncio.run(main())
 """
     children = [
@@ -221,6 +228,7 @@ asyncio.run(main())
     [
         (run(), "exactly this command in /srv/project"),
         (run(background=True), "in the background"),
+        (run(outside=True, network=True), "outside of the sandbox, with the network"),
         (write(), "create or change /srv/project/a.py"),
         (Fetch(tool="x", url="https://example.com/"), "fetch exactly https://example.com/"),
     ],
