@@ -17,6 +17,7 @@ from agent.safety.permissions.rules import Findings, RuleSet
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places
 from agent.safety.shell.marks import GLOBS, UNKNOWN
+from agent.safety.sandbox.leave import steps_over
 from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
 from tools.actions import Action, DeletePath, ReadPath, RunCommand, SendInput, WritePath
 
@@ -74,7 +75,7 @@ class Decider:
 
     def guards(self, action: Action) -> str | None:
         """Why the action is asked each time anew, whatever was granted; None if it is not."""
-        return self._protection.reason(action)
+        return steps_over(action) or self._protection.reason(action)
 
     def decide(self, action: Action, granted: Callable[[Action], bool]) -> tuple[Verdict, Judge]:
         """The verdict and who gives it. `granted` tells what a person has allowed before."""
@@ -90,7 +91,7 @@ class Decider:
             return default, "rule"
         if default.kind == "deny":
             return default, "mode"
-        guarded = self._protection.reason(action)
+        guarded = self.guards(action)
         may_grant = mode not in _NO_GRANTS and not guarded
         if guarded or found.doubtful or (found.asked and mode != "yolo"):
             if may_grant and granted(action):

@@ -20,9 +20,10 @@ NetworkMode = Literal["on", "ask", "off"]
 class SessionBoundary:
     """Draws `sandbox` around the commands of one workspace.
 
-    `tmp` is the private temporary folder, made when first needed. `writable` and `hidden` are the
-    person's additions, `readable` are folders of ours that commands may look into. `reaches_network` tells whether a command wants the network; it is
-    consulted only where the network is to be asked for.
+    `tmp` is the private temporary folder, made when first needed. `writable` and
+    `hidden` are the person's additions, `readable` are folders of ours that commands
+    may look into. `reaches_network` tells whether a command wants the network; it is
+    consulted only where the network has to be asked for.
     """
 
     def __init__(

@@ -93,7 +93,9 @@ def _mounts(view: Sequence[Place]) -> list[str]:
 
 def _stage(policy: Policy) -> tuple[list[str], tuple[int, ...]]:
     """What runs inside just before the program: limits, and no way to abstract sockets of the host."""
-    if policy.network and landlock_version() >= _SCOPES_SINCE:
-        spec = {"scope": True, "limits": rlimits(policy.limits)}
-        return launcher_argv(spec)
+    scope = policy.network and landlock_version() >= _SCOPES_SINCE
+    if scope or policy.terminal:
+        # Only who leads a session can make a terminal the controlling one.
+        session = bool(policy.terminal)
+        return launcher_argv({"scope": scope, "session": session, "limits": rlimits(policy.limits)})
     return ["/bin/sh", "-c", shell_limits(policy.limits) + 'exec "$@"', "sh"], ()

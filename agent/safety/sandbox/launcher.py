@@ -50,6 +50,8 @@ def main():
     try:
         if spec.get("spaces"):
             _enter_spaces(spec)
+        elif spec.get("session"):
+            os.setsid()
         _restrict(spec)
     except OSError as error:
         os.write(2, f"hermes: the sandbox could not be drawn: {error}\n".encode())
@@ -64,7 +66,7 @@ def main():
 
 
 def _enter_spaces(spec):
-    """Go on as a child in namespaces of its own; the process itself stays outside and ends as the child does."""
+    """Go on as a child in namespaces of its own; the process itself stays outside and ends like it."""
     user, group = os.geteuid(), os.getegid()
     flags = _NEWNS | _NEWPID | _NEWIPC | (0 if spec["network"] else _NEWNET)
     _call("unshare", flags if user == 0 else flags | _NEWUSER)

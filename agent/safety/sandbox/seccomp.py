@@ -163,4 +163,4 @@ def _sockets(internet: bool, unix: bool) -> Program:
         code += [(_JEQ, 1, 0, _AF_INET), (_JEQ, 0, len(is_raw), _AF_INET6), *is_raw]
         is_route: Program = [_argument(2), (_JEQ, 0, 1, 0), allow, _refuse(errno.EPERM)]
         code += [(_JEQ, 0, len(is_route), _AF_NETLINK), *is_route]
-    return [*code, _refuse(errno.EAFNOSUPPORT if internet else errno.EACCES)]
+    return [*code, _refuse(errno.EAFNOSUPPORT)]

@@ -16,7 +16,8 @@ _IN_HOME = """
 .composer/auth.json .config/composer/auth.json .bundle/config .htpasswd .fly .heroku .databrickscfg
 .config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge .config/vivaldi
 .config/opera .mozilla .thunderbird .local/share/keyrings .local/share/kwalletd .pki
-.config/Signal .config/Slack .config/discord .config/Code/User/globalStorage .claude .claude.json .codex .gemini
+.config/Signal .config/Slack .config/discord .config/Code/User/globalStorage .claude .claude.json .codex
+.gemini
 .bash_history .zsh_history .zhistory .sh_history .history .python_history .node_repl_history .psql_history
 .mysql_history .sqlite_history .rediscli_history .lesshst .viminfo .local/share/fish/fish_history
 .local/share/nvim/shada .Xauthority .ICEauthority

@@ -1,0 +1,46 @@
+"""The boundary a session begins with, from the settings and what the machine offers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.home import Home
+from agent.safety.sandbox.boundary import SessionBoundary
+from agent.safety.sandbox.probe import probe
+
+if TYPE_CHECKING:
+    from agent.config.schema import SandboxSettings
+
+
+def open_boundary(
+    settings: SandboxSettings, home: Home, workspace: Path, scratch: Path, environ: Mapping[str, str]
+) -> SessionBoundary:
+    """Try what the machine offers and wrap it in the session's policy. Blocks; meant for a thread."""
+    return SessionBoundary(
+        probe(settings.mode),
+        workspace,
+        scratch / "tmp",
+        home,
+        network=settings.network,
+        writable=[Path(path) for path in settings.writable],
+        hidden=[Path(path) for path in settings.hidden],
+        readable=[scratch],
+        environ=environ,
+        reaches_network=_network_reader(workspace, scratch),
+    )
+
+
+def _network_reader(workspace: Path, scratch: Path) -> Callable[[str, Path], bool]:
+    def reaches(command: str, cwd: Path) -> bool:
+        from agent.safety.commands.assessor import Assessor
+        from agent.safety.places import Places
+
+        user = Path.home()
+        places = Places(home=str(user), guarded=(), secret=(), other_homes=(str(user.resolve()),))
+        verdict = Assessor(places, workspace, scratch).assess(command, cwd)
+        said = (*verdict.reasons, *(part.reason for part in verdict.parts))
+        return any("network" in reason for reason in said)
+
+    return reaches
