@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from agent.context.table import ContextTable
 from agent.errors import HermesError
-from agent.events import Noticed, TurnEnded
+from agent.events import ModeChanged, Noticed, TurnEnded
 from agent.inbox import Inbox
 from agent.mailbox import Mailbox
 from agent.messages import Attachment
-from agent.safety.gate import Gate, Mode
+from agent.safety.gate import Gate
+from agent.safety.permissions.modes import Mode, ModeName
 from agent.session import LiveSession
 from agent.stream import EventStream
 from agent.turn import TurnRunner
@@ -62,9 +63,15 @@ class Engine:
         """What fills the window of the model now, and what the session has used. Works during a turn."""
         return await self._context()
 
-    def approve(self, mode: Mode) -> None:
-        """What happens from now on to actions that need a yes."""
+    def approve(self, mode: ModeName) -> None:
+        """Choose the mode of the gate for the rest of the session."""
         self._gate.mode = mode
+        self.stream.emit(ModeChanged(mode=self._gate.mode))
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of the gate that is in force; a broken file of permissions can hold it back."""
+        return self._gate.mode
 
     async def watch(self, on: bool) -> None:
         """Notice from now on what others change in the project, or no longer; a notice says so.

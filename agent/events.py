@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from agent.messages import Attachment
 from agent.model.protocol import Usage
+from agent.safety.permissions.modes import ModeName
 from tools.context import Answer, Todo
 from tools.results import Display, Outcome
 
@@ -60,8 +61,18 @@ class SessionOpened(Event):
     model: str
     workspace: str
     nodes: int = 0
-    approvals: Literal["ask", "deny", "all"] = "ask"
-    """What happens to actions that need a yes."""
+    approvals: ModeName = "ask"
+    """What happens to actions: the mode of the gate."""
+    sandbox: str = ""
+    """What commands are kept in: `bubblewrap`, `landlock`, `none`; empty = not told."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModeChanged(Event):
+    """The gate has another mode from now on, by the person or by a file of permissions."""
+
+    type: ClassVar[str] = "mode_changed"
+    mode: ModeName
 
 
 @dataclass(frozen=True, kw_only=True)

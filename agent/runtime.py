@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agent.attachments import AttachmentStore
 from agent.calls import CallRunner
 from agent.context.profile import Profile
-from agent.context.prompt import Part, joined
-from agent.context.table import recorded
 from agent.dialogue import Dialogue
 from agent.engine import Engine
 from agent.errors import ConfigError
-from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
+from agent.events import ModeChanged, Noticed, PrefixBroken, SessionOpened, TodosChanged
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
+from agent.inner_calls import Scripts
 from agent.mailbox import Mailbox
 from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec, Usage
@@ -31,17 +28,24 @@ from agent.model.usage import Meter
 from agent.routes import RoutePlan, open_routes, plan_routes
 from agent.safety.audit import AuditLog
 from agent.safety.audit_record import Recorder
-from agent.safety.gate import Gate, Mode
+from agent.safety.gate import Gate
+from agent.safety.grants import Grants
+from agent.safety.permissions.modes import Mode, ModeName
+from agent.safety.permissions.policy import Permissions, Policy
+from agent.safety.sandbox.opening import open_boundary
 from agent.session import LiveSession
 from agent.store.locks import SessionLock
 from agent.store.nodes import MAIN, Node, Session
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
+from agent.system import ensure_system, tone_of
 from agent.tasks import LiveTodos, TaskState
 from agent.tool_context import CallContext, PersonApprover, PersonAsker
 from agent.turn import TurnRunner
+from tools.code.runner import CodeRunner
 from tools.discovery import discover
 from tools.registry import registry
+from tools.sandbox import SandboxName
 from tools.terminal.terminals import Terminals
 from tools.todo import render
 from tools.toolsets import resolve as resolve_toolsets
@@ -68,7 +72,8 @@ class Options:
     resume: str | None = None
     """Id, start of an id, or title of a session to go on with."""
     resume_last: bool = False
-    approve: Literal["ask", "deny", "all"] | None = None
+    approve: ModeName | None = None
+    """A mode for this session, whatever settings and permissions say."""
     max_steps: int | None = None
     surface: str = ""
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
@@ -107,7 +112,7 @@ async def open_engine(
     for listener in listeners:
         stream.subscribe(listener)
     problems = [str(problem) for problem in loaded.problems]
-    if wrong := (await asyncio.to_thread(_tone, loaded.settings))[1]:
+    if wrong := (await asyncio.to_thread(tone_of, loaded.settings))[1]:
         problems.append(wrong)
     if loaded.project == "untrusted":
         problems.append(
@@ -153,17 +158,33 @@ async def _assemble(
     _count_past_usage(plan.meter, opened.path)
     if not opened.owned:
         await session.branch_off()
-    changed = await _ensure_system(session, options, home, settings, profile, tools)
+    changed = await ensure_system(session, options.workspace, home, settings, profile, tools)
     routes = await open_routes(plan, settings, home, tools, stream.emit, closers)
     inbox = Inbox(stream.emit, attended=options.attended)
     mailbox = Mailbox(stream.emit)
     scratch = home.scratch / session.id
-    terminals = Terminals(environ)
+    boundary = await asyncio.to_thread(
+        open_boundary, settings.sandbox, home, options.workspace, scratch, environ
+    )
+    terminals = Terminals(environ, boundary=boundary)
     closers.append(terminals.aclose)
     recorder = Recorder(
         AuditLog(home.audit), session.id, options.surface, options.workspace, terminals.secrets
     )
-    gate = _gate(options, home, settings, inbox, scratch.resolve(), recorder)
+    offered = [tool.name for tool in tools]
+    gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered)
+    gate.changed = _policy_teller(stream, gate)
+    problems = [*problems, *_permission_problems(gate.policy)]
+    scripts = Scripts(
+        runner=CodeRunner(boundary),
+        tools=registry,
+        specs=tools,
+        session=session,
+        emit=stream.emit,
+        secrets=terminals.secrets,
+        confined=boundary.level != "none",
+    )
+    closers.append(scripts.runner.aclose)
     todos = LiveTodos(session.todos(), stream.emit)
     state = TaskState(session.id, scratch, todos)
     attention = await _attention(options, settings, stream, mailbox, closers)
@@ -171,7 +192,9 @@ async def _assemble(
         session,
         registry,
         frozenset(tool.name for tool in tools),
-        _context_factory(options, settings, home, store, stream, inbox, mailbox, gate, state, terminals),
+        _context_factory(
+            options, settings, home, store, stream, inbox, mailbox, gate, state, terminals, scripts
+        ),
         state,
         stream.emit,
         parallel=settings.agent.parallel_calls,
@@ -189,7 +212,7 @@ async def _assemble(
         stream.emit,
         max_steps=options.max_steps or settings.agent.max_turns,
     )
-    _announce(stream, session, opened, routes[0], gate.mode, changed, problems)
+    _announce(stream, session, opened, routes[0], gate.mode, boundary.level, changed, problems)
     model, closing = routes[0].name, list(reversed(closers))
     return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention)
 
@@ -235,81 +258,70 @@ async def _open_session(options: Options, home: Home, store: Store, model: str) 
     return _Opened(record, await store.path(record.id, head), lock, head, owned, recovered)
 
 
-async def _ensure_system(
-    session: LiveSession,
+async def _gate(
     options: Options,
     home: Home,
     settings: Settings,
-    profile: Profile,
-    tools: Sequence[ToolSpec],
-) -> bool:
-    """Put the system prompt in force; True if a resumed session had to get a new one.
-
-    A stored prompt is kept byte for byte as long as profile and tools are the same.
-    """
-    offered = [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
-    ]
-    stored = session.system()
-    if (
-        stored is not None
-        and stored.data.get("profile") == profile.name
-        and stored.data.get("tools") == offered
-    ):
-        return False
-    parts = await asyncio.to_thread(_prompt, options.workspace, home, settings, profile, tools)
-    about = {"profile": profile.name, "tools": offered, "parts": recorded(parts)}
-    await session.add("system", joined(parts), about)
-    return stored is not None
-
-
-def _prompt(
-    workspace: Path, home: Home, settings: Settings, profile: Profile, tools: Sequence[ToolSpec]
-) -> tuple[Part, ...]:
-    today = date.today().isoformat()
-    if profile.system_prompt is not None:
-        text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
-        return (Part("System prompt", text),)
-    from agent.context.files import project_file, soul_file
-    from agent.context.prompt import system_prompt
-
-    limit = settings.context.file_chars
-    soul = soul_file(home.soul, limit) if profile.context_files else None
-    project = project_file(workspace, limit) if profile.context_files else None
-    return system_prompt(
-        soul=soul,
-        project_files=[project] if project is not None else [],
-        workspace=str(workspace),
-        date=today,
-        tools=[tool.name for tool in tools],
-        platform=f"{platform.system()} {platform.machine()}",
-        tone=_tone(settings)[0],
-    )
-
-
-def _tone(settings: Settings) -> tuple[str, str]:
-    """The chosen personality as a paragraph, and what is wrong with the choice; both may be empty."""
-    if not settings.display.personality:
-        return "", ""
-    from themes.personalities import personality
-
-    try:
-        return personality(settings.display.personality).style, ""
-    except KeyError as error:
-        return "", f"display.personality: {error.args[0]}"
-
-
-def _gate(
-    options: Options, home: Home, settings: Settings, inbox: Inbox, scratch: Path, audit: Recorder
+    inbox: Inbox,
+    scratch: Path,
+    audit: Recorder,
+    tools: Sequence[str],
 ) -> Gate:
+    surface = options.surface or ("tui" if options.attended else "oneshot")
+    permissions = Permissions(home, options.workspace, surface, tools)
+    await asyncio.to_thread(permissions.current)
     return Gate.for_home(
         home,
         options.workspace,
-        options.approve or settings.approvals.mode,
+        settings.approvals.mode,
         PersonApprover(inbox, "main") if options.attended else None,
         scratch=scratch,
+        chosen=options.approve,
+        permissions=permissions,
+        grants=Grants(options.workspace, home.grants, session=audit.session),
         audit=audit,
     )
+
+
+def _permission_problems(policy: Policy) -> list[str]:
+    """What the person should know about the files of permissions."""
+    problems = [str(problem) for problem in policy.problems]
+    if problems:
+        problems.append(
+            "Until that is mended nothing in the file allows anything; what it denies and asks still counts."
+        )
+    if policy.project == "untrusted":
+        problems.append(
+            "This project brings permissions; it is not trusted, so only what they deny or ask counts. "
+            "See `hermes config trust`."
+        )
+    return problems
+
+
+def _policy_teller(stream: EventStream, gate: Gate) -> Callable[[Policy], None]:
+    """Tells the person that the permissions were read again, and what is wrong with them now."""
+    told = _Told(gate.policy, gate.mode)
+
+    def tell(policy: Policy) -> None:
+        if policy is told.policy:
+            return
+        known, told.policy = _permission_problems(told.policy), policy
+        for problem in _permission_problems(policy):
+            if problem not in known:
+                stream.emit(Noticed(kind="warning", text=problem))
+        if gate.mode != told.mode:
+            told.mode = gate.mode
+            stream.emit(ModeChanged(mode=told.mode))
+
+    return tell
+
+
+@dataclass(slots=True)
+class _Told:
+    """What the person knows of the permissions."""
+
+    policy: Policy
+    mode: Mode
 
 
 def _context_factory(
@@ -323,11 +335,17 @@ def _context_factory(
     gate: Gate,
     state: TaskState,
     terminals: Terminals,
+    scripts: Scripts,
 ) -> Callable[[ToolCall], CallContext]:
     tool_options: dict[str, Any] = {
         "terminal.timeout": settings.terminal.timeout,
         "terminal.max_timeout": settings.terminal.max_timeout,
         "terminal.env_passthrough": tuple(settings.terminal.env_passthrough),
+        "code.timeout": settings.code.timeout,
+        "code.max_calls": settings.code.max_calls,
+        "code.stdout": settings.code.stdout,
+        "code.stderr": settings.code.stderr,
+        "code.mode": settings.code.mode,
         "files.protected": (str(home.env), str(home.database), str(home.trust)),
     }
     search = store.for_tools()
@@ -344,6 +362,8 @@ def _context_factory(
             gate=gate,
             emit=stream.emit,
             notice=mailbox.notify,
+            inner=scripts.calls(call.id, context_for),
+            scripts=scripts.runner,
         )
 
     return context_for
@@ -388,6 +408,7 @@ def _announce(
     opened: _Opened,
     route: Route,
     approvals: Mode,
+    sandbox: SandboxName,
     changed: bool,
     problems: Sequence[str],
 ) -> None:
@@ -400,6 +421,7 @@ def _announce(
             workspace=record.workspace,
             nodes=len(opened.path),
             approvals=approvals,
+            sandbox=sandbox,
         )
     )
     for problem in problems:

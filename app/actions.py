@@ -100,7 +100,7 @@ class Actions:
             app.exit()
         else:
             self._asked_to_quit = time.monotonic()
-            app.say("Press ctrl+c again to quit.", timeout=QUIT_WINDOW)
+            app.say(f"Press {app.keys.shown('program.back')} again to quit.", timeout=QUIT_WINDOW)
 
     async def _shell(self, command: str) -> None:
         """Run a command of the person's own in the workspace, and let the model read what came of it."""
@@ -131,7 +131,9 @@ class Actions:
         if count:
             transcript.find_next()
             transcript.focus()
-            self._app.say(f"{count} hit{'s' * (count != 1)} · n next · N previous")
+            keys = self._app.keys
+            following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
+            self._app.say(f"{count} hit{'s' * (count != 1)} · {following} next · {previous} previous")
         elif text and count == 0:
             self._app.say("Nothing found.")
 
@@ -253,6 +255,22 @@ class Actions:
         if argument not in ("", "on", "off"):
             raise HermesError(f"/watch takes on or off, not “{argument}”.")
         await engine.watch(not engine.watches if not argument else argument == "on")
+
+    def mode(self, argument: str) -> None:
+        """Change to the named mode, without a name to the next one."""
+        from agent.safety.permissions.modes import MODES, SUMMARIES, canonical, following
+
+        engine = self._app.need_engine()
+        try:
+            wanted = canonical(argument) if argument else following(engine.mode)
+        except ValueError:
+            raise HermesError(f"There is no mode “{argument}”; modes are {', '.join(MODES)}.") from None
+        engine.approve(wanted)
+        held = engine.mode
+        if held == wanted:
+            self._app.say(f"{held}: {SUMMARIES[held]}")
+        else:
+            self._app.complain(f"The mode is {held} until the mistake in permissions.yaml is mended.")
 
     def logs(self, _argument: str) -> None:
         from agent.home import Home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from agent.events import (
     Event,
     FileChange,
     FilesChanged,
+    ModeChanged,
     Noticed,
     PrefixBroken,
     QuestionAsked,
@@ -113,6 +114,8 @@ class Bridge:
                 transcript.progress_call(event.call, event.text)
             case ToolFinished(parent=""):
                 transcript.finish_call(event.call, event.outcome, event.seconds, event.display, event.result)
+            case ModeChanged():
+                self.show_approvals(event.mode)
             case Noticed():
                 transcript.add_notice(event.kind, event.text)
             case RetryScheduled():
@@ -168,7 +171,7 @@ class Bridge:
 
     def change(self, **fields: Any) -> None:
         """Change the status line."""
-        self.state = replace(self.state, **fields)
+        self.state = self.state._replace(**fields)
         self._panes.status.show(self.state)
 
     def context_line(self) -> str:
@@ -215,12 +218,13 @@ class Bridge:
             title=event.title,
             folder=Path(event.workspace).name,
             model=event.model,
+            unsandboxed=event.sandbox == "none",
         )
         self.show_approvals(event.approvals)
 
     def show_approvals(self, mode: str) -> None:
-        """Show what happens to actions that need a yes, unless the person is asked."""
-        self.change(approvals="" if mode == "ask" else mode)
+        """Show the mode, unless it is the usual one."""
+        self.change(approvals="" if mode in ("ask", "normal") else mode)
 
     def _used(self, event: UsageChanged) -> None:
         self.spent = Spent(event.session_input, event.session_output, event.session_cached)

@@ -7,9 +7,8 @@ Palette, slash menu, key bindings, help and `docs/commands.md` are all made from
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from textual.binding import Binding
 
@@ -21,8 +20,7 @@ NO_KEY = "no-key-"
 """Before an id: a key that nobody can press, for commands without one, so that they can be given one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(NamedTuple):
     """Something a person can ask the program to do."""
 
     id: str
@@ -281,6 +279,16 @@ COMMANDS: tuple[Command, ...] = (
         slash="settings",
     ),
     Command(
+        id="program.mode",
+        group="Program",
+        name="Mode",
+        description="Go to the next mode, or to one by name: careful, normal, auto-edit, plan, yolo, deny.",
+        action="mode",
+        keys=("alt+a",),
+        slash="mode",
+        argument_hint="[mode]",
+    ),
+    Command(
         id="program.watcher",
         group="Program",
         name="Watch the project",
@@ -330,8 +338,7 @@ BY_ID = {command.id: command for command in COMMANDS}
 BY_SLASH = {command.slash: command for command in COMMANDS if command.slash}
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A slash command as it was typed."""
 
     command: Command

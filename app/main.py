@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 
 from agent.errors import ConfigError, ExitCode, HermesError
+from agent.safety.permissions.modes import NAMES
 from app import skeleton
 
 OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG)
@@ -33,6 +34,7 @@ SUBCOMMANDS = {
     "model": "fetch and list models that run on this machine",
     "audit": "show and check the log of what was allowed and refused",
     "skins": "list, show, check and begin skins",
+    "permissions": "list, explain, test and change what may be done",
     "doctor": "check that everything Hermes needs is in order",
 }
 
@@ -144,8 +146,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--approve",
-        choices=("ask", "deny", "all"),
-        help="what happens to actions that need a yes (default: ask)",
+        choices=NAMES,
+        metavar="MODE",
+        help="what happens to actions: normal (ask), careful, auto-edit, plan, yolo (all) or deny",
     )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import ConfigError, HermesError
-from app.keys import resolve
 
 if TYPE_CHECKING:
     from agent.config.loader import Loaded
@@ -29,8 +27,7 @@ def takes_effect_at_once(key: str) -> bool:
     return key.partition(".")[0] in AT_ONCE and key not in BUT
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """The settings at one moment."""
 
     loaded: Loaded
@@ -79,7 +76,6 @@ class Preferences:
                 await app.looks.wear(settings.display.skin)
             elif key == "approvals.mode" and engine is not None:
                 engine.approve(settings.approvals.mode)
-                app.bridge.show_approvals(settings.approvals.mode)
             elif key == "display.wrap_code":
                 app.session.transcript.wrap_code(settings.display.wrap_code)
             elif (
@@ -120,6 +116,8 @@ def adopt(app: HermesApp, settings: Settings) -> None:
         session.prompt.vi = display.vi
     app.looks.move(display.motion)
     app.attention.enabled = display.notifications
+    from app.keys import resolve
+
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]
     app.keys = keys

@@ -9,6 +9,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from agent.safety.permissions.modes import ModeName
+
 ToolMode = Literal["native", "schema", "text"]
 
 
@@ -74,13 +76,38 @@ class TerminalSettings(Section):
     )
 
 
+class SandboxSettings(Section):
+    mode: Literal["auto", "bubblewrap", "landlock", "off"] = Field(
+        "auto", description="What keeps commands in; `auto` takes the strongest this machine offers."
+    )
+    network: Literal["on", "ask", "off"] = Field(
+        "on", description="Whether commands in the sandbox reach the network; `ask` asks each time."
+    )
+    writable: list[str] = Field([], description="Folders beside the project that commands may change.")
+    hidden: list[str] = Field([], description="Further files and folders that commands cannot read.")
+
+
+class CodeSettings(Section):
+    timeout: float = Field(120, gt=0, description="Seconds a script may run, waiting for you not counted.")
+    max_calls: int = Field(50, ge=0, description="Calls of tools one script may make.")
+    stdout: int = Field(50_000, ge=0, description="Bytes of its output the model gets to see.")
+    stderr: int = Field(10_000, ge=0, description="Bytes of its errors the model gets to see.")
+    mode: Literal["strict", "project"] = Field(
+        "strict", description="Interpreter of scripts: Hermes' own, or the project's with its packages."
+    )
+
+
 class ToolSettings(Section):
     enabled: list[str] = Field(["default"], description="Toolsets or tools on offer.")
     disabled: list[str] = Field([], description="Toolsets or tools taken away again.")
 
 
 class ApprovalSettings(Section):
-    mode: Literal["ask", "deny", "all"] = Field("ask", description="What happens to actions that need a yes.")
+    mode: ModeName = Field(
+        "ask",
+        description="What happens to actions: `careful`, `normal` (`ask`), `auto-edit`, `plan`, "
+        "`yolo` (`all`) or `deny`.",
+    )
 
 
 class LocalSettings(Section):
@@ -112,6 +139,8 @@ class Settings(Section):
     agent: AgentSettings = AgentSettings.model_construct()
     context: ContextSettings = ContextSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
+    sandbox: SandboxSettings = SandboxSettings.model_construct()
+    code: CodeSettings = CodeSettings.model_construct()
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()

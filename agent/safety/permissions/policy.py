@@ -104,6 +104,10 @@ class Permissions:
             self._signature = None if fresh else signature
             return policy
 
+    def files(self) -> tuple[PermissionFile, PermissionFile]:
+        """The person's file and the project's as they are now, whatever of them is in force. Reads both."""
+        return self._user_file(), self._project_file()[0]
+
     def _look(self) -> Signature:
         return tuple(_stamp(path) for path in self._watched)
 

@@ -64,7 +64,8 @@ def test_a_key_spelt_wrong_is_named_with_its_line_and_the_nearest_one(home: Home
         ),
         (
             "approvals: {mode: always}",
-            'line 1, column 19: `approvals.mode` is "always"; it takes one of `ask`, `deny`, `all`.',
+            'line 1, column 19: `approvals.mode` is "always"; it takes one of `ask`, `deny`, `all`, '
+            "`careful`, `normal`, `auto-edit`, `plan`, `yolo`.",
         ),
         (
             "tools: {enabled: default}",
