@@ -25,6 +25,7 @@ from agent.safety.shell.values import (
 
 _PLAIN = re.compile(r"[\w./:=@%+,\-]*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
+_TILDE = re.compile(r"~([\w.+-]*)(?=/|$)")
 _SPECIAL = re.compile(r"[\\'\"$`<>]")
 _SPECIAL_IN_QUOTES = re.compile(r"[\\\"$`]")
 _INNER = re.compile(r"[\\'\"`(){}]")
@@ -123,7 +124,9 @@ class _Reader:
         self._add(marks.active(self._scope.home("").join([first, *rest])))
 
     def _tilde(self, at: int) -> int:
-        match = re.compile(r"~([\w.+-]*)(?=/|$)").match(self._source, at)
+        if not self._source.startswith("~", at):
+            return at
+        match = _TILDE.match(self._source, at)
         if match is None:
             return at
         self._add(self._scope.home(match[1]))

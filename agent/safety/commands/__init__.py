@@ -1,0 +1,1 @@
+"""What a shell command would do, judged part by part."""

@@ -1,0 +1,203 @@
+"""The verdict on a shell command: each part of it judged, the strictest part decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.safety import rules
+from agent.safety.commands import (
+    builders,
+    databases,
+    files,
+    git,
+    interpreters,
+    network,
+    readers,
+    services,
+    streams,
+    system,
+    wrappers,
+)
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask
+from agent.safety.commands.environment import variable
+from agent.safety.commands.ground import Ground
+from agent.safety.commands.secrets import is_secret_variable
+from agent.safety.hardline import TANGLED
+from agent.safety.places import Places, absolute, joined
+from agent.safety.shell import marks
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
+from agent.safety.shell.script import Interpreter
+from agent.safety.shell.state import TangledError
+from agent.safety.verdict import SEVERITY, Part, Verdict, VerdictKind
+
+RULES: dict[str, Rule] = (
+    readers.RULES
+    | streams.RULES
+    | files.RULES
+    | system.RULES
+    | builders.RULES
+    | services.RULES
+    | databases.RULES
+    | network.RULES
+    | git.RULES
+    | interpreters.RULES
+    | wrappers.RULES
+)
+
+LONGEST_PART = 400
+"""Characters of a part's text that are shown; the judgement is about all of it."""
+
+_SYSTEM_FOLDERS = marks.words(
+    "/bin /usr/bin /usr/local/bin /sbin /usr/sbin /usr/local/sbin /opt/homebrew/bin /snap/bin"
+)
+_PROJECT_TOOLS = re.compile(
+    r"(?:.*/)?(?:\.?venv[\w.-]*|env|node_modules/\.bin|vendor/bin|\.tox/[\w.-]+/bin)(?:/bin)?"
+)
+_PROJECT_RUNNERS = frozenset({"gradlew", "mvnw", "configure"})
+_ALIASES = {"gradlew": "gradle", "mvnw": "mvn"}
+
+
+class Assessor:
+    """Judges commands of one session.
+
+    `scratch` is a folder only this session writes to, `own` the folder of Hermes
+    (default: `.hermes` in the home folder).
+    """
+
+    def __init__(
+        self, places: Places, workspace: Path, scratch: Path | None = None, own: Path | None = None
+    ) -> None:
+        self._places = places
+        self._ground = Ground(places, workspace, scratch, own)
+
+    def assess(self, command: str, cwd: Path) -> Verdict:
+        """What speaks for and against running `command` in `cwd`: allow, ask or hardline.
+
+        Never raises. Takes time in proportion to the length of the command.
+        """
+        judge = _Judge(self._ground.afresh())
+        text = marks.unmarked(command)
+        shell = Interpreter(judge, self._places.home, str(cwd), len(text))
+        try:
+            shell.run(text)
+        except (TangledError, RecursionError):
+            judge.add(text, "hardline", TANGLED)
+        except Exception as error:
+            # A fault in a rule must not let a command pass.
+            judge.add(text, "ask", f"could not be judged ({type(error).__name__})")
+        return judge.verdict()
+
+
+class _Judge:
+    """Collects what is said of every command line, every file and every variable."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._parts: dict[Part, None] = {}
+        self._seen: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()
+
+    def verdict(self) -> Verdict:
+        parts = tuple(self._parts)
+        kind: VerdictKind = max((part.kind for part in parts), key=SEVERITY.index, default="allow")
+        reasons = dict.fromkeys(part.reason for part in parts if part.kind == kind and part.reason)
+        return Verdict(kind, tuple(reasons), parts)
+
+    def add(self, text: str, kind: VerdictKind, reason: str) -> None:
+        shown = literal(text)
+        if len(shown) > LONGEST_PART:
+            shown = f"{shown[: LONGEST_PART // 2]} … {shown[-LONGEST_PART // 2 :]}"
+        self._parts[Part(shown, kind, reason)] = None
+
+    def command(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        cwds: Sequence[str],
+        *,
+        word: str = "",
+        stdin: Sequence[str] | None = None,
+    ) -> None:
+        # Loops and functions are followed more than once.
+        key = (word or name, tuple(arguments), tuple(cwds))
+        if stdin is None and name and key in self._seen:
+            return
+        if stdin is None:
+            self._seen.add(key)
+        text = " ".join([word or name, *(_shown(argument) for argument in arguments)])
+        for cwd in cwds:
+            call = Call(name, arguments, cwd, self._ground.places, self._ground, word or name, stdin)
+            if loss := rules.forbidden(call):
+                self.add(text, "hardline", f"it would {loss}")
+                continue
+            opinion = _judged(call)
+            self.add(text, opinion.kind, opinion.reason)
+
+    def written(self, path: str, cwds: Sequence[str]) -> None:
+        for cwd in cwds:
+            full = joined(cwd, path)
+            if loss := self._ground.places.wreck(full):
+                self.add(f"> {path}", "hardline", f"it would overwrite {loss}")
+            elif reason := self._ground.write(full):
+                self.add(f"> {path}", "ask", reason)
+            else:
+                self.add(f"> {path}", "allow", "writes inside the workspace")
+
+    def read(self, path: str, cwds: Sequence[str]) -> None:
+        for cwd in cwds:
+            full = joined(cwd, path)
+            if self._ground.places.hides(full):
+                self.add(f"< {path}", "hardline", "it would read Hermes' keys or stored conversations")
+            elif reason := self._ground.read(full):
+                self.add(f"< {path}", "ask", reason)
+            elif full.startswith(("/dev/tcp/", "/dev/udp/")):
+                self.add(f"< {path}", "ask", "opens a network connection")
+
+    def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
+        if opinion := variable(name, values, self._ground.inside):
+            self.add(f"{name}=", opinion.kind, opinion.reason)
+
+    def consulted(self, name: str) -> None:
+        if is_secret_variable(name):
+            self.add(f"${name}", "ask", f"uses a secret of the environment ({name})")
+
+    def foreign(self, name: str) -> None:
+        """The rule for the interpreter has judged the program."""
+
+    def bomb(self, name: str) -> None:
+        self.add(name, "hardline", f"it is a fork bomb: {literal(name)} starts itself without end")
+
+    def doubt(self, sentence: str) -> None:
+        self.add("", "ask", sentence)
+
+
+def _judged(call: Call) -> Opinion:
+    if not call.name or UNKNOWN in call.word or any(mark in call.word for mark in GLOBS):
+        return ask("which program runs is not known here")
+    if "/" in call.word and (opinion := _by_path(call)) is not None:
+        return opinion
+    rule = RULES.get(call.name) or RULES.get(_ALIASES.get(call.name, ""))
+    return rule(call) if rule is not None else ask(f"is not known to be harmless: {call.name}")
+
+
+def _by_path(call: Call) -> Opinion | None:
+    """What is said of a program that is called by its path; None when it counts by its name."""
+    path = absolute(call.path(call.word))
+    folder = path.rpartition("/")[0]
+    if folder in _SYSTEM_FOLDERS:
+        return None
+    if not call.ground.inside(folder):
+        return ask("runs a program from outside of the workspace")
+    if _PROJECT_TOOLS.fullmatch(folder) or call.name in _PROJECT_RUNNERS:
+        return None
+    return ask(RUNS_PROJECT)
+
+
+def _shown(argument: str) -> str:
+    text = literal(argument)
+    return (
+        text
+        if text and not re.search(r"[\s'\"\\$`;&|<>()*?\[\]#~]", text)
+        else "'" + text.replace("'", "'\\''") + "'"
+    )

@@ -1,0 +1,425 @@
+"""Building, testing and checking: plain work inside the workspace."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.verbs import Verbs
+from agent.safety.shell.marks import UNKNOWN, literal, words
+
+BUILDS = fine("builds or tests the project")
+PUBLISHES = "publishes or deploys"
+INSTALLS = "installs packages, which may run their programs"
+_OUTWARD = re.compile(
+    r".*(?:deploy|publish|release|upload|push|install|destroy|prod(?:uction)?$|migrate|rollback"
+    r"|provision|drop|nuke|wipe|seed"
+    r"|distclean|purge).*",
+    re.IGNORECASE,
+)
+
+_CHECKERS = words(
+    "pytest py.test tox nox ruff black isort flake8 pylint mypy pyright basedpyright pyflakes "
+    "pycodestyle pydocstyle "
+    "bandit vulture autopep8 yapf coverage tsc eslint prettier jest vitest mocha ava biome oxlint "
+    "stylelint karma c8 nyc "
+    "gcc g++ cc c++ clang clang++ ld as javac kotlinc scalac rustc rustfmt gofmt goimports "
+    "golangci-lint staticcheck "
+    "clang-format clang-tidy cppcheck ctest meson ninja ant checkstyle ktlint detekt swiftformat swiftlint "
+    "rspec rubocop standardrb phpunit phpstan psalm pint ghc ocamlc dune protoc thrift "
+    "esbuild rollup webpack parcel swc tsup svelte-check turbo nx gulp grunt "
+    "doxygen sphinx-build mkdocs jsdoc typedoc pdflatex xelatex latexmk pandoc dot plantuml ansible-lint "
+    "behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
+    "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
+)
+"""Compilers, test runners and linters."""
+
+# Options that load code or run a program from elsewhere, or write elsewhere.
+_RUNNER_OPTIONS: dict[str, frozenset[str]] = {
+    "gcc": words("-wrapper -fplugin -specs -B"),
+    "g++": words("-wrapper -fplugin -specs -B"),
+    "clang": words("-fplugin -Xclang -B"),
+    "ld": words("-plugin --plugin"),
+    "pandoc": words("--filter -F --lua-filter -L --pdf-engine"),
+    "pdflatex": words("-shell-escape --shell-escape"),
+    "xelatex": words("-shell-escape --shell-escape"),
+    "latexmk": words("-shell-escape -e -pdflatex -latex"),
+    "protoc": words("--plugin"),
+    "rustc": words("-Clinker"),
+}
+
+
+def check(call: Call) -> Opinion:
+    """A compiler, linter or test runner: what it reads and what it writes lies in the workspace."""
+    if call.flag("--version", "-V", "--help"):
+        return fine("only looks")
+    if call.flag(*_RUNNER_OPTIONS.get(call.name, ())):
+        return ask("runs another program")
+    if not (call.inside or call.ground.private(call.cwd)):
+        return ask("works outside of the workspace")
+    if any(UNKNOWN in argument and argument.startswith("-") for argument in call.arguments):
+        return ask("is given options that are not known here")
+    for operand in call.operands():
+        path = call.path(operand)
+        if operand.startswith(("/", "..")) and not (call.ground.inside(path) or call.ground.private(path)):
+            return ask("works outside of the workspace")
+    for option in (
+        "o",
+        "output",
+        "outdir",
+        "out-dir",
+        "outfile",
+        "outDir",
+        "junitxml",
+        "basetemp",
+        "rootdir",
+        "log-file",
+    ):
+        if (path := call.value("o" if option == "o" else "", option)) and (opinion := call.changed([path])):
+            return opinion
+    return BUILDS
+
+
+def make(call: Call) -> Opinion:
+    """make: targets that build or test. Variables that name programs, and makefiles from elsewhere, ask."""
+    if call.flag("--eval", "-E") or (call.value("f", "file", "makefile") or "").startswith(
+        ("-", "/dev/", UNKNOWN)
+    ):
+        return ask("runs a makefile that is not known here")
+    places = [call.value("C", "directory"), call.value("f", "file", "makefile")]
+    cwd = call.cwd
+    for place in places:
+        if place and not call.ground.inside(call.path(place)):
+            return ask("works outside of the workspace")
+    if not call.ground.inside(cwd):
+        return ask("works outside of the workspace")
+    for operand in call.operands("CfIjlo"):
+        name, equals, value = operand.partition("=")
+        if UNKNOWN in operand:
+            return ask("makes a target that is not known here")
+        if equals and (
+            re.fullmatch(r"SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKE|PATH|BASH_ENV|LD_PRELOAD", name)
+            or re.search(r"[$`(;|&]", value)
+        ):
+            return ask("sets a variable of the makefile that may run a program")
+        if not equals and _OUTWARD.fullmatch(operand):
+            return ask(f"makes {literal(operand)}, which may reach beyond the workspace")
+    return BUILDS
+
+
+def task(call: Call) -> Opinion:
+    """just, task, rake, gradle, mvn: named tasks of the project."""
+    if call.flag(
+        "-f",
+        "--file",
+        "-b",
+        "--build-file",
+        "-I",
+        "--init-script",
+        "--justfile",
+        "-c",
+        "--command",
+        "--eval",
+        "-e",
+        "--execute",
+    ):
+        return ask("runs tasks from another file")
+    if not call.inside:
+        return ask("works outside of the workspace")
+    for operand in call.operands():
+        if UNKNOWN in operand:
+            return ask("runs a task that is not known here")
+        if _OUTWARD.fullmatch(operand) and operand not in ("install",):
+            return ask(f"runs {literal(operand)}, which may reach beyond the workspace")
+    return BUILDS
+
+
+_SCRIPT_WORDS = words("run run-script")
+
+
+def node_manager(call: Call) -> Opinion:
+    """npm, yarn, pnpm and bun: scripts of the project are plain work, packages are not."""
+    if call.flag("--version", "-v", "--help", "-h"):
+        return fine("only looks")
+    if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "-g", "--global"):
+        return ask("works outside of the workspace, or for every project")
+    operands = call.operands("w")
+    if not operands:
+        return ask(INSTALLS) if call.name in ("yarn", "pnpm") else fine("only looks")
+    verb, rest = operands[0], operands[1:]
+    if verb in (
+        "ls",
+        "list",
+        "ll",
+        "outdated",
+        "view",
+        "info",
+        "why",
+        "explain",
+        "root",
+        "bin",
+        "prefix",
+        "help",
+        "doctor",
+        "fund",
+        "audit",
+        "licenses",
+        "query",
+        "pkg",
+    ):
+        changes = (verb == "pkg" and rest[:1] != ["get"]) or "fix" in rest
+        return ask("changes the packages of the project") if changes else fine("lists packages")
+    if verb == "config":
+        return fine("lists settings") if rest[:1] in (["get"], ["list"], ["ls"]) else ask("changes settings")
+    if verb in (
+        "publish",
+        "unpublish",
+        "deprecate",
+        "login",
+        "logout",
+        "adduser",
+        "token",
+        "owner",
+        "access",
+        "dist-tag",
+        "star",
+        "whoami",
+        "version",
+    ):
+        return ask("publishes, or uses the account at the registry")
+    if verb in ("exec", "x", "dlx", "create", "init", "npx"):
+        return ask("fetches and runs a package")
+    script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
+    if verb in _SCRIPT_WORDS and not rest:
+        return fine("lists the scripts of the project")
+    if UNKNOWN in script:
+        return ask("runs a script that is not known here")
+    known = (
+        verb in _SCRIPT_WORDS
+        or verb in ("test", "t", "tst")
+        or (
+            call.name in ("yarn", "pnpm")
+            and re.fullmatch(
+                r"(?:build|test|lint|format|typecheck|check|tsc|jest|vitest|eslint|prettier|dev"
+                r"|coverage)(?:[:-].*)?",
+                verb,
+            )
+        )
+        or (call.name == "bun" and verb in ("test", "build"))
+    )
+    if verb in ("start", "stop", "restart") or (
+        call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)
+    ):
+        return ask(RUNS_PROJECT) if call.inside else ask("works outside of the workspace")
+    if not known:
+        return ask(INSTALLS)
+    if _OUTWARD.fullmatch(script):
+        return ask(f"runs the script {literal(script)}, which may reach beyond the workspace")
+    return BUILDS if call.inside else ask("works outside of the workspace")
+
+
+def npx(call: Call) -> Opinion:
+    """npx fetches what is not installed; with `--no-install` only installed tools run."""
+    operands = call.operands("p")
+    name = operands[0] if operands else ""
+    if call.flag("--no-install", "--no") and name in _CHECKERS and not call.flag("-c", "--call"):
+        return BUILDS if call.inside else ask("works outside of the workspace")
+    return ask("fetches and runs a package")
+
+
+def cmake(call: Call) -> Opinion:
+    if call.flag("-P", "--install") or call.arguments[:1] == ("-E",):
+        return ask("runs a script or installs")
+    folder = call.value("B") or call.value("", "build") or "."
+    return call.changed([folder]) or BUILDS
+
+
+def go(call: Call) -> Opinion:
+    if call.flag("-toolexec", "-exec", "-ldflags=-extld", "-C", "--exec", "-modfile", "-overlay"):
+        return ask("runs another program")
+    operands = call.operands()
+    if operands[:1] == ["run"]:
+        remote = any(re.match(r"[\w-]+\.[a-z]+/|.*@", operand) for operand in operands[1:])
+        return ask("fetches and runs a program") if remote else ask(RUNS_PROJECT)
+    return _GO(call)
+
+
+_GO = Verbs(
+    harmless=r"build|test|vet|fmt|list|doc|version|env|mod (?:tidy|verify|graph|why|download|vendor)"
+    r"|tool (?:cover|nm|pprof|objdump)|help|work sync|bug|telemetry",
+    reason="builds or tests the project",
+    effects=((r"env -?-?[wu]\b", "changes settings"), ("install|get", INSTALLS), ("generate", RUNS_PROJECT)),
+    inside=True,
+)
+
+
+def cargo(call: Call) -> Opinion:
+    if call.flag("--config", "-Z", "--manifest-path", "-C"):
+        path = call.value("", "manifest-path")
+        if path is None or not call.ground.inside(call.path(path)):
+            return ask("takes settings or a project from elsewhere")
+    arguments = tuple(a for a in call.arguments if not a.startswith("+"))
+    operands = [a for a in arguments if not a.startswith("-")]
+    if operands[:1] in (["run"], ["r"]):
+        return ask(RUNS_PROJECT)
+    return _CARGO(call) if len(arguments) == len(call.arguments) else ask("uses another toolchain")
+
+
+_CARGO = Verbs(
+    harmless=r"build|b|test|t|check|c|clippy|fmt|doc|d|bench|tree|metadata|clean|nextest (?:run|list)"
+    r"|version|help|search|pkgid|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
+    r"|update --dry-run|read-manifest|generate-lockfile",
+    reason="builds or tests the project",
+    effects=(
+        ("install|uninstall|add|remove|rm|update|fetch|vendor", INSTALLS),
+        ("publish|yank|login|logout|owner", "publishes, or uses the account at the registry"),
+    ),
+    inside=True,
+)
+
+_TOOLS = r"pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage"
+
+DENO = Verbs(
+    harmless=r"test|check|fmt|lint|info|doc|types|bench|task (?:test|build|lint|check)",
+    reason="builds or tests the project",
+    effects=(
+        ("run|eval|repl|serve|x", "runs a program"),
+        ("install|add|remove|upgrade|uninstall|publish|deploy", INSTALLS),
+    ),
+    dangerous=words("--allow-all -A --allow-run"),
+    bare=False,
+    inside=True,
+)
+DOTNET = Verbs(
+    harmless=r"build|test|format|clean|--info|list|--list-sdks|msbuild|sln list",
+    reason="builds or tests the project",
+    effects=(
+        ("run|watch|exec", RUNS_PROJECT),
+        ("tool|add|remove|nuget|new|publish|workload|restore", INSTALLS),
+    ),
+    inside=True,
+)
+SWIFT = Verbs(
+    harmless=r"build|test|format|package (?:describe|show-dependencies)",
+    reason="builds or tests the project",
+    effects=(("run", RUNS_PROJECT),),
+    inside=True,
+)
+MIX = Verbs(
+    harmless=r"test|compile|format|credo|dialyzer|help|deps$|deps\.tree|clean",
+    reason="builds or tests the project",
+    effects=(
+        (r"deps\.\w+|archive\.\w+|local\.\w+", INSTALLS),
+        ("run|phx.*|ecto.*|release|hex.*", "may reach beyond the workspace"),
+    ),
+    inside=True,
+)
+ZIG = Verbs(
+    harmless=r"build|test|fmt|build-exe|build-lib|build-obj|cc|c\+\+|version|env|ast-check",
+    reason="builds or tests the project",
+    effects=(("run|build run", RUNS_PROJECT), ("fetch", INSTALLS)),
+    inside=True,
+)
+FLUTTER = Verbs(
+    harmless=r"analyze|test|format|build|doctor|devices|clean|compile",
+    reason="builds or tests the project",
+    effects=(("pub|upgrade|run|create", INSTALLS),),
+    inside=True,
+)
+BUNDLE = Verbs(
+    harmless=r"exec (?:rspec|rubocop|rake (?:test|spec|lint)|standardrb|minitest|rails test)|list"
+    r"|show|check|outdated|info|platform",
+    reason="builds or tests the project",
+    effects=(("install|update|add|remove|config|lock", INSTALLS),),
+    bare=False,
+    inside=True,
+)
+RAILS = Verbs(
+    harmless=r"test|routes|stats|notes|about|zeitwerk:check|-T",
+    reason="builds or tests the project",
+    effects=(
+        (r"db:.*|runner|console|c|server|s|generate|g|destroy|d|new", "may reach beyond the workspace"),
+    ),
+    inside=True,
+)
+COMPOSER = Verbs(
+    harmless=r"show|validate|outdated|test|lint|check|licenses|dump-autoload|run-script (?:test|lint)"
+    r"|diagnose|audit",
+    reason="builds or tests the project",
+    effects=(("install|update|require|remove|global|create-project|exec", INSTALLS),),
+    inside=True,
+)
+UV = Verbs(
+    harmless=r"run (?:pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage)|pip (?:list|show"
+    r"|freeze|tree|check)|tree|version|lock --check|python list|cache dir|build",
+    reason="builds or tests the project",
+    effects=(
+        ("sync|add|remove|pip|tool|lock|venv|python|self|cache|publish|x", INSTALLS),
+        (rf"run (?!(?:{_TOOLS})\b).*", RUNS_PROJECT),
+    ),
+    dangerous=words(
+        "--with --from --index-url --index --extra-index-url --with-requirements --directory --project"
+    ),
+    inside=True,
+)
+POETRY = Verbs(
+    harmless=rf"run (?:{_TOOLS})|show|check|version|env (?:list|info)|build|list|about|config --list",
+    reason="builds or tests the project",
+    effects=(
+        ("install|add|remove|update|lock|self|publish|init|new|source|config|env|cache|sync", INSTALLS),
+        (rf"run (?!(?:{_TOOLS})\b).*|shell", RUNS_PROJECT),
+    ),
+    inside=True,
+)
+PRE_COMMIT = Verbs(
+    harmless="run|validate-config|validate-manifest",
+    reason="builds or tests the project",
+    effects=(
+        ("install|autoupdate|uninstall|try-repo|install-hooks", "installs hooks that run by themselves"),
+    ),
+    inside=True,
+)
+FRONTEND = Verbs(
+    harmless="build|lint|check|info|typecheck|preview|optimize|export|sync",
+    reason="builds or tests the project",
+    effects=(("dev|start|serve", RUNS_PROJECT),),
+    bare=False,
+    inside=True,
+)
+BROWSER_TESTS = Verbs(
+    harmless="test|run|verify|show-report|merge-reports",
+    reason="builds or tests the project",
+    effects=(("install|open|codegen", INSTALLS),),
+    bare=False,
+    inside=True,
+)
+TRACE = Verbs(harmless="stat|report|list|annotate|script", reason="measures the project", bare=False)
+
+_TABLE: tuple[tuple[str, Rule], ...] = (
+    ("make gmake bmake", make),
+    ("just task rake gradle gradlew mvn mvnw mvnd sbt bazel bazelisk buck2 invoke inv mage configure", task),
+    ("npm yarn pnpm bun", node_manager),
+    ("npx bunx pnpx pipx uvx", npx),
+    ("cmake", cmake),
+    ("go", go),
+    ("cargo", cargo),
+    ("deno", DENO),
+    ("dotnet", DOTNET),
+    ("swift", SWIFT),
+    ("mix", MIX),
+    ("zig", ZIG),
+    ("flutter dart", FLUTTER),
+    ("bundle", BUNDLE),
+    ("rails", RAILS),
+    ("composer", COMPOSER),
+    ("uv", UV),
+    ("poetry pdm hatch rye pipenv", POETRY),
+    ("pre-commit", PRE_COMMIT),
+    ("vite next astro nuxt ng vue-cli-service gatsby remix", FRONTEND),
+    ("playwright cypress", BROWSER_TESTS),
+    ("perf", TRACE),
+)
+
+RULES: dict[str, Rule] = dict.fromkeys(_CHECKERS, check) | {
+    name: rule for names, rule in _TABLE for name in names.split()
+}

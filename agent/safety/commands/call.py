@@ -1,0 +1,84 @@
+"""One program with its arguments, and what can be said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.safety.commands.ground import Ground
+from agent.safety.rules import Line
+from agent.safety.shell.marks import GLOBS, UNKNOWN
+
+RUNS_PROJECT = "runs a program of the project"
+"""The reason for programs and scripts inside the workspace; a sandbox may make it harmless."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What is said of one call: whether it may happen unasked, and one clause that says why."""
+
+    kind: Literal["allow", "ask"]
+    reason: str
+
+    def __bool__(self) -> bool:
+        """Whether it asks."""
+        return self.kind == "ask"
+
+
+def fine(reason: str) -> Opinion:
+    return Opinion("allow", reason)
+
+
+def ask(reason: str) -> Opinion:
+    return Opinion("ask", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Line):
+    """A command line, in one of the folders it would run in."""
+
+    ground: Ground
+    word: str = ""
+    """How the program is called, with its folder."""
+    stdin: Sequence[str] | None = None
+    """The texts it may be given on standard input; None when they are not known."""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether any argument is not known."""
+        return any(UNKNOWN in argument for argument in self.arguments)
+
+    @property
+    def may_hide_options(self) -> bool:
+        """Whether an argument may turn out to be an option nobody wrote."""
+        return any(argument.startswith((UNKNOWN, *GLOBS)) for argument in self.arguments)
+
+    @property
+    def inside(self) -> bool:
+        """Whether it would run in the workspace."""
+        return self.ground.inside(self.cwd)
+
+    def flag(self, *options: str) -> str | None:
+        """The first argument that is one of the options: `-x`, `--word` or `--word=value`."""
+        for argument in self.options():
+            if argument in options or argument.partition("=")[0] in options:
+                return argument
+        return None
+
+    def changed(self, paths: Sequence[str]) -> Opinion | None:
+        """What speaks against writing to the paths, which may be relative."""
+        for path in paths:
+            if reason := self.ground.write(self.path(path)):
+                return ask(reason)
+        return None
+
+    def revealed(self, paths: Sequence[str]) -> Opinion | None:
+        """What speaks against reading the paths."""
+        for path in paths:
+            if reason := self.ground.read(self.path(path)):
+                return ask(reason)
+        return None
+
+
+Rule = Callable[[Call], Opinion]

@@ -1,0 +1,239 @@
+"""Programs that make, change, move and delete files."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.shell.marks import UNKNOWN, literal
+
+WRITES = fine("writes inside the workspace")
+
+
+def delete(call: Call) -> Opinion:
+    """rm and its like: what a build makes again may go, everything else asks."""
+    recursive = call.has("rR", "recursive")
+    operands = call.operands()
+    for operand in operands:
+        if reason := call.ground.delete(call.path(operand), recursive=recursive):
+            return ask(reason)
+    return fine("deletes what a build makes again") if operands else ask("deletes what is not known here")
+
+
+def remove_folder(call: Call) -> Opinion:
+    """rmdir takes empty folders only."""
+    return call.changed(call.operands()) or fine("removes empty folders")
+
+
+def move(call: Call) -> Opinion:
+    operands = call.operands("tS")
+    target = call.value("t", "target-directory")
+    sources = operands if target is not None else operands[:-1]
+    targets = [target] if target is not None else operands[-1:]
+    for source in sources:
+        if not (call.ground.inside(call.path(source)) or call.ground.private(call.path(source))):
+            return ask(f"moves {literal(source)} away from outside of the workspace")
+    for target in targets:
+        path = call.path(target or "")
+        if not (call.ground.inside(path) or call.ground.private(path)):
+            return ask("moves files out of the workspace")
+    return call.changed([*sources, *(t for t in targets if t)]) or fine("moves files inside the workspace")
+
+
+def copy(call: Call) -> Opinion:
+    operands = call.operands("tSmog")
+    target = call.value("t", "target-directory")
+    sources = operands if target is not None else operands[:-1]
+    targets = [target] if target is not None else operands[-1:]
+    if call.name == "install" and call.has("d", "directory"):
+        return call.changed(operands) or WRITES
+    if call.name == "install" and call.flag("--strip-program"):
+        return ask("runs another program")
+    return call.revealed(sources) or call.changed(targets) or WRITES
+
+
+def link(call: Call) -> Opinion:
+    """A link to outside makes inside and outside the same."""
+    operands = call.operands("tS")
+    sources = operands[:-1] if len(operands) > 1 else operands
+    for source in sources:
+        path = source if source.startswith("/") else f"{call.cwd}/{source}"
+        if not call.ground.inside(path):
+            return ask("makes a link to outside of the workspace")
+    return call.revealed(sources) or call.changed(operands[-1:]) or WRITES
+
+
+def make(call: Call) -> Opinion:
+    """mkdir, touch, tee, truncate and others whose operands are all written."""
+    valued = {"mkdir": "mZ", "touch": "rtd", "mkfifo": "mZ"}.get(call.name, "")
+    return call.changed(call.operands(valued)) or WRITES
+
+
+def truncate(call: Call) -> Opinion:
+    return call.changed(call.operands("srz")) or WRITES
+
+
+def split(call: Call) -> Opinion:
+    if call.flag("--filter"):
+        return ask("runs another program")
+    return (
+        call.revealed(call.operands("abCln")[:1])
+        or call.changed(call.operands("abCln")[1:] or ["x"])
+        or WRITES
+    )
+
+
+def own(call: Call) -> Opinion:
+    """chmod inside the workspace; set-uid bits and owners ask."""
+    if call.name not in ("chmod", "gchmod"):
+        return ask("changes owners or special rights")
+    operands = [a for a in call.arguments if not a.startswith("--") and not re.fullmatch(r"-[Rcfv]+", a)]
+    mode = operands[0] if operands else ""
+    if UNKNOWN in mode or re.fullmatch(r"[1-7][0-7]{3}|.*[-+=][rwxX]*[st].*", mode):
+        return ask("sets special rights")
+    if re.fullmatch(r"0?777|[ao]*\+[rx]*w[rx]*|0?666", mode) and not re.fullmatch(r"\+.*", mode):
+        return ask("lets everybody write to files")
+    return call.changed(operands[1:]) or fine("changes rights inside the workspace")
+
+
+_TAR_RUNS = [
+    "--to-command",
+    "--checkpoint-action",
+    "--use-compress-program",
+    "-I",
+    "--info-script",
+    "--new-volume-script",
+    "-F",
+    "--rsh-command",
+    "--rmt-command",
+]
+
+
+def tar(call: Call) -> Opinion:
+    arguments = list(call.arguments)
+    if call.flag(*_TAR_RUNS) or any(
+        re.match(r"-[A-Za-z]*[IF](?!.*=)", a) and not a.startswith("--") for a in arguments
+    ):
+        return ask("runs another program")
+    mode = arguments[0] if arguments else ""
+    letters = (
+        mode if not mode.startswith("-") else "".join(a[1:] for a in arguments if re.match(r"-[A-Za-z]", a))
+    )
+    if call.has("P", "absolute-names") or ("P" in mode.partition("=")[0] and not mode.startswith("--")):
+        return ask("may write outside of the workspace")
+    if call.has("", "delete", "remove-files"):
+        return ask("deletes files")
+    files = [a for a in arguments[1 if not mode.startswith("-") else 0 :] if not a.startswith("-")]
+    if "t" in letters or call.flag("--list"):
+        return call.revealed(files) or fine("lists an archive")
+    folder = call.value("C", "directory") or "."
+    if "x" in letters or call.flag("--extract", "--get"):
+        return call.changed([folder]) or fine("unpacks inside the workspace")
+    archive = call.value("f", "file") or _tar_file(arguments)
+    targets = [archive] if archive not in (None, "-") else []
+    return call.revealed(files) or call.changed([t for t in targets if t]) or fine("packs an archive")
+
+
+def _tar_file(arguments: list[str]) -> str | None:
+    for place, argument in enumerate(arguments[:-1]):
+        if re.fullmatch(r"-?[A-Za-z]*f", argument):
+            return arguments[place + 1]
+    return None
+
+
+def unpack(call: Call) -> Opinion:
+    """unzip, gunzip and their like."""
+    if call.name in ("unzip", "7z", "7za", "unrar"):
+        if call.has("lZvtp", "list") or call.arguments[:1] in (("l",), ("t",)):
+            return call.revealed(call.operands()) or fine("lists an archive")
+        folder = call.value("d") or next(
+            (a[2:] for a in call.arguments if a.startswith("-o") and len(a) > 2), "."
+        )
+        return call.changed([folder if call.name != "unzip" else call.value("d") or "."]) or fine(
+            "unpacks inside the workspace"
+        )
+    if call.flag("-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test"):
+        return call.revealed(call.operands()) or fine("prints what is packed")
+    return call.revealed(call.operands()) or call.changed(call.operands()) or WRITES
+
+
+def pack(call: Call) -> Opinion:
+    """zip."""
+    if call.flag("-TT", "--unzip-command", "-m", "--move"):
+        return ask("runs another program or deletes files")
+    operands = call.operands()
+    return call.revealed(operands[1:]) or call.changed(operands[:1]) or WRITES
+
+
+def synchronise(call: Call) -> Opinion:
+    if call.flag("-e", "--rsh", "--rsync-path") or any(
+        re.match(r"-[A-Za-z]*e", o) and not o.startswith("--") for o in call.options()
+    ):
+        return ask("runs another program")
+    operands = call.operands("efBT")
+    if any(re.match(r"[^/]*:", operand) for operand in operands) or call.flag("--files-from", "--daemon"):
+        return ask("copies to or from another machine")
+    if any(option.startswith(("--del", "--remove-source")) for option in call.options()):
+        return ask("deletes files while it copies")
+    return call.revealed(operands[:-1]) or call.changed(operands[-1:]) or WRITES
+
+
+def copy_raw(call: Call) -> Opinion:
+    """dd: `of=` is written, `if=` is read."""
+    written = [a[3:] for a in call.arguments if a.startswith("of=")]
+    read = [a[3:] for a in call.arguments if a.startswith("if=")]
+    if any(re.match(r"/dev/(?!zero|null|u?random)", path) for path in (*read, *written)):
+        return ask("reads or writes a device")
+    return call.revealed(read) or call.changed(written) or WRITES
+
+
+def destroy(call: Call) -> Opinion:
+    return ask("destroys the contents of files")
+
+
+def write_utility(call: Call) -> Opinion:
+    return call.changed(call.operands()) or WRITES
+
+
+def temporary(call: Call) -> Opinion:
+    folder = call.value("p", "tmpdir")
+    return call.changed([folder] if folder else []) or fine("makes a temporary file")
+
+
+def patch(call: Call) -> Opinion:
+    """patch follows paths in the patch, below the folder it runs in."""
+    if call.flag("-p0") is None and not call.inside:
+        return ask("changes files outside of the workspace")
+    folder = call.value("d", "directory")
+    output = call.value("o", "output")
+    return call.changed([p for p in (folder or ".", output) if p]) or fine("changes files of the workspace")
+
+
+RULES: dict[str, Rule] = (
+    dict.fromkeys(("rm", "grm", "unlink", "trash", "rmtrash", "del", "srm"), delete)
+    | dict.fromkeys(("mkdir", "touch", "tee", "mkfifo", "sponge"), make)
+    | dict.fromkeys(("chmod", "gchmod", "chown", "chgrp", "chattr", "setfacl", "gchown", "chflags"), own)
+    | dict.fromkeys(("tar", "bsdtar", "gtar"), tar)
+    | dict.fromkeys(
+        ("unzip", "7z", "7za", "unrar", "gunzip", "gzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd"),
+        unpack,
+    )
+    | dict.fromkeys(("shred", "wipe"), destroy)
+    | dict.fromkeys(("dos2unix", "unix2dos"), write_utility)
+    | {
+        "rmdir": remove_folder,
+        "mv": move,
+        "cp": copy,
+        "install": copy,
+        "ln": link,
+        "truncate": truncate,
+        "fallocate": truncate,
+        "split": split,
+        "csplit": split,
+        "zip": pack,
+        "rsync": synchronise,
+        "dd": copy_raw,
+        "mktemp": temporary,
+        "patch": patch,
+    }
+)

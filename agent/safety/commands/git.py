@@ -1,0 +1,348 @@
+"""git, by subcommand and effect."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.secrets import is_secret
+from agent.safety.shell.marks import UNKNOWN, words
+
+READS = fine("reads the repository")
+RECORDS = fine("changes the repository in a way that can be undone")
+NETWORK = ask("reaches the network and may run configured programs")
+
+_READING = words(
+    "status log diff show rev-parse ls-files ls-tree blame annotate shortlog describe cat-file "
+    "rev-list merge-base "
+    "name-rev grep for-each-ref show-ref show-branch count-objects diff-tree diff-index diff-files "
+    "range-diff cherry "
+    "whatchanged check-ignore check-attr check-mailmap var version help fsck verify-commit "
+    "verify-tag stripspace "
+    "check-ref-format merge-tree get-tar-commit-id patch-id column hash-object diff-pairs last-modified"
+)
+_RECORDING = words("add commit merge cherry-pick revert init mv am notes stage")
+_NETWORK = words("fetch pull clone ls-remote remote-https fetch-pack send-pack request-pull svn p4 lfs")
+_DESTROYING = {
+    "clean": "deletes files that git does not keep",
+    "filter-branch": "rewrites the history",
+    "filter-repo": "rewrites the history",
+    "rebase": "rewrites the history",
+    "gc": "removes what could still be brought back",
+    "prune": "removes what could still be brought back",
+    "repack": "removes what could still be brought back",
+    "update-ref": "moves branches directly",
+    "replace": "replaces objects of the history",
+    "update-index": "changes the index directly",
+    "read-tree": "changes the index directly",
+    "checkout-index": "overwrites files",
+    "send-email": "sends mail",
+    "daemon": "opens the repository to the network",
+    "instaweb": "opens the repository to the network",
+    "difftool": "runs another program",
+    "mergetool": "runs another program",
+    "credential": "reads or changes stored passwords",
+    "push": "pushes to a remote",
+}
+
+_HARMLESS_KEYS = re.compile(
+    r"user\.(?:name|email)|color\..*|core\.(?:quotepath|autocrlf|abbrev|eol|safecrlf|filemode"
+    r"|ignorecase)|advice\..*"
+    r"|diff\.(?:algorithm|renames|context|colormoved|noprefix|mnemonicprefix|renamelimit)|log\.\w+"
+    r"|commit\.(?:gpgsign|verbose)"
+    r"|tag\.(?:gpgsign|sort)|init\.defaultbranch|pull\.(?:rebase|ff)|merge\.(?:conflictstyle|ff)"
+    r"|rerere\.enabled|push\.default"
+    r"|fetch\.prune|branch\.sort|column\.ui|status\.\w+|blame\.\w+|grep\.\w+|gc\.auto"
+    r"|rebase\.(?:autostash|autosquash)"
+)
+
+
+def git(call: Call) -> Opinion:
+    """What `git options subcommand arguments` does."""
+    arguments = list(call.arguments)
+    cwd = call.cwd
+    while arguments and arguments[0].startswith("-"):
+        option = arguments.pop(0)
+        if option == "-C" and arguments:
+            cwd = call.path(arguments.pop(0))
+        elif option == "-c" and arguments:
+            if reason := _setting(arguments.pop(0)):
+                return ask(reason)
+        elif option in ("--version", "--help", "-v", "-h", "--html-path", "--man-path", "--exec-path"):
+            return READS
+        elif option not in (
+            "--no-pager",
+            "-P",
+            "--no-optional-locks",
+            "--literal-pathspecs",
+            "--no-advice",
+            "--bare",
+        ):
+            return ask("sets where git finds its files or programs")
+    if not arguments:
+        return READS
+    return _subcommand(replace(call, arguments=tuple(arguments[1:]), cwd=cwd), arguments[0])
+
+
+def _setting(text: str) -> str | None:
+    """What speaks against a setting given as `key=value`."""
+    key, _, given = text.partition("=")
+    if _HARMLESS_KEYS.fullmatch(key.lower()) and UNKNOWN not in text:
+        return None
+    if key.lower() == "core.pager" and given in ("cat", ""):
+        return None
+    if key.lower() == "core.fsmonitor" and given in ("false", "0"):
+        return None
+    return f"sets {key.replace(UNKNOWN, '…')}, which may run a program"
+
+
+def _subcommand(call: Call, name: str) -> Opinion:
+    if call.flag("--help"):
+        return READS
+    if name in _READING:
+        return _reading(call, name)
+    if name in _BY_ARGUMENTS:
+        return _outside(call, _BY_ARGUMENTS[name](call))
+    if name in _DESTROYING:
+        if name == "clean" and call.has("n", "dry-run"):
+            return READS
+        if name == "push":
+            return _push(call)
+        return ask(_DESTROYING[name])
+    if name in _NETWORK:
+        return NETWORK
+    if name in _RECORDING:
+        return _outside(call, _recording(call, name))
+    return ask("is not known to be harmless: git " + name.replace(UNKNOWN, "…"))
+
+
+def _outside(call: Call, opinion: Opinion) -> Opinion:
+    """Changes count outside of the workspace as well."""
+    if opinion or opinion is READS or call.inside or call.ground.private(call.cwd):
+        return opinion
+    return ask("changes a repository outside of the workspace")
+
+
+def _reading(call: Call, name: str) -> Opinion:
+    if call.flag("--ext-diff", "--textconv", "--filters", "--open-files-in-pager") or (
+        name == "grep" and any(option.startswith("-O") for option in call.options())
+    ):
+        return ask("runs a program that is configured for the repository")
+    if output := call.value("", "output"):
+        return call.changed([output]) or READS
+    for argument in call.arguments:
+        # `revision:path`, or a path of its own.
+        if (
+            not argument.startswith("-")
+            and name not in ("log", "status", "ls-files", "check-ignore", "rev-parse")
+            and is_secret("/" + argument.rpartition(":")[2])
+        ):
+            return ask("reads secrets")
+    return READS
+
+
+def _recording(call: Call, name: str) -> Opinion:
+    if call.flag("--template", "--separate-git-dir", "--exec", "-x", "--edit-by"):
+        return ask("may run configured programs")
+    if name == "add":
+        return call.revealed(call.operands()) or RECORDS
+    if name == "mv":
+        return call.changed(call.operands()) or RECORDS
+    if name == "init":
+        return RECORDS
+    return RECORDS
+
+
+def _push(call: Call) -> Opinion:
+    operands = call.operands("o")
+    if call.has("f", "force", "force-with-lease", "force-if-includes", "mirror") or any(
+        o.startswith("+") for o in operands[1:]
+    ):
+        return ask("overwrites the history of a remote")
+    if call.has("d", "delete", "prune") or any(o.startswith(":") for o in operands[1:]):
+        return ask("deletes branches of a remote")
+    return ask("pushes to a remote")
+
+
+def _branch(call: Call) -> Opinion:
+    if call.has("DMCf", "force"):
+        return ask("deletes or moves a branch even if work is lost")
+    if call.flag("--edit-description"):
+        return ask("opens an editor")
+    return RECORDS
+
+
+def _tag(call: Call) -> Opinion:
+    if call.has("df", "delete", "force"):
+        return ask("deletes or moves a tag")
+    return RECORDS
+
+
+def _stash(call: Call) -> Opinion:
+    operands = call.operands("m")
+    if operands[:1] and operands[0] in ("drop", "clear"):
+        return ask("throws stashed work away")
+    return READS if operands[:1] and operands[0] in ("list", "show") else RECORDS
+
+
+def _reset(call: Call) -> Opinion:
+    if call.has("", "hard", "merge", "keep") or call.unsure:
+        return ask("throws away changes that were not committed")
+    return RECORDS
+
+
+def _checkout(call: Call) -> Opinion:
+    """Branches are switched, files are overwritten."""
+    loses = ask("throws away changes that were not committed")
+    arguments = call.arguments
+    if (
+        call.has("fB", "force", "ours", "theirs", "merge", "pathspec-from-file")
+        or "--" in arguments
+        or call.has("p", "patch")
+    ):
+        return loses
+    operands = call.operands("b")
+    creates = call.has("bt", "track", "orphan", "detach")
+    if len(operands) > (2 if creates else 1) or any(UNKNOWN in operand for operand in operands):
+        return loses
+    return RECORDS if creates or not any(_is_path(call, operand) for operand in operands) else loses
+
+
+def _is_path(call: Call, operand: str) -> bool:
+    if operand in (".", "..", "*") or operand.endswith(("/", "*")) or operand.startswith((":", "./", "../")):
+        return True
+    return re.search(r"\.[a-z][a-z0-9]{0,4}$", operand) is not None or os.path.lexists(call.path(operand))
+
+
+def _switch(call: Call) -> Opinion:
+    if call.has("fC", "force", "discard-changes", "force-create"):
+        return ask("throws away changes that were not committed")
+    return RECORDS
+
+
+def _restore(call: Call) -> Opinion:
+    if call.has("S", "staged") and not call.has("W", "worktree"):
+        return RECORDS
+    return ask("throws away changes that were not committed")
+
+
+def _remove(call: Call) -> Opinion:
+    if call.has("", "cached") or call.has("n", "dry-run"):
+        return RECORDS
+    return ask("deletes files of the workspace") if call.has("f", "force") or call.unsure else RECORDS
+
+
+def _remote(call: Call) -> Opinion:
+    operands = call.operands("tm")
+    if not operands or operands[0] == "get-url":
+        return READS
+    return (
+        NETWORK
+        if operands[0] in ("show", "update", "prune")
+        else ask("changes where the repository is sent to")
+    )
+
+
+def _config(call: Call) -> Opinion:
+    if call.flag("--global", "--system", "--file", "-f", "--blob") and not call.flag(
+        "--get", "--list", "-l", "--get-all"
+    ):
+        return ask("changes settings of git for every repository")
+    if call.flag("--edit", "-e"):
+        return ask("opens an editor")
+    operands = call.operands("f")
+    if operands[:1] and operands[0] in ("list", "get"):
+        return READS
+    if operands[:1] == ["set"]:
+        operands = operands[1:]
+    if call.flag("--get", "--list", "-l", "--get-all", "--get-regexp", "--get-urlmatch"):
+        return READS
+    if len(operands) == 1 and not call.flag("--unset", "--unset-all", "--remove-section", "--add"):
+        return READS
+    reason = _setting("=".join(operands[:2])) if operands else "changes settings of the repository"
+    return ask(reason) if reason else RECORDS
+
+
+def _submodule(call: Call) -> Opinion:
+    operands = call.operands()
+    return READS if not operands or operands[0] in ("status", "summary") else NETWORK
+
+
+def _worktree(call: Call) -> Opinion:
+    operands = call.operands("bB")
+    return READS if operands[:1] == ["list"] else ask("adds or removes a second copy of the work")
+
+
+def _bisect(call: Call) -> Opinion:
+    operands = call.operands()
+    if operands[:1] and operands[0] in ("log", "visualize", "view"):
+        return READS
+    return ask("runs another program") if operands[:1] == ["run"] else RECORDS
+
+
+def _reflog(call: Call) -> Opinion:
+    operands = call.operands()
+    if operands[:1] and operands[0] in ("expire", "delete", "drop"):
+        return ask("removes what could still be brought back")
+    return READS
+
+
+def _symbolic(call: Call) -> Opinion:
+    return (
+        READS
+        if len(call.operands("m")) == 1 and not call.has("d", "delete")
+        else ask("moves branches directly")
+    )
+
+
+def _archive(call: Call) -> Opinion:
+    if call.flag("--remote", "--exec"):
+        return NETWORK
+    output = call.value("o", "output")
+    return call.changed([output] if output else []) or READS
+
+
+def _patches(call: Call) -> Opinion:
+    folder = call.value("o", "output-directory")
+    return call.changed([folder or "."]) or RECORDS
+
+
+def _apply(call: Call) -> Opinion:
+    if call.flag("--unsafe-paths", "--directory"):
+        return ask("may change files outside of the workspace")
+    return RECORDS
+
+
+def _bundle(call: Call) -> Opinion:
+    operands = call.operands()
+    if operands[:1] and operands[0] in ("verify", "list-heads"):
+        return READS
+    return call.changed(operands[1:2]) or RECORDS
+
+
+_BY_ARGUMENTS: dict[str, Callable[[Call], Opinion]] = {
+    "branch": _branch,
+    "tag": _tag,
+    "stash": _stash,
+    "reset": _reset,
+    "checkout": _checkout,
+    "switch": _switch,
+    "restore": _restore,
+    "rm": _remove,
+    "remote": _remote,
+    "config": _config,
+    "submodule": _submodule,
+    "worktree": _worktree,
+    "bisect": _bisect,
+    "reflog": _reflog,
+    "symbolic-ref": _symbolic,
+    "archive": _archive,
+    "format-patch": _patches,
+    "apply": _apply,
+    "bundle": _bundle,
+}
+
+RULES: dict[str, Rule] = {"git": git}

@@ -1,0 +1,157 @@
+"""Where paths lie: in the workspace, in the private scratch folder, or elsewhere; and which are special."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from copy import copy
+from pathlib import Path
+
+from agent.safety.commands.secrets import is_secret
+from agent.safety.guarded import guarded_place
+from agent.safety.places import Places, absolute
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
+
+DEVICES = frozenset(
+    {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"}
+)
+TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
+
+BUILD_OUTPUT = re.compile(
+    r"(?:dist|build|_build|out|target|node_modules|__pycache__|\.venv|venv|\.tox|\.nox|\.eggs|\.next|\.nuxt"
+    r"|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.cache|\.parcel-cache|\.turbo|\.gradle"
+    r"|coverage"
+    r"|htmlcov|\.nyc_output|\.coverage|coverage\.xml|bin/Debug|obj|cmake-build-[\w-]+|\.svelte-kit"
+    r"|\.angular"
+    r"|bazel-[\w-]+|.*\.egg-info|.*\.(?:py[cod]|o|obj|a|so|class|tmp|log|gcda|gcno|tsbuildinfo|whl"
+    r"|swp|orig|rej))"
+)
+"""Names of what a build or test run makes again."""
+
+
+class Ground:
+    """The folders of one session. Links are followed: one that leads outside counts as outside."""
+
+    def __init__(
+        self, places: Places, workspace: Path, scratch: Path | None, own: Path | None = None
+    ) -> None:
+        self.places = places
+        self._root = workspace
+        self._home = Path(places.home)
+        self._own = own
+        self._known: dict[tuple[str, str, bool], str | None] = {}
+        self._workspace = _spellings(workspace)
+        self._scratch = _spellings(scratch) if scratch is not None else ()
+
+    def afresh(self) -> Ground:
+        """The same ground without what was found on the disk before."""
+        twin = copy(self)
+        twin._known = {}
+        return twin
+
+    def inside(self, path: str) -> bool:
+        """Whether a marked absolute path is the workspace or lies in it."""
+        return UNKNOWN not in path and _within(_real(path), self._workspace)
+
+    def below(self, path: str) -> bool:
+        """Whether a marked absolute path lies in the workspace and is not the workspace itself."""
+        return self.inside(path) and _real(path) not in self._workspace
+
+    def private(self, path: str) -> bool:
+        """Whether a marked absolute path lies in the scratch folder."""
+        return UNKNOWN not in path and bool(self._scratch) and _within(_real(path), self._scratch)
+
+    def read(self, path: str) -> str | None:
+        """What speaks against reading a marked absolute path."""
+        return self._once("read", path, False, self._read)
+
+    def write(self, path: str) -> str | None:
+        """What speaks against writing to a marked absolute path."""
+        return self._once("write", path, False, self._write)
+
+    def delete(self, path: str, *, recursive: bool) -> str | None:
+        """What speaks against deleting a marked absolute path."""
+        return self._once("delete", path, recursive, self._delete)
+
+    def _once(self, what: str, path: str, whole: bool, find: Callable[[str, bool], str | None]) -> str | None:
+        key = (what, path, whole)
+        if key not in self._known:
+            self._known[key] = find(path, whole)
+        return self._known[key]
+
+    def _read(self, path: str, whole: bool) -> str | None:
+        if is_secret(absolute(path)):
+            return f"reads secrets ({shown(path)})"
+        real = _real(path)
+        return f"reads secrets ({shown(path)})" if real != path and is_secret(real) else None
+
+    def _write(self, path: str, whole: bool) -> str | None:
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            return "opens a network connection"
+        full = absolute(path)
+        if full in DEVICES or full.startswith("/dev/fd/"):
+            return None
+        if UNKNOWN in path:
+            return "writes to a place that is not known here"
+        real = _real(path)
+        if what := self._guarded(path):
+            return f"changes {what}"
+        if is_secret(full):
+            return f"changes secrets ({shown(path)})"
+        if _within(real, self._workspace) or _within(real, self._scratch):
+            return None
+        if full.startswith(tuple(f"{folder}/" for folder in TEMPORARY)) and real.startswith(TEMPORARY):
+            return None
+        return f"writes outside of the workspace ({shown(path)})"
+
+    def _delete(self, path: str, recursive: bool) -> str | None:
+        full = absolute(path)
+        if UNKNOWN in path:
+            return "deletes what is not known here"
+        if self.private(path):
+            return None
+        if what := self._guarded(path, whole=recursive):
+            return f"deletes {what}"
+        if not self.inside(path):
+            return f"deletes outside of the workspace ({shown(path)})"
+        if self._is_output(full):
+            return None
+        return f"deletes {'everything in ' if recursive else ''}{shown(path)}"
+
+    def _guarded(self, path: str, whole: bool = False) -> str | None:
+        return guarded_place(path, self._root, self._home, own=self._own, whole=whole)
+
+    def _is_output(self, full: str) -> bool:
+        """Whether the path is, or lies in, what a build makes again."""
+        root = next((root for root in self._workspace if _within(full, (root,))), None)
+        if root is None:
+            return False
+        return any(BUILD_OUTPUT.fullmatch(literal(name)) for name in full[len(root) :].split("/") if name)
+
+
+def shown(path: str) -> str:
+    """A marked path for a person, shortened in the middle of very long ones."""
+    text = literal(path)
+    return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
+
+
+def _spellings(path: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((absolute(str(path)), os.path.realpath(path))))
+
+
+def _within(path: str, folders: tuple[str, ...]) -> bool:
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
+
+
+def _real(path: str) -> str:
+    """The path with links followed as far as it has no globs."""
+    full = absolute(path)
+    at = min((place for mark in GLOBS if (place := full.find(mark)) >= 0), default=-1)
+    try:
+        if at < 0:
+            return os.path.realpath(full)
+        folder, _, rest = full[:at].rpartition("/")
+        return f"{os.path.realpath(folder or '/').rstrip('/')}/{rest}{full[at:]}"
+    except (OSError, ValueError):
+        return full

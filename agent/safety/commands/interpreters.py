@@ -1,0 +1,233 @@
+"""Interpreters of other languages: programs given as text, as modules and as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from agent.safety.commands import python_code
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.shell.marks import UNKNOWN, literal, words
+
+LOOKS = fine("only looks")
+COMPUTES = fine("only computes and prints")
+OUTSIDE = "runs a program from outside of the workspace"
+
+_BUILD_MODULES = words(
+    "pytest unittest compileall build doctest py_compile mypy ruff black isort flake8 pylint pyright "
+    "coverage tox nox json.tool "
+    "timeit tabnanny tokenize ast dis this calendar platform sysconfig site bandit vulture pyflakes "
+    "pycodestyle pydocstyle yapf autopep8 sphinx mkdocs behave nose nose2 ty"
+)
+
+
+def python(call: Call) -> Opinion:
+    arguments = list(call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if argument in ("--version", "-V", "-VV", "--help", "-h"):
+            return LOOKS
+        if argument in ("-W", "-X"):
+            arguments[:1] = []
+        elif match := re.fullmatch(r"-([bBdEIOPqsSuvxi]*)c(.*)", argument, re.DOTALL):
+            return _python_text(match[2] or (arguments[0] if arguments else ""), call, arguments[1:])
+        elif match := re.fullmatch(r"-([bBdEIOPqsSuvx]*)m(.*)", argument):
+            module = match[2] or (arguments.pop(0) if arguments else "")
+            return _module(call, module, arguments)
+        elif re.fullmatch(r"-[bBdEIOPqsSuvx]+|-X\S+|-W\S+", argument):
+            pass
+        elif argument == "-":
+            return _python_input(call)
+        elif argument.startswith("-") or UNKNOWN in argument:
+            return ask("runs a Python program that is not known here")
+        else:
+            return _file(call, argument)
+    return _python_input(call)
+
+
+def _python_input(call: Call) -> Opinion:
+    if call.stdin and all(
+        UNKNOWN not in text and python_code.is_harmless(literal(text)) for text in call.stdin
+    ):
+        return COMPUTES
+    return ask("runs a Python program from its input")
+
+
+def _python_text(code: str, call: Call, rest: list[str]) -> Opinion:
+    if UNKNOWN in code or not python_code.is_harmless(literal(code)):
+        return ask("runs a Python program given as text")
+    return call.revealed([argument for argument in rest if not argument.startswith("-")]) or COMPUTES
+
+
+def _module(call: Call, module: str, rest: list[str]) -> Opinion:
+    from dataclasses import replace
+
+    inner = replace(call, arguments=tuple(rest), name=module)
+    if module in ("pip", "pip3"):
+        from agent.safety.commands.services import RULES as SERVICES
+
+        return SERVICES["pip"](inner)
+    if module in ("venv", "virtualenv"):
+        return call.changed([a for a in rest if not a.startswith("-")]) or fine("makes a Python environment")
+    if module == "http.server":
+        return ask("opens files to the network")
+    if module in _BUILD_MODULES:
+        from agent.safety.commands.builders import check
+
+        return check(inner)
+    return ask(RUNS_PROJECT) if call.inside else ask(OUTSIDE)
+
+
+def _file(call: Call, path: str) -> Opinion:
+    full = call.path(path)
+    if call.ground.inside(full):
+        return ask(RUNS_PROJECT)
+    return ask(OUTSIDE)
+
+
+_NODE_TEXT = re.compile(
+    r"(?:console\.log\()?\s*(?:[\d\s.+*/%()<>=!-]+|process\.(?:version|arch|platform"
+    r"|versions(?:\.\w+)?)|'[^'`$\\]*'|\"[^\"`$\\]*\""
+    r"|require\(['\"]\./[\w./-]+\.json['\"]\)(?:\.[a-zA-Z]\w*|\['[^']*'\])*"
+    r"|Math\.\w+(?:\([\d\s.,]*\))?)\s*\)?\s*;?"
+)
+
+
+def node(call: Call) -> Opinion:
+    """node, bun and their like."""
+    arguments = list(call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if argument in ("--version", "-v", "--help", "-h"):
+            return LOOKS
+        if argument in ("--check", "-c"):
+            return fine("checks a program without running it")
+        if argument in ("-e", "--eval", "-p", "--print", "-pe", "-ep"):
+            code = arguments[0] if arguments else ""
+            harmless = (
+                UNKNOWN not in code and _NODE_TEXT.fullmatch(literal(code)) and "constructor" not in code
+            )
+            return COMPUTES if harmless else ask("runs a JavaScript program given as text")
+        if argument == "--test":
+            return fine("builds or tests the project") if call.inside else ask(OUTSIDE)
+        if argument in ("--trace-warnings", "--no-warnings", "--enable-source-maps", "--trace-deprecation"):
+            continue
+        if argument.startswith("-") or UNKNOWN in argument:
+            return ask("runs a JavaScript program with options that may load others")
+        return _file(call, argument)
+    return ask("runs a JavaScript program from its input")
+
+
+_PERL_REPLACE = re.compile(
+    r"\s*(?:s|tr|y)([/|#,!])(?:(?!\1)[^@`\\$]"
+    r"|\\[^EQULue]|\$(?=\1|\)|\d|\|))*\1(?:(?!\1)[^@`\\$]|\\.|\$[\d&])*\1[gimsx]*\s*;?\s*"
+)
+_PERL_PRINT = re.compile(
+    r"\s*print(?: \"?\$[_.\d](?:\\n)?\"?)?\s*(?:(?:if|unless)\s*/(?:[^/@`\\$(]|\\.|\((?!\?))*/i?)?\s*;?\s*"
+)
+
+
+def perl(call: Call) -> Opinion:
+    """perl: only single replacements and prints of lines are read."""
+    arguments = list(call.arguments)
+    if arguments in (["-v"], ["--version"], ["-V"]):
+        return LOOKS
+    codes: list[str] = []
+    in_place = False
+    files: list[str] = []
+    while arguments:
+        argument = arguments.pop(0)
+        if match := re.fullmatch(r"-[lnpw0]*(i(?:\.\w+)?)?[lnpw0]*[eE]", argument):
+            in_place |= match[1] is not None
+            codes.append(arguments.pop(0) if arguments else "")
+        elif match := re.fullmatch(r"-[lnpw0]*(i(?:\.\w+)?)?", argument):
+            in_place |= match[1] is not None
+        elif argument == "-c":
+            return ask("runs parts of a Perl program while it checks it")
+        elif argument.startswith("-"):
+            return ask(
+                "runs a Perl program given as text" if "e" in argument.lower() else "runs a Perl program"
+            )
+        else:
+            files.append(argument)
+    if not codes:
+        return (
+            _file(call, files[0])
+            if files and UNKNOWN not in files[0]
+            else ask("runs a Perl program from its input")
+        )
+    if any(UNKNOWN in code or "(?{" in code or "(??{" in code for code in codes):
+        return ask("runs a Perl program given as text")
+    if not all(
+        _PERL_REPLACE.fullmatch(literal(code)) or _PERL_PRINT.fullmatch(literal(code)) for code in codes
+    ):
+        return ask("runs a Perl program given as text")
+    if any(re.match(r"\s*[|<>]|.*\|\s*$", literal(file)) for file in files):
+        return ask("runs another program")
+    if in_place:
+        return call.changed(files) or fine("changes files of the workspace")
+    return call.revealed(files) or fine("edits text")
+
+
+def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
+    def rule(call: Call) -> Opinion:
+        if call.arguments in (("--version",), ("-v",), ("-version",), ("-V",), ("--help",)):
+            return LOOKS
+        if (
+            call.flag("-l", "-wc", "-c", "--syntax-check")
+            and language in ("PHP", "Ruby")
+            and not call.flag(*text_options)
+        ):
+            operands = call.operands()
+            return (
+                fine("checks a program without running it")
+                if operands
+                else ask(f"runs a {language} program from its input")
+            )
+        if call.flag(*text_options) or any(
+            re.match(rf"-[a-zA-Z]*{option[1:]}", a)
+            for a in call.arguments
+            for option in text_options
+            if len(option) == 2
+        ):
+            return ask(f"runs a {language} program given as text")
+        operands = call.operands()
+        if not operands:
+            return ask(f"runs a {language} program from its input")
+        return (
+            _file(call, operands[0])
+            if UNKNOWN not in operands[0]
+            else ask(f"runs a {language} program that is not known here")
+        )
+
+    return rule
+
+
+RULES: dict[str, Rule] = (
+    dict.fromkeys(("python", "python2", "python3", "pypy", "pypy3", "py"), python)
+    | {f"python3.{minor}": python for minor in range(6, 20)}
+    | dict.fromkeys(("node", "nodejs"), node)
+    | {
+        "perl": perl,
+        "ruby": _other("Ruby", "-e", "-r"),
+        "php": _other("PHP", "-r", "-B", "-R", "-E", "-a", "-S", "-d"),
+        "lua": _other("Lua", "-e", "-l"),
+        "luajit": _other("Lua", "-e", "-l"),
+        "Rscript": _other("R", "-e"),
+        "R": _other("R", "-e"),
+        "julia": _other("Julia", "-e", "-E"),
+        "java": _other("Java", "-javaagent"),
+        "tsx": _other("TypeScript", "-e", "-p"),
+        "ts-node": _other("TypeScript", "-e", "-p"),
+        "groovy": _other("Groovy", "-e"),
+        "elixir": _other("Elixir", "-e"),
+        "erl": _other("Erlang", "-eval"),
+        "guile": _other("Scheme", "-c"),
+        "racket": _other("Racket", "-e"),
+        "tclsh": _other("Tcl"),
+        "expect": _other("Tcl", "-c"),
+        "osascript": _other("AppleScript", "-e"),
+        "pwsh": _other("PowerShell", "-c", "-Command", "-EncodedCommand", "-e"),
+        "powershell": _other("PowerShell", "-c", "-Command", "-EncodedCommand", "-e"),
+    }
+)

@@ -1,0 +1,125 @@
+"""Programs that reach the network."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.shell.marks import UNKNOWN, words
+
+_LOOPBACK = re.compile(
+    r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]|0\.0\.0\.0)(?::\d{1,5})?(?:[/?#][^@\s]*)?",
+    re.IGNORECASE,
+)
+_QUIET = words(
+    "-s -S -f -i -I -L -v -k -g -4 -6 --silent --show-error --fail --include --head --location "
+    "--verbose --insecure "
+    "--compressed -N --no-buffer --fail-with-body --globoff --ipv4 --ipv6 --http1.1 --http2 "
+    "--no-progress-meter"
+)
+_VALUED = words(
+    "-H --header -m --max-time --connect-timeout -w --write-out -A --user-agent --retry "
+    "--retry-delay -e --max-redirs"
+)
+
+
+def curl(call: Call) -> Opinion:
+    """Reading from this very machine is harmless; everything else reaches out."""
+    arguments = list(call.arguments)
+    if arguments in (["--version"], ["-V"], ["--help"]):
+        return fine("only looks")
+    addresses: list[str] = []
+    outputs: list[str] = []
+    while arguments:
+        argument = arguments.pop(0)
+        following = arguments[0] if arguments else ""
+        if argument in _VALUED:
+            arguments[:1] = []
+            if following.startswith("@"):
+                return ask("reaches the network")
+        elif argument in ("-X", "--request"):
+            arguments[:1] = []
+            if following.upper() not in ("GET", "HEAD", "OPTIONS"):
+                return ask("sends data over the network")
+        elif argument in ("-o", "--output"):
+            arguments[:1] = []
+            outputs.append(following)
+        elif argument in _QUIET or re.fullmatch(r"-[sSfiILvkg46N]+", argument):
+            pass
+        elif re.fullmatch(r"-[sSfiILvkg46N]*o", argument):
+            arguments[:1] = []
+            outputs.append(following)
+        elif argument.startswith("-"):
+            return ask("reaches the network")
+        else:
+            addresses.append(argument)
+    if not addresses or any(UNKNOWN in a or not _LOOPBACK.fullmatch(a) for a in addresses):
+        return ask("reaches the network")
+    return call.changed(outputs) or fine("reads from a server on this machine")
+
+
+def ping(call: Call) -> Opinion:
+    operands = call.operands("ciWwstI")
+    local = operands and all(re.fullmatch(r"localhost|127(?:\.\d+){3}|::1", operand) for operand in operands)
+    return fine("only looks") if local else ask("reaches the network")
+
+
+def reaches(call: Call) -> Opinion:
+    return ask("reaches the network")
+
+
+def remote(call: Call) -> Opinion:
+    """ssh, scp and others that act on other machines."""
+    if call.arguments in (("-V",), ("--version",)):
+        return fine("only looks")
+    return ask("acts on another machine")
+
+
+_REMOTE = words(
+    "ssh scp sftp mosh rsh rlogin telnet ftp lftp ncftp sshfs autossh ssh-copy-id sshpass rclone "
+    "restic borg ansible ansible-playbook fab cap croc magic-wormhole wormhole"
+)
+_REACHES = words(
+    "wget wget2 aria2c axel http https xh httpie nc ncat netcat socat dig nslookup host whois "
+    "traceroute tracepath mtr "
+    "nmap masscan tcpdump tshark wireshark ngrok cloudflared localtunnel tailscale wg openvpn tor "
+    "torsocks proxychains curlie "
+    "grpcurl websocat wscat mail mailx sendmail mutt swaks youtube-dl yt-dlp lynx w3m links elinks "
+    "ipfs arp-scan hping3 iperf iperf3 "
+    "ollama huggingface-cli hf wandb kaggle gdown speedtest"
+)
+
+
+def openssl(call: Call) -> Opinion:
+    """openssl: digests and looking at certificates; connections and keys ask."""
+    verb = call.arguments[0] if call.arguments else ""
+    if verb in (
+        "version",
+        "dgst",
+        "x509",
+        "list",
+        "ciphers",
+        "prime",
+        "rand",
+        "sha256",
+        "md5",
+        "sha1",
+        "verify",
+        "asn1parse",
+    ) and not call.flag("-engine", "-provider-path", "-sign", "-passin", "-rand", "-writerand"):
+        output = call.value("", "out") or next(
+            (b for a, b in zip(call.arguments, call.arguments[1:], strict=False) if a == "-out"), None
+        )
+        return (
+            call.changed([output] if output else [])
+            or call.revealed(call.operands()[1:])
+            or fine("only looks")
+        )
+    return ask("uses keys or reaches the network")
+
+
+RULES: dict[str, Rule] = (
+    {"curl": curl, "ping": ping, "ping6": ping, "openssl": openssl}
+    | dict.fromkeys(_REMOTE, remote)
+    | dict.fromkeys(_REACHES, reaches)
+)

@@ -1,0 +1,287 @@
+"""Package managers, containers, clusters, infrastructure, clouds and forges: tables of their subcommands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.verbs import Verbs
+from agent.safety.shell.marks import UNKNOWN, words
+
+INSTALLS = "installs, changes or removes packages"
+LISTS = "only lists packages"
+LOOKS = "only looks"
+
+_PIP = Verbs(
+    harmless=r"list|show|freeze|check|inspect|debug|config (?:list|get|debug)|cache (?:dir|info|list)"
+    r"|index versions|help|hash",
+    reason=LISTS,
+    effects=((r"install|uninstall|download|wheel|config|cache", INSTALLS),),
+    valued=words("--python --log --proxy --cert"),
+)
+_CONDA = Verbs(
+    harmless=r"list|info|env list|search|config --show|doctor|compare",
+    reason=LISTS,
+    effects=(
+        (
+            r"install|create|remove|update|upgrade|uninstall|env (?:create|remove|update)|clean|run"
+            r"|init|activate|config",
+            INSTALLS,
+        ),
+    ),
+)
+_SYSTEM_PACKAGES = Verbs(
+    harmless=r"list|show|search|policy|depends|rdepends|showpkg|pkgnames|info|contents|deps|uses"
+    r"|leaves|outdated|config|doctor|home|desc|log|cat|"
+    r"list-installed|repolist|provides|whatprovides|check-update|why|madison|stats|dump|changelog|moo"
+    r"|refresh --list|connections|services list|find",
+    reason=LISTS,
+    effects=(
+        (
+            r".*(?:install|remove|upgrade|update|purge|add|del|erase|autoremove|reinstall|refresh|tap"
+            r"|link|cask|cleanup|edit).*",
+            INSTALLS,
+        ),
+    ),
+)
+_DPKG_CHANGES = words(
+    "-i --install -r --remove -P --purge --unpack --configure --set-selections --add-architecture --force-all"
+)
+
+
+def dpkg(call: Call) -> Opinion:
+    return ask(INSTALLS) if call.flag(*_DPKG_CHANGES) else fine(LISTS)
+
+
+def rpm(call: Call) -> Opinion:
+    queries = any(re.match(r"-[a-zA-Z]*[qVK]|--(?:query|verify|eval)", option) for option in call.options())
+    return fine(LISTS) if queries and not call.flag("--eval", "-E") else ask(INSTALLS)
+
+
+def pacman(call: Call) -> Opinion:
+    queries = any(re.match(r"-(?:Q|F(?!y)|Ss|Si|T|V)", option) for option in call.options())
+    return fine(LISTS) if queries else ask(INSTALLS)
+
+
+_DOCKER_HOST = words("-H --host --context -c --config")
+_DOCKER = Verbs(
+    harmless=r"ps|images|logs|inspect|version|info|stats|top|port|diff|history|events|"
+    r"(?:image|container|volume|network|context|plugin|node|service|stack|config|buildx|manifest"
+    r"|checkpoint|trust) (?:ls|list|inspect|history|logs|top|stats|port|diff|ps|show|du)|"
+    r"system (?:df|info|events)|compose (?:ps|logs|config|ls|top|images|version|port|events)|scout"
+    r"|help|buildx (?:version|inspect)|machine (?:list|inspect)",
+    reason=LOOKS,
+    effects=(
+        (r"(?:container |compose )?(?:run|create)", "starts a container, which can reach the whole machine"),
+        (r"(?:container |compose )?exec", "runs a command in a container"),
+        (
+            r"(?:compose )?(?:rm|rmi|down|kill|stop|pause)|(?:container|image|volume|network|system"
+            r"|builder|secret|config) (?:rm|remove|prune|kill|stop)|volume .*",
+            "stops or deletes containers, images or their data",
+        ),
+        (
+            r"(?:image |compose |buildx )?(?:build|bake|pull|push)|push|login|logout|search"
+            r"|compose up|start|restart|load|save|import|export|commit|tag|cp|swarm .*",
+            "changes containers or images, or reaches the network",
+        ),
+    ),
+    valued=_DOCKER_HOST | words("-f --file -p --project-name --profile --env-file -l --log-level"),
+    dangerous=_DOCKER_HOST,
+)
+_KUBE_VALUES = words(
+    "-n --namespace --context --cluster --user --kubeconfig -s --server -l --selector -o --output -f "
+    "--as -c --container --token"
+)
+_KUBECTL = Verbs(
+    harmless=r"get|describe|logs|top|explain|version|cluster-info|api-resources|api-versions|diff"
+    r"|auth can-i|auth whoami|"
+    r"config (?:view|current-context|get-contexts|get-clusters|get-users)|rollout (?:status|history)"
+    r"|kustomize|events|wait|options|plugin list",
+    reason=LOOKS,
+    effects=(
+        (r"(?:get|describe) (?:secrets?|all,secrets?|.*,secrets?)(?:/\S+)?", "reads secrets of a cluster"),
+        ("delete|drain|evict", "deletes or stops what runs in a cluster"),
+        ("exec|attach|debug|cp|port-forward|proxy|run", "reaches into a running cluster"),
+        (
+            "apply|create|replace|patch|edit|set|scale|autoscale|rollout|label|annotate|taint|cordon"
+            "|uncordon|expose|certificate|config|auth|plugin|alpha",
+            "changes a cluster",
+        ),
+    ),
+    valued=_KUBE_VALUES,
+    dangerous=words("--kubeconfig --token --as --raw"),
+)
+_HELM = Verbs(
+    harmless=r"list|ls|status|get (?:notes|hooks|manifest|metadata)|history|show|lint|template"
+    r"|version|env|search (?:repo)|verify|repo list|dependency list",
+    reason=LOOKS,
+    effects=(
+        (
+            "uninstall|delete|rollback|install|upgrade|push|pull|repo|plugin|registry|dependency"
+            "|package|create|get|test",
+            "changes what is deployed, or reaches the network",
+        ),
+    ),
+    valued=words("-n --namespace --kube-context --kubeconfig"),
+    dangerous=words("--post-renderer --kubeconfig"),
+)
+_TERRAFORM = Verbs(
+    harmless=r"plan|validate|fmt|version|show|graph|providers|state (?:list|show)|workspace (?:list"
+    r"|show)|metadata|get|modules|test -help|run-all plan|hclfmt",
+    reason=LOOKS,
+    effects=(
+        (
+            r"destroy|apply|import|taint|untaint|refresh|state|workspace|force-unlock|run-all|test",
+            "changes or destroys infrastructure",
+        ),
+        ("init|login|logout|console|output|push", "fetches programs, or shows or sends settings"),
+    ),
+    dangerous=words("-destroy --destroy"),
+)
+_PULUMI = Verbs(
+    harmless=r"preview|stack (?:ls|output|history|graph)|whoami|version|about|config get|logs|plugin ls",
+    reason=LOOKS,
+    effects=(
+        (
+            "up|update|destroy|refresh|import|cancel|stack|state|config|login|logout|new|plugin|watch",
+            "changes or destroys infrastructure",
+        ),
+    ),
+)
+_VAGRANT = Verbs(
+    harmless="status|global-status|version|validate|port|box list|plugin list|ssh-config",
+    reason=LOOKS,
+    otherwise="starts, changes or destroys machines",
+)
+
+_CLOUD_SECRETS = re.compile(
+    r"get-secret-value|get-parameters?(?:-by-path)?|get-session-token|get-login|get-login-password"
+    r"|assume-role\S*|get-federation-token"
+    r"|get-authorization-token|get-password-data|decrypt|print-access-token|print-identity-token"
+    r"|get-access-token|access|get-credentials"
+    r"|secret|keys?|keyvault|secrets|get-random-password|get-role-credentials|credential\S*|kms"
+    r"|configure|get-object|list-keys|connection-string"
+)
+_CLOUD_READS = re.compile(
+    r"(?:list|describe|get|ls|show|head|lookup|search|view|info|status|read|filter)(?:-[\w-]+)?"
+    r"|get-caller-identity|version|help|tail|account-info"
+)
+_CLOUD_CHANGES = re.compile(
+    r"(?:.*-)?(?:create|delete|remove|rm|rb|mb|cp|mv|sync|put|update|set|start|stop|terminate|reboot"
+    r"|run|attach|detach|add|modify|reset|deploy|ssh|scp|import"
+    r"|export|restore|purge|destroy|apply|invoke|send|publish|enable|disable|login|logout|revoke"
+    r"|authorize|associate|disassociate|tag|untag|register|deregister|cancel|exec|connect|install"
+    r"|upgrade|resize|copy|move|upload|download|grant|patch|scale|drain|rollback|promote|execute"
+    r"|submit|kill)(?:-.*)?"
+)
+
+
+def cloud(call: Call) -> Opinion:
+    """aws, gcloud, az and their like: subcommands whose last word only lists or describes."""
+    if call.flag(
+        "--endpoint-url",
+        "--query-file",
+        "--cli-input-json",
+        "--cli-input-yaml",
+        "--impersonate-service-account",
+        "--profile-file",
+        "--access-token-file",
+    ):
+        return ask("may use other accounts or addresses")
+    if call.flag("--version", "--help") and not call.operands():
+        return fine(LOOKS)
+    said: list[str] = []
+    for argument in call.arguments:
+        if argument.startswith("-"):
+            break
+        said.append(argument)
+    if any(UNKNOWN in word for word in said[:3]) or call.flag("--with-decryption"):
+        return ask("does something in the cloud that is not known here")
+    if any(_CLOUD_SECRETS.fullmatch(word) for word in said):
+        return ask("reads secrets of a cloud account, or writes its data here")
+    verbs = said[:2] if call.name == "aws" else said
+    if any(_CLOUD_CHANGES.fullmatch(word) for word in verbs[(1 if call.name == "aws" else 0) :]):
+        return ask("changes something in a cloud account")
+    if any(_CLOUD_READS.fullmatch(word) for word in verbs):
+        return fine("only lists what is in a cloud account")
+    return ask(f"is not known to be harmless: {call.name} {' '.join(said[:2])}")
+
+
+_FORGE = Verbs(
+    harmless=r"(?:pr|issue|repo|run|workflow|release|label|gist|project|ruleset|org|cache|mr|pipeline"
+    r"|ci|job|milestone|user) (?:list|ls|view|show|status|diff|checks|watch|get|trace)|"
+    r"status|search|browse --no-browser|auth status|config (?:get|list)|extension list|alias list"
+    r"|version|help|variable list",
+    reason="only looks at the forge",
+    effects=(
+        (
+            r"\S+ (?:delete|remove|archive|unarchive|transfer|rename)",
+            "deletes or moves something on the forge",
+        ),
+        ("auth|secret|ssh-key|gpg-key|variable|token", "uses or changes keys and tokens"),
+        (
+            r"\S+ (?:create|edit|close|reopen|merge|comment|review|ready|lock|unlock|pin|develop"
+            r"|approve|update|note|set|upload|download|run|rerun|cancel|enable|disable|fork|clone"
+            r"|sync|checkout|revoke|retry|play|start|stop)",
+            "changes something on the forge, or fetches from it",
+        ),
+        ("extension|alias|codespace|copilot|config|attestation", "may run other programs"),
+    ),
+    valued=words("-R --repo --hostname"),
+)
+
+
+def forge(call: Call) -> Opinion:
+    """gh and glab; their `api` reads unless a method, a field or a body is given."""
+    if call.arguments[:1] != ("api",):
+        return _FORGE(call)
+    inner = replace(call, arguments=call.arguments[1:])
+    method = (inner.value("X", "method") or "GET").upper()
+    if method != "GET":
+        return ask(
+            "deletes something on the forge" if method == "DELETE" else "changes something on the forge"
+        )
+    if any(re.match(r"-[fF]|--(?:field|raw-field|input|hostname)", option) for option in inner.options()):
+        return ask("sends data to the forge")
+    if any(UNKNOWN in argument for argument in inner.arguments) or "graphql" in inner.arguments:
+        return ask("asks the forge for something that is not known here")
+    return fine("only looks at the forge")
+
+
+_TABLE: tuple[tuple[str, Rule], ...] = (
+    ("pip pip2 pip3", _PIP),
+    ("conda mamba micromamba", _CONDA),
+    (
+        "apt apt-get apt-cache aptitude dnf yum zypper brew port snap flatpak apk emerge pkg nix-env "
+        "choco scoop winget "
+        "microdnf gem luarocks cpan cpanm opam cabal ghcup asdf mise nvm rustup pyenv rbenv volta fnm",
+        _SYSTEM_PACKAGES,
+    ),
+    ("dpkg dpkg-query", dpkg),
+    ("rpm", rpm),
+    ("pacman yay paru", pacman),
+    ("docker podman nerdctl", _DOCKER),
+    (
+        "docker-compose podman-compose",
+        Verbs(
+            harmless="ps|logs|config|ls|top|images|version|port|events",
+            reason=LOOKS,
+            otherwise="starts, stops or changes containers",
+            valued=words("-f --file -p --project-name"),
+        ),
+    ),
+    ("kubectl oc k3s kubecolor", _KUBECTL),
+    ("helm", _HELM),
+    ("terraform tofu terragrunt", _TERRAFORM),
+    ("pulumi", _PULUMI),
+    ("vagrant", _VAGRANT),
+    (
+        "aws gcloud az doctl hcloud oci linode-cli gsutil bq ibmcloud flyctl fly heroku vercel "
+        "netlify wrangler firebase s3cmd",
+        cloud,
+    ),
+    ("gh glab hub", forge),
+)
+
+RULES: dict[str, Rule] = {name: rule for names, rule in _TABLE for name in names.split()}

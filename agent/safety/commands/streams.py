@@ -1,0 +1,149 @@
+"""sed and awk: editors of text with small languages of their own."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.shell.marks import UNKNOWN, literal
+
+EDITS = fine("edits text")
+NOT_READ = "runs an editing script that is not fully understood"
+
+
+def sed(call: Call) -> Opinion:
+    """sed: `e` runs commands, `w` writes files, `-i` changes the files themselves."""
+    scripts: list[str] = []
+    files: list[str] = []
+    in_place = quiet_end = False
+    arguments = iter(call.arguments)
+    for argument in arguments:
+        if quiet_end or argument == "-" or not argument.startswith("-"):
+            files.append(argument)
+        elif argument == "--":
+            quiet_end = True
+        elif argument in ("-e", "--expression") or re.fullmatch(r"-[nrEsuz]+e", argument):
+            scripts.append(next(arguments, ""))
+        elif argument.startswith("--expression="):
+            scripts.append(argument.partition("=")[2])
+        elif argument.startswith(("-i", "--in-place")) or re.fullmatch(r"-[nrEsuz]+i", argument):
+            in_place = True
+        elif re.fullmatch(
+            r"-[nrEsuz]+|--(?:quiet|silent|regexp-extended|null-data|separate|posix|debug|sandbox"
+            r"|unbuffered)|--version|--help|-l\d+",
+            argument,
+        ):
+            pass
+        else:
+            return ask(NOT_READ)
+    if not scripts and files:
+        scripts.append(files.pop(0))
+    if any(UNKNOWN in script for script in scripts):
+        return ask("runs an editing script that is not known here")
+    if any(not _harmless(literal(script)) for script in scripts):
+        return ask("runs commands or writes files from an editing script, or is not fully understood")
+    if in_place:
+        return call.changed(files) or fine("changes files of the workspace")
+    return call.revealed(files) or EDITS
+
+
+_ADDRESS = re.compile(
+    r"[\s;]*(?:(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]]*\])*/[IM]*"
+    r"|\\([^\w\s\\])(?:(?!\1)[^\\\n]|\\.)*\1[IM]*)"
+    r"(?:\s*,\s*(?:[+~]?\d+|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]]*\])*/[IM]*))?)?\s*!?\s*"
+)
+_SIMPLE = re.compile(
+    r"[=dDgGhHnNpPxzF](?=[\s;}#]|$)|[{}]|#[^\n]*|[qQlL]\s*\d*(?=[\s;}#]|$)|[btT:]\s*[\w.-]*\s*(?=[\n;}]|$)"
+)
+_TEXT = re.compile(r"[aic](?:\\\n|\s|\\)?(?:[^\n\\]|\\.|\\\n)*", re.DOTALL)
+_REPLACE = re.compile(r"([sy])([^\w\s\\])", re.DOTALL)
+
+
+def _harmless(script: str) -> bool:
+    """Whether a sed script only edits: nothing in it runs a command or names a file."""
+    at = 0
+    while at < len(script):
+        address = _ADDRESS.match(script, at)
+        at = address.end() if address else at
+        if at >= len(script):
+            return True
+        if (found := _SIMPLE.match(script, at)) or (found := _TEXT.match(script, at)):
+            at = found.end()
+            continue
+        start = _REPLACE.match(script, at)
+        if start is None:
+            return False
+        at = _after_parts(script, start.end(), start[2])
+        flags = re.compile(r"[gpIiMm\d]*").match(script, at) if start[1] == "s" and at >= 0 else None
+        if at < 0:
+            return False
+        at = flags.end() if flags else at
+        if at < len(script) and script[at] not in " \t\n;}#":
+            return False
+    return True
+
+
+def _after_parts(script: str, at: int, delimiter: str) -> int:
+    """The place behind the two parts of `s` or `y`; -1 when they do not end."""
+    for part in range(2):
+        start = at
+        while at < len(script) and script[at] != delimiter:
+            at += 2 if script[at] == "\\" else 1
+        if at >= len(script):
+            return -1
+        # A delimiter in an open bracket ends the part for some versions and not for others.
+        if part == 0 and script.count("[", start, at) > script.count("]", start, at):
+            return -1
+        at += 1
+    return at
+
+
+_AWK_RUNS = re.compile(r"system|getline|@\s*\w|\bclose\b|ENVIRON|PROCINFO|/inet|\bfflush\b", re.ASCII)
+_AWK_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def awk(call: Call) -> Opinion:
+    """awk: `system`, pipes and redirections in the program reach beyond its text."""
+    program: str | None = None
+    files: list[str] = []
+    arguments = iter(call.arguments)
+    for argument in arguments:
+        if program is None and argument in ("-F", "-v", "--field-separator", "--assign"):
+            next(arguments, "")
+        elif (program is None and re.match(r"-[Fv].|--(?:field-separator|assign)=", argument)) or (
+            program is None and argument in ("--", "--posix", "--re-interval", "--version", "-W")
+        ):
+            pass
+        elif program is None and argument.startswith("-"):
+            return ask("runs an awk program from a file, or changes files in place")
+        elif program is None:
+            program = argument
+        else:
+            files.append(argument)
+    if program is None:
+        return EDITS
+    if UNKNOWN in program:
+        return ask("runs an awk program that is not known here")
+    if _awk_reaches_out(literal(program)):
+        return ask("runs an awk program that may start commands or write files")
+    return call.revealed(files) or EDITS
+
+
+def _awk_reaches_out(program: str) -> bool:
+    if _AWK_RUNS.search(program):
+        return True
+    # Where there is no pattern, a quote always begins a text, so texts can be left out.
+    rest = program if "/" in program else _AWK_STRING.sub('""', program)
+    if re.search(r"(?<!\|)\|(?!\|)", rest):
+        return True
+    return re.search(r"\bprintf?\b[^;}\n]*>", rest) is not None
+
+
+RULES: dict[str, Rule] = {
+    "sed": sed,
+    "gsed": sed,
+    "awk": awk,
+    "gawk": awk,
+    "mawk": awk,
+    "nawk": awk,
+}

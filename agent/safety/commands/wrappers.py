@@ -1,0 +1,124 @@
+"""Shells, builtins that run text, and programs that start others. What they start is judged on its own."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.shell.marks import UNKNOWN
+from agent.safety.shell.wrappers import SHELLS, WRAPPERS, unwrap
+
+STARTS = fine("only starts what follows it")
+
+_ASKING: tuple[tuple[str, str], ...] = (
+    ("sudo doas pkexec su runuser", "runs with the rights of another user"),
+    ("ssh mosh", "acts on another machine"),
+    ("nohup setsid", "goes on when Hermes has ended"),
+    (
+        "systemd-run start-stop-daemon systemd-inhibit dbus-run-session",
+        "starts something that goes on by itself",
+    ),
+    ("unshare nsenter chroot proot fakeroot bwrap firejail", "changes what a program can see and reach"),
+    ("gdb strace ltrace", "looks into running programs"),
+    ("nix-shell script unbuffer entr chrt", "runs a program in a way that cannot be followed fully"),
+)
+
+
+def _always(opinion: Opinion) -> Rule:
+    return lambda call: opinion
+
+
+def starts(call: Call) -> Opinion:
+    """A wrapper that adds nothing of its own, as long as it is known where the command in it begins."""
+    inner = unwrap(call.name, call.arguments) if call.name in WRAPPERS else None
+    before = len(call.arguments) - (len(inner.argv) if inner is not None else 0)
+    if any(UNKNOWN in argument for argument in call.arguments[:before]):
+        return ask("which program runs is not known here")
+    if call.name == "time" and (output := call.value("o", "output")):
+        return call.changed([output]) or STARTS
+    if call.name == "env" and call.flag("-S", "--split-string") and call.unsure:
+        return ask("runs text that is not known here")
+    return STARTS
+
+
+def shell(call: Call) -> Opinion:
+    """A shell: its script is judged line by line when it is known, and asks when it is not."""
+    if call.arguments in (("--version",), ("--help",)):
+        return fine("only looks")
+    if call.flag("--rcfile", "--init-file") or any(
+        re.fullmatch(r"-[a-zA-Z]*[ilr][a-zA-Z]*", o) for o in call.options()
+    ):
+        return ask("starts a shell that reads start-up files")
+    if any(argument.startswith(UNKNOWN) for argument in call.arguments):
+        return ask("runs text that is not known here")
+    if call.name not in ("sh", "bash", "dash", "ash", "ksh"):
+        return ask(f"runs a script for {call.name}, which is read differently")
+    if (
+        call.arguments
+        and not call.flag("-s")
+        and not any(re.fullmatch(r"-[a-zA-Z]*[csn][a-zA-Z]*", o) for o in call.options())
+    ):
+        file = next((a for a in call.arguments if not a.startswith(("-", "+"))), "")
+        if file and UNKNOWN not in file and not file.startswith("/dev/"):
+            return (
+                ask(RUNS_PROJECT)
+                if call.ground.inside(call.path(file))
+                else ask("runs a script from outside of the workspace")
+            )
+    return STARTS
+
+
+_ACTIVATE = re.compile(r"(?:.*/)?(?:\.?v?env[\w.-]*|\.virtualenv)/bin/activate(?:\.fish|\.csh)?")
+
+
+def source(call: Call) -> Opinion:
+    """The activation script of a Python environment in the workspace is known; others are not."""
+    file = call.arguments[0] if call.arguments else ""
+    path = call.path(file)
+    if _ACTIVATE.fullmatch(file) and call.ground.inside(path) and len(call.arguments) == 1:
+        return fine("activates a Python environment of the project")
+    return ask(
+        "runs a script of the project in this shell"
+        if call.ground.inside(path)
+        else "runs a script that is not known here"
+    )
+
+
+def alias(call: Call) -> Opinion:
+    return (
+        ask("gives a command another meaning")
+        if any("=" in argument for argument in call.arguments)
+        else fine("lists aliases")
+    )
+
+
+def loads(call: Call) -> Opinion:
+    """enable -f, hash -p, bind -x, complete -C and others that tie code to names."""
+    if call.name == "hash" and not call.flag("-p"):
+        return fine("changes the shell only")
+    if call.name in ("mapfile", "readarray") and not any("C" in o for o in call.options()):
+        return fine("reads lines into a variable")
+    return ask("ties code to names of the shell")
+
+
+RULES: dict[str, Rule] = (
+    dict.fromkeys(WRAPPERS, starts)
+    | {name: _always(ask(reason)) for names, reason in _ASKING for name in names.split()}
+    | dict.fromkeys(SHELLS, shell)
+    | {
+        "source": source,
+        ".": source,
+        "alias": alias,
+        "eval": lambda call: STARTS,
+        "exec": starts,
+        "xargs": starts,
+        "parallel": starts,
+        "enable": loads,
+        "hash": loads,
+        "bind": loads,
+        "complete": loads,
+        "compgen": loads,
+        "mapfile": loads,
+        "readarray": loads,
+    }
+)
