@@ -100,7 +100,8 @@ class _Judge:
 
     def verdict(self) -> Verdict:
         parts = tuple(self._parts)
-        kind: VerdictKind = max((part.kind for part in parts), key=SEVERITY.index, default="allow")
+        kinds = {part.kind for part in parts}
+        kind: VerdictKind = next((each for each in reversed(SEVERITY) if each in kinds), "allow")
         reasons = dict.fromkeys(part.reason for part in parts if part.kind == kind and part.reason)
         return Verdict(kind, tuple(reasons), parts)
 
