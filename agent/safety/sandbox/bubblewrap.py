@@ -19,6 +19,7 @@ from tools.sandbox import Policy, SandboxName, Wrapped
 # through a mount; without user namespaces these would count on the whole machine.
 _KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 _SCOPES_SINCE = 6
+_OF_THE_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/fs")
 _CONSOLE = "/dev/console"
 """Where bubblewrap puts the terminal that its output goes to."""
 
@@ -73,6 +74,9 @@ def _namespaces(policy: Policy) -> list[str]:
 
 def _mounts(view: Sequence[Place]) -> list[str]:
     chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for name in _OF_THE_KERNEL:
+        # The files belong to root, who needs no capability to write them.
+        chosen += ["--ro-bind-try", name, name]
     covers: list[str] = []
     for place in view:
         path, source = str(place.path), str(place.source)
