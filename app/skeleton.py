@@ -186,10 +186,10 @@ def picture(look: lookcache.Look, columns: int, rows: int) -> str:
         put(2, 1, look["rule"], "─" * columns)
         put(foot, 1, look["rule"], "─" * columns)
     put(rows, 1, look["surface"], " " * columns)
-    put(rows, 1, look["symbol_style"], look["symbol"])
-    put(rows, 3, look["cursor"], " ")
+    put(rows, 2, look["symbol_style"], look["symbol"])
+    put(rows, 4, look["cursor"], " ")
     hint = "⏎ send"
-    put(rows, columns - len(hint) + 1, look["hint"], hint)
+    put(rows, columns - len(hint), look["hint"], hint)
     parts.append("\x1b[0m")
     return "".join(parts)
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Container
 from textual.screen import Screen
 
 from app.commands import bindings
@@ -27,6 +28,8 @@ class SessionScreen(Screen[None]):
     """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair."""
 
     AUTO_FOCUS = "Prompt"
+    # What is written begins in the column in which what was said does.
+    DEFAULT_CSS = "#session-prompt { height: auto; padding: 0 1; background: $surface; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(),
         Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
@@ -51,7 +54,7 @@ class SessionScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield self.status
         yield self.workbench
-        yield self.prompt
+        yield Container(self.prompt, id="session-prompt")
 
     def on_mount(self) -> None:
         self.workbench.add_jump_target("prompt", self.prompt)

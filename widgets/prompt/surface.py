@@ -160,10 +160,9 @@ class PromptSurface(Widget, can_focus=True):
     def on_resize(self) -> None:
         self._draw()
 
-    def on_focus(self) -> None:
-        self._draw()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        # The events of focus come before it is known who has it.
+        super().watch_has_focus(has_focus)
         self._draw()
 
     async def _load_history(self) -> None:
