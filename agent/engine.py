@@ -13,6 +13,7 @@ from agent.inbox import Inbox
 from agent.mailbox import Mailbox
 from agent.messages import Attachment
 from agent.safety.gate import Gate
+from agent.safety.grants import Grants
 from agent.safety.permissions.modes import Mode, ModeName
 from agent.session import LiveSession
 from agent.stream import EventStream
@@ -72,6 +73,11 @@ class Engine:
     def mode(self) -> Mode:
         """The mode of the gate that is in force; a broken file of permissions can hold it back."""
         return self._gate.mode
+
+    @property
+    def grants(self) -> Grants:
+        """What the person allowed for more than once."""
+        return self._gate.grants
 
     async def watch(self, on: bool) -> None:
         """Notice from now on what others change in the project, or no longer; a notice says so.

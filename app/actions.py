@@ -272,6 +272,23 @@ class Actions:
         else:
             self._app.complain(f"The mode is {held} until the mistake in permissions.yaml is mended.")
 
+    def approvals(self, _argument: str) -> None:
+        from agent.events import ApprovalAsked
+        from app.screens.approvals import ApprovalsScreen
+
+        engine = self._app.need_engine()
+
+        def waiting() -> list[ApprovalAsked]:
+            return [each for each in engine.inbox.pending() if isinstance(each, ApprovalAsked)]
+
+        self._app.push_screen(ApprovalsScreen(engine.grants, waiting))
+
+    def audit(self, _argument: str) -> None:
+        from agent.home import Home
+        from app.screens.audit import AuditScreen
+
+        self._app.push_screen(AuditScreen(Home.locate().audit))
+
     def logs(self, _argument: str) -> None:
         from agent.home import Home
         from app.log_tail import LogTail

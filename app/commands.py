@@ -298,6 +298,22 @@ COMMANDS: tuple[Command, ...] = (
         argument_hint="[on|off]",
     ),
     Command(
+        id="program.approvals",
+        group="Program",
+        name="Approvals",
+        description="What was allowed for more than once, and what waits for a yes; x takes back.",
+        action="approvals",
+        slash="approvals",
+    ),
+    Command(
+        id="program.audit",
+        group="Program",
+        name="Audit log",
+        description="What was allowed and refused, when and by whom; v checks that nothing was changed.",
+        action="audit",
+        slash="audit",
+    ),
+    Command(
         id="program.logs",
         group="Program",
         name="Log of the program",
