@@ -40,7 +40,10 @@ REPEATS_HINT = 3
 REPEATS_STOP = 5
 """Identical calls with identical results in a row before a hint, and before refusal."""
 
-INTERRUPTED = '{"error": "Interrupted by the user before this call ended; its effects may be partial."}'
+INTERRUPTED = (
+    '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
+    '"status": "interrupted"}'
+)
 NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
 
 ContextFor = Callable[[ToolCall], ToolContext]
@@ -152,8 +155,10 @@ class CallRunner:
             began = time.monotonic()
             arguments = _arguments(call)
             entry = self._tools.get(call.name)
-            show = _describe(entry, call, arguments, None)
-            self._emit(ToolStarted(call=call.id, tool=call.name, arguments=_shown(arguments), display=show))
+            show = describe(entry, call, arguments, None)
+            self._emit(
+                ToolStarted(call=call.id, tool=call.name, arguments=shown_arguments(arguments), display=show)
+            )
             await self._session.start_call(node, call)
             started.add(call.id)
             text = self._refusal(call, calls)
@@ -196,8 +201,8 @@ class CallRunner:
     async def _read(self, text: str) -> dict[str, Any]:
         """A result as data, with secrets masked; a large one is read off the event loop."""
         if len(text) > SMALL_RESULT:
-            return await asyncio.to_thread(_as_data, text, self._secrets)
-        return _as_data(text, self._secrets)
+            return await asyncio.to_thread(as_data, text, self._secrets)
+        return as_data(text, self._secrets)
 
     def _judge(self, call: ToolCall, result: dict[str, Any]) -> tuple[Outcome, str]:
         """The outcome, and the result as text, with notes and the size limit applied."""
@@ -260,7 +265,7 @@ class CallRunner:
                 outcome=outcome,
                 seconds=seconds,
                 result=text,
-                display=_describe(entry, call, arguments, result),
+                display=describe(entry, call, arguments, result),
             )
         )
         finished[call.id] = Finished(call, outcome, text)
@@ -300,7 +305,7 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
+def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
     """The display of a call; a tool without one, or whose own fails, gets a plain one."""
     if entry is not None and entry.describe is not None:
         try:
@@ -312,7 +317,7 @@ def _describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any]
     return Display(clean(call.name), subject, clean(error)[:200])
 
 
-def _shown(arguments: dict[str, Any]) -> dict[str, Any]:
+def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Arguments for a surface: without control bytes, and no deeper than anybody reads."""
     return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
 
@@ -329,7 +334,8 @@ def _shown_value(value: Any, depth: int) -> Any:
     return value
 
 
-def _as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+    """A result as data, with secrets masked; what is no object becomes its only field."""
     try:
         result = json.loads(text)
     except (ValueError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from agent.safety.gate import Gate, Verdict
 from agent.store.search import StoreSearch
 from agent.tasks import LiveFiles, LiveTodos, TaskState
 from tools.actions import Action
-from tools.context import Answer
+from tools.code.runner import CodeRunner
+from tools.context import Answer, InnerCaller
 from tools.terminal.terminals import Terminals
 from tools.text import clean
 
@@ -55,6 +57,10 @@ class CallContext:
     gate: Gate
     emit: Callable[[Event], None]
     notice: Callable[[str], None]
+    inner: InnerCaller
+    scripts: CodeRunner
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered while the gate decides, which may take a person."""
 
     @property
     def task(self) -> str:
@@ -73,7 +79,8 @@ class CallContext:
         return self.state.files
 
     async def permit(self, action: Action) -> None:
-        await self.gate.permit(action)
+        with self.waiting():
+            await self.gate.permit(action)
 
     def progress(self, text: str) -> None:
         self.emit(ToolProgressed(call=self.call, text=text))

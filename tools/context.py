@@ -6,7 +6,8 @@ can be tested with a few small objects and moved to another process later.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from tools.actions import Action
 
 if TYPE_CHECKING:
+    from tools.code.runner import CodeRunner
     from tools.terminal.terminals import Terminals
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
@@ -122,6 +124,28 @@ class SessionSearch(Protocol):
         ...
 
 
+class InnerCaller(Protocol):
+    """Calls that a tool makes for a script, each as governed as a call of the model itself."""
+
+    def offered(self) -> tuple[Mapping[str, Any], ...]:
+        """Definitions of the tools on offer: `name`, `description`, `parameters`."""
+        ...
+
+    def known(self) -> frozenset[str]:
+        """Names of all tools there are, on offer or not."""
+        ...
+
+    def confined(self) -> bool:
+        """Whether the operating system confines scripts."""
+        ...
+
+    async def run(
+        self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
+    ) -> str:
+        """Carry out a call; its result as JSON text. `waiting` is entered while a person is asked."""
+        ...
+
+
 class ToolContext(Protocol):
     """One call's view of the engine."""
 
@@ -160,6 +184,14 @@ class ToolContext(Protocol):
     @property
     def terminals(self) -> Terminals:
         """Shells and background processes of all tasks."""
+        ...
+
+    @property
+    def inner(self) -> InnerCaller: ...
+
+    @property
+    def scripts(self) -> CodeRunner:
+        """What runs scripts, kept for the session."""
         ...
 
     @property

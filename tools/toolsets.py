@@ -32,12 +32,13 @@ EVERYTHING = frozenset({"all", "*"})
 TOOLSETS: dict[str, Toolset] = {
     "file": Toolset("Read, search and change files", ("read_file", "write_file", "patch", "search")),
     "terminal": Toolset("Run commands and look after processes", ("terminal", "process")),
+    "code": Toolset("Run scripts that call tools", ("execute_code",)),
     "todo": Toolset("Plan work on a task list", ("todo_write", "todo_read")),
     "clarify": Toolset("Ask the user", ("clarify",)),
     "session": Toolset("Recall earlier conversations", ("session_search",)),
     "default": Toolset(
         "What a session has unless configured otherwise",
-        includes=("file", "terminal", "todo", "clarify", "session"),
+        includes=("file", "terminal", "code", "todo", "clarify", "session"),
     ),
     "safe": Toolset(
         "Look, plan and ask, without changing anything",

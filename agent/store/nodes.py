@@ -12,13 +12,14 @@ import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tools.text import clean
 
-Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction"]
+Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction", "inner"]
+"""`inner` is a call that a script made: written down, and no part of what the model reads."""
 
-KINDS: frozenset[str] = frozenset({"system", "user", "assistant", "tool", "notice", "compaction"})
+KINDS: frozenset[str] = frozenset(get_args(Kind))
 
 MAIN = "main"
 """The head every session begins with."""

@@ -29,6 +29,11 @@ class Interpreter:
     """What scripts find first."""
     is_ours: bool = False
 
+    def roots(self) -> tuple[Path, ...]:
+        """The folders it is made of, by either name."""
+        given = Path(self.path)
+        return tuple({path.parent.parent for path in (given, given.resolve())})
+
     def argv(self) -> list[str]:
         return [self.path, *self.flags, "-X", "utf8", "-c", _START, str(PROGRAM)]
 
@@ -53,8 +58,8 @@ def choose(mode: Mode, folder: Path, environ: Mapping[str, str]) -> Interpreter:
 
 
 def _base_python() -> str:
-
-    return sys.executable
+    """Our interpreter without the environment it may stand in: scripts find the standard library only."""
+    return os.path.realpath(sys.executable)
 
 
 def _project_python(folder: Path, environ: Mapping[str, str]) -> str | None:

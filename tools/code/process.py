@@ -198,7 +198,8 @@ class Child:
         environ = {**dict(self.recipe.environ), kinship.MARK: self._mark}
         if self._home.boundary is None:
             return argv, environ, ()
-        need = Need(read=(PROGRAM, self.server.folder), sockets=True, dies_with_parent=True)
+        read = (PROGRAM, self.server.folder, *self.recipe.interpreter.roots())
+        need = Need(read=read, sockets=True, dies_with_parent=True)
         self._wrapped = wrapped = self._home.boundary.wrap(argv, need)
         kept = {name: value for name, value in environ.items() if name not in wrapped.unset}
         return wrapped.argv, {**kept, **wrapped.env}, wrapped.fds

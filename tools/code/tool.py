@@ -1,0 +1,181 @@
+"""`execute_code`: one script of the model's in place of many calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from tools.actions import RunScript
+from tools.code.allowed import is_allowed
+from tools.code.clock import Clock
+from tools.code.data import CodeJob, CodeLimits, CodeOutcome, CodeProgress
+from tools.code.runner import AVAILABLE
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.text import clean
+
+DESCRIPTION = """\
+Run a Python script that calls tools as functions. Only what it prints comes back to you, so large results
+are filtered before they reach you.
+Use it for three or more calls with logic between them: loops over files or pages, filtering, branching,
+retrying. Use normal calls for a single step, for results you have to read yourself, and to ask the user.
+{imports}
+Each function returns a dict; a failed call returns {"error": ...}. Also there: parse_json, shell_quote,
+retry(fn, attempts, delay), gather(*functions) to run calls side by side. Use the standard library for
+processing and hermes_tools for files, commands and the web. Print the result. Nothing is kept between
+scripts unless you name a `session`; files and the working directory of terminal() are."""
+
+STATUSES = {"ok": "success"}
+"""Names that the results use for how a script ended; the others are the runner's."""
+
+
+def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
+    """The script as the runner wants it."""
+    options = context.options
+    limits = CodeLimits()
+    return CodeJob(
+        script=str(arguments["code"]),
+        folder=context.workspace,
+        tools=context.inner.offered(),
+        known=context.inner.known(),
+        limits=CodeLimits(
+            seconds=options.get("code.timeout", limits.seconds),
+            calls=options.get("code.max_calls", limits.calls),
+            output=options.get("code.stdout", limits.output),
+            errors=options.get("code.stderr", limits.errors),
+        ),
+        mode=arguments.get("mode") or options.get("code.mode", "strict"),
+        environ=options.get("code.environ", {}),
+        task=context.task,
+        session=arguments.get("session") or None,
+        reset=bool(arguments.get("reset")),
+    )
+
+
+async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Run the script; every call it makes passes the gate and is shown and recorded like any other."""
+    job = job_of(arguments, context)
+    if not job.script.strip():
+        raise ToolError("The script is empty; give `code` something to run.")
+    clock = Clock()
+    await context.permit(RunScript(tool="execute_code", code=job.script, sandboxed=context.inner.confined()))
+
+    @contextmanager
+    def waiting():
+        with clock.paused():
+            yield
+
+    async def serve(tool: str, inner: dict[str, Any]) -> str:
+        return await context.inner.run(tool, inner, waiting)
+
+    outcome = await context.scripts.run(job, serve, _Teller(context), clock=clock)
+    return result_of(outcome)
+
+
+class _Teller:
+    """Makes live output of progress: a line for each call that ended, and what was printed last."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._printed = ""
+
+    def __call__(self, progress: CodeProgress) -> None:
+        lines: list[str] = []
+        if (call := progress.finished) is not None:
+            mark = "✓" if call.ok else "✗"
+            lines.append(
+                f"{mark} {call.number}/{progress.limit} {call.tool} {call.arguments}  {call.duration:.1f} s"
+            )
+        last = progress.output.rstrip("\n").rpartition("\n")[2]
+        if last and last != self._printed:
+            self._printed = last
+            lines.append(f"  {last}")
+        if lines:
+            self._context.progress("\n".join(lines) + "\n")
+
+
+def result_of(outcome: CodeOutcome) -> dict[str, Any]:
+    """What the model gets. Anything but success carries an `error`."""
+    result: dict[str, Any] = {"status": STATUSES.get(outcome.status, outcome.status)}
+    if outcome.status != "ok":
+        result["error"] = outcome.message
+    result |= {
+        "output": outcome.stdout,
+        "errors": outcome.stderr,
+        "tool_calls_made": outcome.calls_made,
+        "duration_seconds": round(outcome.duration, 2),
+    }
+    if outcome.exit_code:
+        result["exit_code"] = outcome.exit_code
+    return result
+
+
+def patched(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
+    """The schema with the functions a script really has. Pure."""
+    names = sorted(name for name in on_offer if is_allowed(name))
+    functions = ", ".join(_signature(name) for name in names)
+    line = f"from hermes_tools import {', '.join(names)}\n{functions}" if names else "No tools are on offer."
+    return {**definition, "description": DESCRIPTION.replace("{imports}", line)}
+
+
+def _signature(name: str) -> str:
+    entry = registry.get(name)
+    parameters = entry.schema["parameters"] if entry is not None else {}
+    required = parameters.get("required", [])
+    shown = [each if each in required else f"{each}=" for each in parameters.get("properties", {})]
+    return f"{name}({', '.join(shown)})"
+
+
+def describe(arguments: Mapping[str, Any], result: Mapping[str, Any] | None) -> Display:
+    """`✓ code  count the callers · 4 calls · 1.2 s`."""
+    code = clean(str(arguments.get("code", "")))
+    subject = _title(code)
+    if result is None:
+        return Display("code", subject, detail=TextDetail(code, "python"))
+    calls = result.get("tool_calls_made")
+    parts = [f"{calls} call{'s' * (calls != 1)}"] if isinstance(calls, int) else []
+    if result.get("error"):
+        parts.insert(0, clean(str(result["error"])).split("\n")[0][:160])
+    texts = [clean(str(result.get(name) or "")).rstrip() for name in ("output", "errors")]
+    shown = "\n".join(text for text in texts if text)
+    return Display("code", subject, " · ".join(parts), TextDetail(f"{code.rstrip()}\n\n{shown}".strip()))
+
+
+def _title(code: str) -> str:
+    """What a script is about: its first comment, or its first line that does something."""
+    lines = [line.strip() for line in code.splitlines() if line.strip()]
+    comment = next((line.lstrip("# ") for line in lines if line.startswith("#")), "")
+    acts = next((line for line in lines if not line.startswith(("#", "import ", "from "))), "")
+    return (comment or acts or (lines[0] if lines else "script"))[:100]
+
+
+registry.register(
+    name="execute_code",
+    toolset="code",
+    schema={
+        "description": DESCRIPTION.replace("{imports}", "from hermes_tools import ..."),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "code": {"type": "string", "description": "The Python script."},
+                "mode": {
+                    "type": "string",
+                    "enum": ["strict", "project"],
+                    "description": "project: the project's own interpreter and packages.",
+                },
+                "session": {
+                    "type": "string",
+                    "description": "Name of an interpreter that keeps its variables between scripts.",
+                },
+                "reset": {"type": "boolean", "description": "Start that interpreter anew."},
+            },
+            "required": ["code"],
+        },
+    },
+    handler=execute_code,
+    check_fn=lambda: AVAILABLE,
+    describe=describe,
+    patch=patched,
+)
