@@ -90,7 +90,7 @@ async def test_read_only_calls_run_side_by_side_and_answer_in_order(tmp_path: Pa
 
 async def test_without_a_person_the_gate_says_no_and_the_turn_ends_as_denied(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("terminal", command="touch x"), say("I may not.")])) as b:
-        ended = await b.turn("do it", approve="ask")
+        ended = await b.turn("do it", approve="careful")
         assert (ended.outcome, ended.exit_code) == ("denied", 4)
         assert not (b.workspace / "x").exists()
         assert b.seen(ToolFinished)[0].outcome == "denied"
@@ -113,7 +113,7 @@ async def test_a_person_can_allow_deny_with_a_reason_and_answer(tmp_path: Path) 
         ]
     )
     decisions = iter([Decision("once"), Decision("deny", "not now")])
-    async with bench(tmp_path, script) as b, b.engine(approve="ask", attended=True) as engine:
+    async with bench(tmp_path, script) as b, b.engine(approve="careful", attended=True) as engine:
 
         def answer(event: Event) -> None:
             if isinstance(event, ApprovalAsked):

@@ -16,8 +16,8 @@ from agent.safety.permissions.reading import Command
 from agent.safety.permissions.rules import Findings, RuleSet
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places
-from agent.safety.shell.marks import GLOBS, UNKNOWN
 from agent.safety.sandbox.leave import steps_over
+from agent.safety.shell.marks import GLOBS, UNKNOWN
 from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
 from tools.actions import Action, DeletePath, ReadPath, RunCommand, SendInput, WritePath
 
@@ -83,7 +83,7 @@ class Decider:
             return Verdict("hardline", reasons), "rule"
         policy = self.policy
         mode = policy.mode_from(self._configured, self._chosen)
-        found = policy.rules.findings(action, self._is_plain if mode in _PASSES_PLAIN else None)
+        found = policy.rules.findings(action)
         if found.denied:
             return Verdict("deny", found.denied, found.parts), "rule"
         default = self._defaults.verdict(mode, action)
@@ -102,8 +102,10 @@ class Decider:
             return default, "mode"
         if may_grant and granted(action):
             return Verdict("allow", (GRANTED,)), "grant"
-        if found.allowed and (mode != "plan" or isinstance(action, ReadPath)):
-            return Verdict("allow", found.allowed), "rule"
+        if mode != "plan" or isinstance(action, ReadPath):
+            plain = self._is_plain if mode in _PASSES_PLAIN else None
+            if allowed := policy.rules.allowed(action, plain):
+                return Verdict("allow", allowed), "rule"
         if mode == "deny":
             return Verdict("deny", (OFF, *default.reasons), default.parts), "mode"
         return default, "mode"

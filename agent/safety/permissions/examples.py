@@ -39,7 +39,7 @@ def failing(rule: Rule, setting: Setting) -> Iterator[str]:
 def covers(rule: Rule, action: Action, setting: Setting) -> bool:
     """Whether the rule alone decides about the action."""
     if rule.verdict == "allow":
-        return bool(RuleSet([rule], setting).findings(action).allowed)
+        return bool(RuleSet([rule], setting).allowed(action))
     return rule.subject.touches(action).certainty is Certainty.YES
 
 

@@ -54,17 +54,27 @@ class PathPattern:
         """To the letter, for rules that allow. `path` is absolute and resolved."""
         return self._tight(_text(path), False)
 
+    def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
+        """Loosely, for rules that ask or deny: compares one path after the other.
+
+        With `inside`, what is in a folder counts as well. Links in the pattern are followed once.
+        """
+        globs = tuple(dict.fromkeys((self._glob, _linked(self._glob))))
+        specs = [_spec(glob) for glob in globs]
+        prefixes = [f"{_literal_prefix(glob)}/" for glob in globs] if inside and self._prefix else []
+
+        def find(path: str) -> Certainty:
+            text = os.path.normpath(path)
+            if any(matches(text, True) for matches in specs):
+                return Certainty.YES
+            above = f"{text.rstrip('/')}/"
+            return Certainty.MAYBE if any(each.startswith(above) for each in prefixes) else Certainty.NO
+
+        return find
+
     def touches(self, path: Path, *, inside: bool = False) -> Certainty:
-        """Loosely, for rules that ask or deny. With `inside`, what is in the folder `path` counts as well."""
-        text = _text(path)
-        globs = dict.fromkeys((self._glob, _linked(self._glob)))
-        if any(_spec(glob)(text, True) for glob in globs):
-            return Certainty.YES
-        if inside and any(
-            f"{_literal_prefix(glob)}/".startswith(f"{text.rstrip('/')}/") for glob in globs if self._prefix
-        ):
-            return Certainty.MAYBE
-        return Certainty.NO
+        """What `finder` says of a single path."""
+        return self.finder(inside=inside)(str(path))
 
 
 Matcher = Callable[[str, bool], bool]
@@ -86,11 +96,11 @@ def _spec(glob: str) -> Matcher:
             raise ValueError("is no glob") from None
 
     anchored = "/" + glob.lstrip("/") if not glob.startswith("**/") else glob
-    spec = compiled(_folded(anchored))
+    match = compiled(_folded(anchored)).patterns[0].match_file
 
     def matches(path: str, folder: bool) -> bool:
         name = _folded(path).lstrip("/")
-        return bool(name) and (spec.match_file(name) or (folder and spec.match_file(name + "/.")))
+        return bool(name) and (match(name) is not None or (folder and match(name + "/.") is not None))
 
     return matches
 

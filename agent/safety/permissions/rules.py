@@ -9,7 +9,7 @@ from typing import Literal
 
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.reading import Command, Reading
-from agent.safety.permissions.subjects import Setting, Subject
+from agent.safety.permissions.subjects import Setting, Subject, speller
 from agent.safety.places import absolute, joined
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, words
 from agent.safety.verdict import Part
@@ -58,8 +58,6 @@ class Findings:
 
     denied: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
-    allowed: tuple[str, ...] = ()
-    """Why it is allowed; empty when not all of it is."""
     parts: tuple[Part, ...] = ()
     """The parts of a command that rules ask about or deny."""
     doubtful: tuple[str, ...] = ()
@@ -75,14 +73,15 @@ class RuleSet:
         self._strict = tuple(rule for rule in self.rules if rule.verdict != "allow")
         self._mild = tuple(rule for rule in self.rules if rule.verdict == "allow")
 
-    def findings(self, action: Action, plain: Callable[[Command], bool] | None = None) -> Findings:
-        """What the rules say. `plain` tells of a part that no rule allows whether it needs no yes anyway."""
+    def findings(self, action: Action) -> Findings:
+        """What the rules that ask and deny say."""
         denied: list[str] = []
         asked: list[str] = []
         doubtful: list[str] = []
         parts: list[Part] = []
+        spell = speller()
         for rule in self._strict:
-            hit = rule.subject.touches(action)
+            hit = rule.subject.touches(action, spell)
             if hit.certainty is Certainty.NO:
                 continue
             because = rule.because(hit.certainty)
@@ -92,13 +91,16 @@ class RuleSet:
             if hit.part:
                 kind = "deny" if target is denied else "ask"
                 parts.append(Part(literal(hit.part), kind, because))
-        if denied or not self._mild:
-            allowed: tuple[str, ...] = ()
-        elif isinstance(action, RunCommand):
-            allowed = self._allowed_command(action, plain)
-        else:
-            allowed = tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
-        return Findings(tuple(denied), tuple(asked), allowed, tuple(parts), tuple(doubtful))
+        return Findings(tuple(denied), tuple(asked), tuple(parts), tuple(doubtful))
+
+    def allowed(self, action: Action, plain: Callable[[Command], bool] | None = None) -> tuple[str, ...]:
+        """Why the rules allow the action; empty when they do not, or not all of it.
+
+        `plain` tells of a part of a command that no rule allows whether it needs no yes anyway.
+        """
+        if self._mild and isinstance(action, RunCommand):
+            return self._allowed_command(action, plain)
+        return tuple(rule.because() for rule in self._mild if rule.subject.covers(action))
 
     def _allowed_command(
         self, action: RunCommand, plain: Callable[[Command], bool] | None
@@ -109,6 +111,12 @@ class RuleSet:
             return whole
         reading = self._setting.reading(action.command, action.cwd)
         if not reading.known or not reading.commands or any(_poisons(name) for name in reading.assigned):
+            return ()
+        allowing = {
+            command: [rule for rule in self._mild if rule.subject.allows(command)]
+            for command in reading.commands
+        }
+        if not reading.writes and not any(allowing.values()):
             return ()
         reasons: dict[str, None] = {}
         for path, cwd in ((each.path, cwd) for each in reading.writes for cwd in each.cwds):
@@ -121,9 +129,8 @@ class RuleSet:
         for command in reading.commands:
             if not all(self._inside(cwd) for cwd in command.cwds):
                 return ()
-            allowing = [rule for rule in self._mild if rule.subject.allows(command)]
-            reasons.update((rule.because(), None) for rule in allowing)
-            if allowing or command.name in _NEUTRAL or _is_transparent(command, reading):
+            reasons.update((rule.because(), None) for rule in allowing[command])
+            if allowing[command] or command.name in _NEUTRAL or _is_transparent(command, reading):
                 continue
             if plain is None or not plain(command):
                 return ()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -106,6 +107,22 @@ NOT = Hit(Certainty.NO)
 WHOLE = Hit(Certainty.YES)
 
 
+@lru_cache(maxsize=8)
+def _touched(reading: Reading, reads: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The paths a command reads or changes, each as it is written and made absolute for each folder."""
+    touched = [*(reading.reads if reads else reading.writes)]
+    ignored = _ONLY_NAMES if reads else READERS
+    for command in reading.commands:
+        if command.name not in ignored:
+            touched += [Touched(path, command.cwds) for word in command.arguments for path in _paths(word)]
+    found: dict[str, tuple[str, ...]] = {}
+    for each in touched:
+        if UNKNOWN not in each.path and not any(mark in each.path for mark in GLOBS):
+            places = (absolute(joined(cwd, each.path)) for cwd in each.cwds if UNKNOWN not in cwd)
+            found[each.path] = (*found.get(each.path, ()), *places)
+    return tuple((path, tuple(dict.fromkeys(places))) for path, places in found.items())
+
+
 class Subject:
     """One compiled `tool(pattern)`. Raises `ValueError` with a clause naming what is wrong."""
 
@@ -137,23 +154,28 @@ class Subject:
 
     # For rules that ask or deny
 
-    def touches(self, action: Action) -> Hit:
-        """Whether the action does, or may do, what the rule is about. Loose: in doubt it may."""
+    def touches(self, action: Action, spell: Spell | None = None) -> Hit:
+        """Whether the action does, or may do, what the rule is about. Loose: in doubt it may.
+
+        `spell` tells where links lead; what one decision has found out is not asked of the disk again.
+        """
+        spell = spell or speller()
         name, effect = EFFECTS.get(type(action), ("", "other"))
         if isinstance(action, (RunCommand, SendInput)):
-            return self._command_touches(action, name)
+            return self._command_touches(action, name, spell)
         meant = self._names(action, name) or (self.tool == "write_file" and effect == "delete")
         if not meant:
             return NOT
         if self.pattern is None:
             return WHOLE
-        return Hit(self._loosely(action))
+        return Hit(self._loosely(action, spell))
 
-    def _loosely(self, action: Action) -> Certainty:
+    def _loosely(self, action: Action, spell: Spell) -> Certainty:
         match action:
             case ReadPath() | WritePath() | DeletePath() if self._path is not None:
                 searches = isinstance(action, ReadPath) and action.tool.startswith("search")
-                return max(self._path.touches(path, inside=searches) for path in _spellings(action.path))
+                finder = self._path.finder(inside=searches)
+                return max(finder(each) for each in spell(str(action.path)))
             case Fetch() if self._address is not None:
                 return Certainty.YES if self._address.touches(action.url) else Certainty.NO
             case CallServer() | ChangeSettings():
@@ -161,7 +183,7 @@ class Subject:
             case _:
                 return Certainty.NO
 
-    def _command_touches(self, action: RunCommand | SendInput, name: str) -> Hit:
+    def _command_touches(self, action: RunCommand | SendInput, name: str, spell: Spell) -> Hit:
         meant = self._names(action, name) or self.tool == "terminal"
         if meant and self.pattern is None:
             return WHOLE
@@ -169,7 +191,7 @@ class Subject:
         if meant and self._commands is not None:
             return self._commands_touch(self._setting.reading(text, cwd))
         if self._path is not None and self.tool in ("read_file", "write_file", "delete_file"):
-            return self._files_touched(self._setting.reading(text, cwd))
+            return self._files_touched(self._setting.reading(text, cwd), spell)
         if self._address is not None and self.tool == "fetch":
             return self._addresses_touched(self._setting.reading(text, cwd))
         return NOT
@@ -185,27 +207,18 @@ class Subject:
                 return best
         return Hit(Certainty.MAYBE) if best is NOT and not reading.known else best
 
-    def _files_touched(self, reading: Reading) -> Hit:
+    def _files_touched(self, reading: Reading, spell: Spell) -> Hit:
         """Paths among the words of commands, and those the shell opens itself."""
-        touched = [*reading.writes] if self.tool != "read_file" else [*reading.reads]
-        for command in reading.commands:
-            ignored = _ONLY_NAMES if self.tool == "read_file" else READERS
-            if command.name not in ignored:
-                touched += [
-                    Touched(path, command.cwds) for word in command.arguments for path in _paths(word)
-                ]
-        return max((self._file_touched(each) for each in touched), key=lambda hit: hit.certainty, default=NOT)
-
-    def _file_touched(self, touched: Touched) -> Hit:
         assert self._path is not None
-        if UNKNOWN in touched.path or any(mark in touched.path for mark in GLOBS):
-            return NOT
-        best = Certainty.NO
-        for cwd in touched.cwds:
-            if UNKNOWN not in cwd:
-                path = Path(absolute(joined(cwd, touched.path)))
-                best = max(best, *(self._path.touches(each) for each in _spellings(path)))
-        return Hit(best, touched.path)
+        finder = self._path.finder()
+        best = NOT
+        for path, places in _touched(reading, self.tool == "read_file"):
+            certainty = max((finder(each) for place in places for each in spell(place)), default=Certainty.NO)
+            if certainty > best.certainty:
+                best = Hit(certainty, path)
+            if certainty is Certainty.YES:
+                break
+        return best
 
     def _addresses_touched(self, reading: Reading) -> Hit:
         assert self._address is not None
@@ -291,6 +304,22 @@ def _spellings(path: Path) -> tuple[Path, ...]:
     parent, name = os.path.split(text)
     entry = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118 - text stays text
     return tuple(Path(each) for each in dict.fromkeys((text, entry, os.path.realpath(text))))
+
+
+Spell = Callable[[str], tuple[str, ...]]
+"""All spellings of an absolute path: as it is given, and where its links lead."""
+
+
+def speller() -> Spell:
+    """Spellings of paths, each looked up once; for a single decision, as links may change."""
+    known: dict[str, tuple[str, ...]] = {}
+
+    def spell(path: str) -> tuple[str, ...]:
+        if path not in known:
+            known[path] = tuple(str(each) for each in _spellings(Path(path)))
+        return known[path]
+
+    return spell
 
 
 def _paths(word: str) -> list[str]:
