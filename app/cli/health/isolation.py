@@ -25,7 +25,9 @@ def sandbox(subject: Subject) -> Finding:
     abi = landlock_abi()
     spaces = "allowed" if _user_namespaces(subject) else "not allowed"
     landlock = f"Landlock version {abi}" if abi else "no Landlock"
-    detail = f"{why}; user namespaces {spaces}; {landlock}"
+    from agent.safety.sandbox.probe import probe
+
+    detail = f"commands run in: {probe('auto').name}; {why}; user namespaces {spaces}; {landlock}"
     if wrapped:
         return Finding("sandbox", "ok", detail)
     return Finding("sandbox", "warn", detail, "Install bubblewrap, or allow it user namespaces.")

@@ -82,7 +82,7 @@ def test_a_linked_work_tree_commits_into_its_repository(repository: Cell):
 
 def test_devices_pipes_and_temporary_files_work(cell: Cell):
     ended = cell.shell(
-        'echo x > /dev/null; head -c 4 /dev/urandom | wc -c; cat <(echo sub); '
+        "echo x > /dev/null; head -c 4 /dev/urandom | wc -c; cat <(echo sub); "
         't=$(mktemp); echo y > "$t"; cat "$t"'
     )
     assert ended.output.split() == ["4", "sub", "y"]

@@ -1,0 +1,171 @@
+"""From a workspace to a policy, from a policy to places, and what is read in a refused command's output."""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.safety.sandbox import landlock, seccomp
+from agent.safety.sandbox.layout import covering, places
+from agent.safety.sandbox.leave import steps_over
+from agent.safety.sandbox.placeholders import hold
+from agent.safety.sandbox.probe import holds, probe
+from agent.safety.sandbox.refusals import explain
+from agent.safety.sandbox.repository import NONE, repository_of
+from agent.safety.sandbox.secrets import of_session
+from tests.agent.safety.sandbox.kinds import KINDS
+from tools.actions import ReadPath, RunCommand
+from tools.sandbox import Policy
+
+
+def test_the_strongest_boundary_that_holds_is_taken():
+    assert probe("auto").name == (next(iter(KINDS.values())).name if KINDS else "none")
+    assert probe("off").name == "none"
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatch: pytest.MonkeyPatch):
+    assert holds(KINDS[kind])
+    sandbox = KINDS[kind]
+
+    class Leaky:
+        name = sandbox.name
+
+        def wrap(self, argv, policy):
+            from dataclasses import replace
+
+            return sandbox.wrap(
+                argv, replace(policy, writable=(policy.workspace.parent / "out",), readable=())
+            )
+
+    assert not holds(Leaky())
+
+
+def test_of_two_rules_the_deeper_one_counts(tmp_path: Path):
+    for name in ("ws/keep/open", "tmp"):
+        (tmp_path / name).mkdir(parents=True)
+    policy = Policy(
+        workspace=tmp_path / "ws",
+        tmp=tmp_path / "tmp",
+        hidden=(tmp_path / "ws" / "keep",),
+        writable=(tmp_path / "ws" / "keep" / "open",),
+    )
+    view = places(policy)
+
+    def kind(path: Path) -> str:
+        place = covering(path, view)
+        return place.kind if place is not None else "read"
+
+    assert kind(tmp_path / "ws" / "a") == "write"
+    assert kind(tmp_path / "ws" / "keep" / "b") == "hide"
+    assert kind(tmp_path / "ws" / "keep" / "open" / "c") == "write"
+    assert kind(Path("/usr/bin")) == "read"
+
+
+def test_a_hidden_place_cannot_be_made_writable_by_name(tmp_path: Path):
+    (tmp_path / "both").mkdir()
+    policy = Policy(
+        workspace=tmp_path, tmp=tmp_path, writable=(tmp_path / "both",), hidden=(tmp_path / "both",)
+    )
+    place = covering(tmp_path / "both", places(policy))
+    assert place is not None and place.kind == "hide"
+
+
+def test_a_placeholder_goes_with_the_last_who_needs_it(tmp_path: Path):
+    first, second = hold([tmp_path / "a"]), hold([tmp_path / "a"])
+    first()
+    first()
+    assert (tmp_path / "a").is_dir()
+    second()
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_marker_that_points_elsewhere_opens_nothing(tmp_path: Path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "HEAD").write_text("ref: refs/heads/main\n")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / ".git").write_text(f"gitdir: {victim}\n")
+    assert repository_of(work) == NONE
+    (work / ".git").unlink()
+    (work / ".git").symlink_to(victim)
+    assert repository_of(work) == NONE
+
+
+def test_sockets_of_the_session_are_found_by_their_variables():
+    found = of_session(
+        {
+            "SSH_AUTH_SOCK": "/tmp/ssh-x/agent.1",
+            "DBUS_SESSION_BUS_ADDRESS": "unix:path=/run/user/1/bus,guid=2",
+            "DOCKER_HOST": "unix:///var/run/docker.sock",
+            "CONTAINER_HOST": "tcp://127.0.0.1:1",
+        }
+    )
+    assert [str(path) for path in found] == ["/tmp/ssh-x/agent.1", "/run/user/1/bus", "/var/run/docker.sock"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("touch: cannot touch '/etc/x': Read-only file system", True),
+        ("cat: /home/u/.ssh/id: Permission denied", True),
+        ("bash: ./own: Permission denied", False),
+        ("cat: /w/own: Permission denied", False),
+        ("grep: x: No such file or directory", False),
+        ("curl: (6) Could not resolve host: example.org", True),
+        ("mount: Operation not permitted", True),
+        ("all tests passed", False),
+    ],
+)
+def test_only_what_the_boundary_refused_gets_advice(line: str, said: bool):
+    text = explain(f"before\n{line}\n", [Path("/w")], [Path("/home/u/.ssh")], network=False)
+    assert ("outside=true" in text) is said
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text())
+def test_any_output_can_be_read(text: str):
+    assert isinstance(explain(text, [Path("/w")], [Path("/h")], network=False), str)
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize(("internet", "unix"), [(True, True), (False, False)])
+def test_every_jump_of_the_filter_lands_inside_it(machine: str, internet: bool, unix: bool):
+    code = seccomp.program(internet=internet, unix=unix, machine=machine)
+    steps = list(struct.iter_unpack("=HBBI", code))
+    for at, (operation, yes, no, _) in enumerate(steps):
+        if operation & 7 == 5:
+            assert at + 1 + max(yes, no) < len(steps)
+    assert steps[-1][0] == 6 and len(steps) < 4096
+
+
+@pytest.mark.parametrize("version", range(1, 8))
+def test_each_version_of_landlock_is_asked_only_for_what_it_knows(version: int, tmp_path: Path):
+    known = {1: 13, 2: 14}.get(version, 15)
+    assert landlock.handled(version) < 1 << known
+    policy = Policy(workspace=tmp_path, tmp=tmp_path)
+    spec = landlock.Landlock(spaces=False, version=version)._alone(places(policy), policy)
+    assert spec["scope"] is (version >= 6) and bool(spec["handled_network"]) is (version >= 4)
+
+
+def test_leaving_is_asked_for_and_staying_is_not():
+    inside = RunCommand(tool="terminal", command="ls", cwd=Path("/"))
+    assert steps_over(inside) is None and steps_over(ReadPath(tool="read_file", path=Path("/"))) is None
+    outside = RunCommand(tool="terminal", command="ls", cwd=Path("/"), outside=True)
+    assert "outside the sandbox" in (steps_over(outside) or "")
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path):
+    before = sorted(os.listdir("/proc/self/fd"))
+    for sandbox in KINDS.values():
+        wrapped = sandbox.wrap(["true"], Policy(workspace=tmp_path, tmp=tmp_path, network=True))
+        wrapped.started()
+        wrapped.started()
+        wrapped.ended()
+    assert sorted(os.listdir("/proc/self/fd")) == before
