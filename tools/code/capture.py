@@ -20,6 +20,7 @@ class Capture:
         self._head_room = int(limit * HEAD)
         self._head = bytearray()
         self._tail = bytearray()
+        self._shown = (0, "")
         self.total = 0
         """Bytes there ever were."""
 
@@ -42,11 +43,14 @@ class Capture:
 
     def newest(self) -> str:
         """The newest lines, cleaned."""
+        if self.total == self._shown[0]:
+            return self._shown[1]
         end = self._tail[-_NEWEST_BYTES:]
         if len(end) < _NEWEST_BYTES:
             end = self._head[-(_NEWEST_BYTES - len(end)) :] + end
         lines = printable(end.decode("utf-8", "ignore")).splitlines()
-        return "\n".join(lines[-_NEWEST_LINES:])
+        self._shown = self.total, "\n".join(lines[-_NEWEST_LINES:])
+        return self._shown[1]
 
     def text(self) -> str:
         """The output, cleaned; above the limit, its beginning, a mark, and its end."""

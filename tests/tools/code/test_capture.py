@@ -1,0 +1,46 @@
+"""Output without end in bounded memory."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tools.code.capture import Capture
+
+
+def fed(limit: int, *pieces: bytes) -> Capture:
+    capture = Capture(limit)
+    for piece in pieces:
+        capture.feed(piece)
+    return capture
+
+
+def test_what_fits_is_kept_as_it_is() -> None:
+    capture = fed(10, b"01234", b"56789")
+    assert (capture.text(), capture.is_cut) == ("0123456789", False)
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.binary(max_size=400), max_size=30), st.integers(150, 700))
+def test_beginning_and_end_survive_within_the_limit(pieces: list[bytes], limit: int) -> None:
+    pieces = [bytes(97 + byte % 26 for byte in piece) for piece in pieces]
+    whole = b"".join(pieces).decode()
+    text = fed(limit, *pieces).text()
+    assert len(text) <= limit
+    if len(whole) <= limit:
+        assert text == whole
+    else:
+        head, mark, tail = text.partition("\n[output truncated at ")
+        assert mark
+        assert whole.startswith(head)
+        assert whole.endswith(tail.partition("]\n")[2])
+
+
+def test_a_character_on_the_seam_is_not_broken() -> None:
+    assert "\ufffd" not in fed(1_000, "ä".encode() * 5_000).text()
+
+
+def test_the_newest_lines_are_shown() -> None:
+    capture = fed(1_000, *[f"line {number}\n".encode() for number in range(1_000)])
+    assert capture.newest().splitlines()[-1] == "line 999"
+    assert len(capture.newest().splitlines()) <= 20
