@@ -13,8 +13,13 @@ from textual.widgets import Input, Static
 from agent.events import ApprovalAsked, Decision
 from app.screens.dialog import Choices, Dialog, line, shortened
 
-CHOICES = ["Allow once", "Allow for this session", "Deny", "Deny and tell why …"]
-DENY = 2
+ONCE = "Allow once"
+SESSION = "Allow for this session"
+ALWAYS = "Always: {rule}"
+NO = "Deny"
+WHY = "Deny and tell why …"
+RULE_CHARS = 50
+"""Characters of a rule that stand in its choice; all of it stands in the notes."""
 
 _DANGEROUS = re.compile(
     r"(?<![\w./-])(?:"
@@ -33,6 +38,10 @@ class ApprovalDialog(Dialog[Decision]):
     def __init__(self, request: ApprovalAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
         super().__init__(spill)
         self.request = request
+        rule = line(request.rule)
+        shown = rule if len(rule) <= RULE_CHARS else f"{rule[: RULE_CHARS - 1]}…"
+        lasting = [SESSION, ALWAYS.format(rule=shown)] if rule else []
+        self._choices = [ONCE, *lasting, NO, WHY]
 
     def body(self) -> ComposeResult:
         request = self.request
@@ -42,14 +51,18 @@ class ApprovalDialog(Dialog[Decision]):
         notes = [f"· {line(reason)}" for reason in request.reasons]
         if request.touches:
             notes.append(f"will touch: {', '.join(line(each) for each in request.touches)}")
+        if request.rule:
+            notes.append(f"a yes for the session or always covers: {line(request.rule)}")
+        else:
+            notes.append("it is asked each time: a yes counts once")
         notes.append("on no: nothing runs; the agent is told and looks for another way")
         with VerticalScroll(classes="text notes", can_focus=False):
             yield Static(Content("\n".join(notes)), classes="note")
-        yield Choices(CHOICES, chosen=DENY)
+        yield Choices(self._choices, chosen=self._choices.index(NO))
         field = Input(placeholder="why not, for the agent to read", compact=True)
         field.display = False
         yield field
-        yield Static(Content("1–4 or ⏎ choose · PgUp PgDn scroll · esc deny"), classes="keys")
+        yield Static(Content(f"1–{len(self._choices)} or ⏎ choose · PgUp PgDn scroll · esc deny"), classes="keys")
 
     def key_pageup(self) -> None:
         self.query_one(".subject", VerticalScroll).scroll_page_up(animate=False)
@@ -59,17 +72,17 @@ class ApprovalDialog(Dialog[Decision]):
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
-        match event.option_index:
-            case 0:
-                self.dismiss(Decision("once"))
-            case 1:
-                self.dismiss(Decision("session"))
-            case chosen if chosen == DENY:
-                self.decline()
-            case _:
-                field = self.query_one(Input)
-                field.display = True
-                field.focus()
+        chosen = event.option_index
+        if chosen == 0:
+            self.dismiss(Decision("once"))
+        elif self._choices[chosen] == NO:
+            self.decline()
+        elif self._choices[chosen] == WHY:
+            field = self.query_one(Input)
+            field.display = True
+            field.focus()
+        else:
+            self.dismiss(Decision("session" if chosen == 1 else "always"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()

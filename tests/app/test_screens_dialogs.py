@@ -49,7 +49,7 @@ def question(text: str = "Which one?", choices: tuple[str, ...] = ("red", "blue"
 
 def approval(headline: str = "rm -rf build", **more: Any) -> ApprovalAsked:
     reply: asyncio.Future[Decision] = asyncio.get_running_loop().create_future()
-    fields = {"tool": "terminal", "reasons": ("it deletes files",), **more}
+    fields = {"tool": "terminal", "reasons": ("it deletes files",), "rule": "run exactly this in ~/p", **more}
     return ApprovalAsked(id="approval-1", headline=headline, reply=reply, **fields)
 
 
@@ -97,17 +97,36 @@ async def test_a_question_that_must_be_chosen_offers_no_own_words() -> None:
         (["enter"], Decision("deny")),
         (["escape"], Decision("deny")),
         (["1"], Decision("once")),
-        (["up", "up", "enter"], Decision("once")),
+        (["up", "up", "up", "enter"], Decision("once")),
         (["2"], Decision("session")),
-        (["3"], Decision("deny")),
-        (["4", "u", "s", "e", "enter"], Decision("deny", "use")),
-        (["4", "u", "escape"], Decision("deny")),
+        (["3"], Decision("always")),
+        (["4"], Decision("deny")),
+        (["5", "u", "s", "e", "enter"], Decision("deny", "use")),
+        (["5", "u", "escape"], Decision("deny")),
     ],
 )
 async def test_an_approval_is_a_no_unless_it_was_chosen(keys: list[str], decision: Decision) -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
         await host.ask(ApprovalDialog(approval()), pilot)
+        await pilot.press(*keys)
+        await pilot.pause()
+        assert host.outcomes == [decision]
+
+
+@pytest.mark.parametrize(
+    ("keys", "decision"),
+    [
+        (["enter"], Decision("deny")),
+        (["1"], Decision("once")),
+        (["2"], Decision("deny")),
+        (["3", "n", "o", "enter"], Decision("deny", "no")),
+    ],
+)
+async def test_what_is_asked_each_time_offers_no_lasting_yes(keys: list[str], decision: Decision) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        await host.ask(ApprovalDialog(approval(rule="")), pilot)
         await pilot.press(*keys)
         await pilot.pause()
         assert host.outcomes == [decision]
@@ -146,7 +165,7 @@ async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() ->
         area = dialog.query_one(".subject")
         assert area.max_scroll_y > 250
         choices = dialog.query_one(Choices).region
-        assert choices.height == 4 and choices.bottom <= 23
+        assert choices.height == 5 and choices.bottom <= 23
         await pilot.press("pagedown")
         await pilot.pause()
         assert area.scroll_y > 5
