@@ -210,6 +210,17 @@ def _trust(home: Home, folder: Path) -> int:
         say(f"  {dotted(path)} = {_text(_displayed(path, lookup(allowed.data, path)))}")
     for problem in allowed.problems:
         say(f"  ✗ {problem}")
+    if project.permissions is not None:
+        from agent.safety.permissions.file import parse_file
+        from agent.safety.permissions.policy import PROJECT
+        from agent.safety.permissions.subjects import Setting
+
+        rules = parse_file(project.permissions, PROJECT, Setting(project.root, Path.home()))
+        say("and decides about actions:")
+        for rule in rules.rules:
+            say(f"  {rule.text}: {rule.verdict}")
+        for wrong in rules.problems:
+            say(f"  ✗ {wrong}")
     trust.trust(home, project)
     say("Trust ends when one of these files changes, or with `hermes config untrust`.")
     return ExitCode.DONE
