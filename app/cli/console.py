@@ -62,12 +62,20 @@ class Console:
         say(f"\n◆ {request.tool} wants to:\n\n{request.headline}\n", sys.stderr)
         for reason in request.reasons:
             say(f"  · {reason}", sys.stderr)
-        text = await self.read("  [y] once  [s] for this session  [N] deny, or say why not: ")
+        lasting = ""
+        if request.rule:
+            say(f"  · a yes for the session or always covers: {request.rule}", sys.stderr)
+            lasting = "  [s] for this session  [a] always"
+        text = await self.read(f"  [y] once{lasting}  [N] deny, or say why not: ")
         match (text or "n").strip().lower():
             case "y" | "yes":
                 return Decision("once")
-            case "s":
+            case "s" if request.rule:
                 return Decision("session")
+            case "a" | "always" if request.rule:
+                return Decision("always")
+            case "s" | "a" | "always":
+                return Decision("deny")
             case "n" | "no" | "":
                 return Decision("deny")
             case _:

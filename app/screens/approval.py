@@ -62,7 +62,9 @@ class ApprovalDialog(Dialog[Decision]):
         field = Input(placeholder="why not, for the agent to read", compact=True)
         field.display = False
         yield field
-        yield Static(Content(f"1–{len(self._choices)} or ⏎ choose · PgUp PgDn scroll · esc deny"), classes="keys")
+        yield Static(
+            Content(f"1–{len(self._choices)} or ⏎ choose · PgUp PgDn scroll · esc deny"), classes="keys"
+        )
 
     def key_pageup(self) -> None:
         self.query_one(".subject", VerticalScroll).scroll_page_up(animate=False)

@@ -195,7 +195,7 @@ async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: 
         await scene.type("clean up", "enter")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         assert isinstance(scene.app.screen, ApprovalDialog)
-        await scene.pilot.press("4", *"mine", "enter")
+        await scene.pilot.press("5", *"mine", "enter")
         await scene.quiet()
         assert keep.is_dir()
         (finished,) = scene.bench.seen(ToolFinished)
