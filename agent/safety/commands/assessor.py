@@ -100,8 +100,10 @@ class _Judge:
 
     def verdict(self) -> Verdict:
         parts = tuple(self._parts)
-        kinds = {part.kind for part in parts}
-        kind: VerdictKind = next((each for each in reversed(SEVERITY) if each in kinds), "allow")
+        kind: VerdictKind = "allow"
+        for part in parts:
+            if SEVERITY.index(part.kind) > SEVERITY.index(kind):
+                kind = part.kind
         reasons = dict.fromkeys(part.reason for part in parts if part.kind == kind and part.reason)
         return Verdict(kind, tuple(reasons), parts)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.environment import variable
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -59,6 +61,9 @@ def check(call: Call) -> Opinion:
         return ask("works outside of the workspace")
     if any(UNKNOWN in argument and argument.startswith("-") for argument in call.arguments):
         return ask("is given options that are not known here")
+    plugin = call.value("p") if call.name in ("pytest", "py.test") else None
+    if plugin and not plugin.startswith(("no:", "xdist", "cov")):
+        return ask("loads a plugin into the tests")
     for operand in call.operands():
         path = call.path(operand)
         if operand.startswith(("/", "..")) and not (call.ground.inside(path) or call.ground.private(path)):
@@ -82,9 +87,9 @@ def check(call: Call) -> Opinion:
 
 def make(call: Call) -> Opinion:
     """make: targets that build or test. Variables that name programs, and makefiles from elsewhere, ask."""
-    if call.flag("--eval", "-E") or (call.value("f", "file", "makefile") or "").startswith(
-        ("-", "/dev/", UNKNOWN)
-    ):
+    if call.flag("--eval", "-E", "-I", "--include-dir") or (
+        call.value("f", "file", "makefile") or ""
+    ).startswith(("-", "/dev/", UNKNOWN)):
         return ask("runs a makefile that is not known here")
     places = [call.value("C", "directory"), call.value("f", "file", "makefile")]
     cwd = call.cwd
@@ -97,6 +102,8 @@ def make(call: Call) -> Opinion:
         name, equals, value = operand.partition("=")
         if UNKNOWN in operand:
             return ask("makes a target that is not known here")
+        if equals and (opinion := variable(name, [value], call.ground.inside)):
+            return opinion
         if equals and (
             re.fullmatch(r"SHELL|\.SHELLFLAGS|MAKEFLAGS|MAKE|PATH|BASH_ENV|LD_PRELOAD", name)
             or re.search(r"[$`(;|&]", value)
@@ -219,10 +226,12 @@ def node_manager(call: Call) -> Opinion:
 
 
 def npx(call: Call) -> Opinion:
-    """npx fetches what is not installed; with `--no-install` only installed tools run."""
-    operands = call.operands("p")
-    name = operands[0] if operands else ""
-    if call.flag("--no-install", "--no") and name in _CHECKERS and not call.flag("-c", "--call"):
+    """npx fetches what is not installed; known tools that the project has run from there."""
+    name = next((argument for argument in call.arguments if not argument.startswith("-")), "")
+    installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
+    options = call.arguments[: call.arguments.index(name)] if name else ()
+    known = name in _CHECKERS and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
+    if known and (installed or {"--no-install", "--no"} & set(options)):
         return BUILDS if call.inside else ask("works outside of the workspace")
     return ask("fetches and runs a package")
 
@@ -235,20 +244,23 @@ def cmake(call: Call) -> Opinion:
 
 
 def go(call: Call) -> Opinion:
-    if call.flag("-toolexec", "-exec", "-ldflags=-extld", "-C", "--exec", "-modfile", "-overlay"):
+    if call.flag("-toolexec", "-exec", "-vettool", "-ldflags=-extld", "-C", "--exec", "-modfile", "-overlay"):
         return ask("runs another program")
     operands = call.operands()
     if operands[:1] == ["run"]:
         remote = any(re.match(r"[\w-]+\.[a-z]+/|.*@", operand) for operand in operands[1:])
         return ask("fetches and runs a program") if remote else ask(RUNS_PROJECT)
-    return _GO(call)
+    if operands[:1] == ["env"] and call.flag("-w", "-u"):
+        return ask("changes settings of Go")
+    output = call.value("o")
+    return (call.changed([output]) if output else None) or _GO(call)
 
 
 _GO = Verbs(
     harmless=r"build|test|vet|fmt|list|doc|version|env|mod (?:tidy|verify|graph|why|download|vendor)"
     r"|tool (?:cover|nm|pprof|objdump)|help|work sync|bug|telemetry",
     reason="builds or tests the project",
-    effects=((r"env -?-?[wu]\b", "changes settings"), ("install|get", INSTALLS), ("generate", RUNS_PROJECT)),
+    effects=(("install|get", INSTALLS), ("generate", RUNS_PROJECT)),
     inside=True,
 )
 

@@ -109,6 +109,8 @@ def _subcommand(call: Call, name: str) -> Opinion:
     if name in _DESTROYING:
         if name == "clean" and call.has("n", "dry-run"):
             return READS
+        if name == "rebase" and call.flag("--abort", "--continue"):
+            return _outside(call, RECORDS)
         if name == "push":
             return _push(call)
         return ask(_DESTROYING[name])
@@ -147,12 +149,12 @@ def _reading(call: Call, name: str) -> Opinion:
 def _recording(call: Call, name: str) -> Opinion:
     if call.flag("--template", "--separate-git-dir", "--exec", "-x", "--edit-by"):
         return ask("may run configured programs")
+    if name == "commit" and (text := call.value("F", "file")) and (opinion := call.revealed([text])):
+        return opinion
     if name == "add":
         return call.revealed(call.operands()) or RECORDS
     if name == "mv":
         return call.changed(call.operands()) or RECORDS
-    if name == "init":
-        return RECORDS
     return RECORDS
 
 

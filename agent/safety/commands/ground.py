@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.safety.commands.secrets import is_secret
 from agent.safety.guarded import guarded_place
-from agent.safety.places import Places, absolute
+from agent.safety.places import Places, absolute, is_disk
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 
 DEVICES = frozenset(
@@ -81,6 +81,8 @@ class Ground:
         return self._known[key]
 
     def _read(self, path: str, whole: bool) -> str | None:
+        if path.startswith("/dev/") and is_disk(path):
+            return f"reads a disk ({shown(path)})"
         if is_secret(absolute(path)):
             return f"reads secrets ({shown(path)})"
         real = _real(path)

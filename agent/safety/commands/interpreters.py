@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from agent.safety.commands import python_code
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
@@ -16,7 +17,7 @@ OUTSIDE = "runs a program from outside of the workspace"
 _BUILD_MODULES = words(
     "pytest unittest compileall build doctest py_compile mypy ruff black isort flake8 pylint pyright "
     "coverage tox nox json.tool "
-    "timeit tabnanny tokenize ast dis this calendar platform sysconfig site bandit vulture pyflakes "
+    "tabnanny tokenize ast dis this calendar platform sysconfig site bandit vulture pyflakes "
     "pycodestyle pydocstyle yapf autopep8 sphinx mkdocs behave nose nose2 ty"
 )
 
@@ -56,6 +57,10 @@ def _python_input(call: Call) -> Opinion:
 def _python_text(code: str, call: Call, rest: list[str]) -> Opinion:
     if UNKNOWN in code or not python_code.is_harmless(literal(code)):
         return ask("runs a Python program given as text")
+    for package in python_code.packages(literal(code)):
+        path = Path(call.path(package))
+        if path.exists() or path.with_suffix(".py").exists():
+            return ask(RUNS_PROJECT)
     return call.revealed([argument for argument in rest if not argument.startswith("-")]) or COMPUTES
 
 
@@ -71,6 +76,9 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
         return call.changed([a for a in rest if not a.startswith("-")]) or fine("makes a Python environment")
     if module == "http.server":
         return ask("opens files to the network")
+    if module == "json.tool":
+        operands = inner.operands()
+        return call.revealed(operands[:1]) or call.changed(operands[1:2]) or COMPUTES
     if module in _BUILD_MODULES:
         from agent.safety.commands.builders import check
 

@@ -23,7 +23,9 @@ _MODULES = words(
     "unicodedata enum dataclasses urllib.parse html difflib zlib binascii heapq bisect keyword "
     "tomllib __future__ colorsys secrets ipaddress"
 )
-_SAME_NAME = words("datetime time pprint random calendar fractions html decimal string statistics copy")
+_SAME_NAME = words(
+    "datetime time platform pprint random calendar fractions html decimal string statistics copy"
+)
 # Of these only the named attributes are harmless.
 _LIMITED: dict[str, frozenset[str]] = {
     "os": words("getcwd path sep cpu_count name linesep getpid pathsep"),
@@ -63,7 +65,21 @@ def is_harmless(code: str) -> bool:
     for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)) and not _imports(node, limited):
             return False
+    if packages(code) and any(isinstance(node, ast.Attribute) and node.attr == "path" for node in nodes):
+        return False  # modules could be looked for elsewhere
     return all(_is_fine(node, limited) for node in nodes) and _are_only_attributes(nodes, limited)
+
+
+def packages(code: str) -> list[str]:
+    """The packages outside of the standard library that a harmless program imports."""
+    names = [
+        alias.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    ]
+    tops = [name.partition(".")[0] for name in names]
+    return [name for name in tops if name not in sys.stdlib_module_names]
 
 
 def _imports(node: ast.Import | ast.ImportFrom, limited: dict[str, frozenset[str]]) -> bool:

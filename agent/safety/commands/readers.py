@@ -128,7 +128,7 @@ def views(call: Call) -> Opinion:
     if danger := _dangerous(call):
         return danger
     if call.name in ("less", "more", "most", "zless", "zmore") and any(
-        a.startswith("+") for a in call.arguments
+        a.startswith("+") and a not in ("+F", "+G") for a in call.arguments
     ):
         return ask("runs commands of the pager")
     if call.name in ("ack", "ag", "rg", "grep", "egrep", "fgrep") and (far := _searches_home(call)):

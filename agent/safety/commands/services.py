@@ -234,6 +234,8 @@ _FORGE = Verbs(
 
 def forge(call: Call) -> Opinion:
     """gh and glab; their `api` reads unless a method, a field or a body is given."""
+    if call.flag("--web", "-w"):
+        return ask("opens a page in the browser")
     if call.arguments[:1] != ("api",):
         return _FORGE(call)
     inner = replace(call, arguments=call.arguments[1:])

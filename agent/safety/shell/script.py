@@ -220,6 +220,8 @@ class Interpreter:
         with self.state.scope(merge=False):
             self.state.positional = None
             self._call_body(self.source, body, None)
+            # Redirections of a definition count each time the function runs.
+            self._finish(redirection(self.source, [c for c in node.children if c.type in REDIRECTS]), None)
         return [""]
 
     def call_function(self, name: str, arguments: Sequence[str], stdin: Output) -> Output:

@@ -25,6 +25,7 @@ from agent.safety.shell.values import (
 
 _PLAIN = re.compile(r"[\w./:=@%+,\-]*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]", re.ASCII)
+_COMMAND = re.compile(r"\$\((?!\()|`")
 _TILDE = re.compile(r"~([\w.+-]*)(?=/|$)")
 _SPECIAL = re.compile(r"[\\'\"$`<>]")
 _SPECIAL_IN_QUOTES = re.compile(r"[\\\"$`]")
@@ -225,9 +226,18 @@ class _Reader:
 
     def _arithmetic(self, expression: str) -> None:
         """A number nobody needs to know; commands inside it still run."""
-        for start in (match.start() for match in re.finditer(r"\$\((?!\()|`", expression)):
-            _Reader(expression[start:], self._scope).read()
+        self._run_inside(expression)
         self._add(expression.strip() if expression.strip().isdigit() else UNKNOWN)
+
+    def _run_inside(self, text: str) -> None:
+        """Follow the commands in text that is not read otherwise, such as arithmetic."""
+        at = 0
+        while (match := _COMMAND.search(text, at)) is not None:
+            if match[0] == "`":
+                at = after_quote(text, match.end(), "`")
+            else:
+                at = closing(text, match.end(), ")") + 1
+            _Reader(text[match.start() : at], self._scope).read()
 
     def _insert(self, values: list[Value], quoted: bool, joined: bool = True) -> None:
         """Put the values of an expansion into the word, as the quoting asks."""
@@ -253,11 +263,14 @@ class _Reader:
         """The values of `${body}`."""
         match = _BRACED.fullmatch(body)
         if match is None:
+            self._run_inside(body)
             return [UNKNOWN]
         name, operation = match["name"], match["operation"]
         if match["prefix"] == "#":
             return [UNKNOWN]
         values = self._scope.values(name)
+        if match["index"]:
+            self._run_inside(match["index"])
         if match["prefix"] == "!":
             values = self._indirect(values)
         if values is not None and match["index"]:
@@ -301,6 +314,7 @@ class _Reader:
                 _Reader(text, self._scope).read_quoted()
                 if UNKNOWN in text:
                     self._scope.output(text)
+        self._run_inside(operation)
         return recased(texts, operation)
 
     def _defaulted(self, name: str, values: list[Value] | None, kind: str, word: str) -> list[Value]:

@@ -26,6 +26,7 @@ EXPECTED: dict[str, VerdictKind] = {
     "project_programs": "ask",
     "destructive": "ask",
     "obfuscated": "ask",
+    "tricks": "ask",
     "exfiltration": "ask",
     "persistence": "ask",
     "privilege": "ask",
