@@ -102,7 +102,7 @@ class Child:
     @property
     def is_bounded(self) -> bool:
         """Whether a boundary stands between the child and us."""
-        return self._home.boundary is not None
+        return self._home.boundary is not None and self._home.boundary.level != "none"
 
     @property
     def is_alive(self) -> bool:
