@@ -24,6 +24,7 @@ def prepare(processes: int) -> tuple[list[str], Callable[[], None]]:
     """
     if os.geteuid() != 0 or not processes:
         return [], _nothing
+    _remove_orphans()
     _remove_left()
     for hierarchy in _HIERARCHIES:
         folder = hierarchy / f"hermes-{os.getpid()}-{next(_serial)}"
@@ -50,6 +51,16 @@ def _remove(folder: Path) -> None:
         _left.add(folder)
     else:
         _left.discard(folder)
+
+
+@functools.cache
+def _remove_orphans() -> None:
+    """Groups of processes that died without a word; looked for once."""
+    for hierarchy in _HIERARCHIES:
+        for folder in hierarchy.glob("hermes-*-*"):
+            owner = folder.name.split("-")[1]
+            if owner.isdigit() and not Path("/proc", owner).exists():
+                _remove(folder)
 
 
 @atexit.register

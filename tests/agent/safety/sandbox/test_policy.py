@@ -20,7 +20,7 @@ from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
 from tests.agent.safety.sandbox.kinds import KINDS
 from tools.actions import ReadPath, RunCommand
-from tools.sandbox import Policy
+from tools.sandbox import Policy, SandboxName
 
 
 def test_the_strongest_boundary_that_holds_is_taken():
@@ -34,7 +34,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
     sandbox = KINDS[kind]
 
     class Leaky:
-        name = sandbox.name
+        name: SandboxName = sandbox.name
 
         def wrap(self, argv, policy):
             from dataclasses import replace
