@@ -8,7 +8,6 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,6 @@ from app.beginning import Beginning, taking_over
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
-from app.keys import resolve
 from app.looks import Looks
 from app.outbox import Outbox
 from app.preferences import Preferences
@@ -37,17 +35,11 @@ from app.terminal import Attention, ControlFilter, speaking
 from themes.skin import Skin
 from tools.text import clean
 from widgets.palette import css_variables
-from widgets.panes.agents import AgentsPane
-from widgets.panes.files import FilesPane
-from widgets.panes.log import LogPane
 from widgets.panes.status import StatusBar
 from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import Command as MenuCommand
-from widgets.prompt.dropped import Found
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
-from widgets.transcript.items import Item, source_of
-from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from agent.engine import Engine
@@ -56,7 +48,14 @@ if TYPE_CHECKING:
     from agent.workspace.repository import Checkout
     from app.branch import BranchWatch
     from app.bridge import Bridge
+    from app.keys import Keys
     from app.screens.requests import RequestQueue
+    from widgets.panes.agents import AgentsPane
+    from widgets.panes.files import FilesPane
+    from widgets.panes.log import LogPane
+    from widgets.prompt.dropped import Found
+    from widgets.transcript.items import Item
+    from widgets.transcript.view import Transcript
 
 log = logging.getLogger(__name__)
 
@@ -89,14 +88,13 @@ class HermesApp(App[None], inherit_bindings=False):
         self.error_console = Console(file=self._crash, width=110, no_color=True)
         self._write: Callable[[str], None] = lambda _text: None
         self.session = SessionScreen(history, files)
+        self.looks.begin()
         self.remembered = remembered
         if remembered is not None:
             self.session.workbench.restore(remembered.part("panes"))
         self.attention = Attention(lambda text: self._write(text))
         self.host = EngineHost(opener, self._hear)
         self.actions = Actions(self)
-        self.keys = resolve({})
-        """The keys in force."""
         self.preferences = Preferences(self)
         self.beginning = Beginning(self)
         self.last_key = float("-inf")
@@ -107,6 +105,13 @@ class HermesApp(App[None], inherit_bindings=False):
         """Why the application ended at once, if it did."""
 
     # What deals in events comes with the first one: reading it takes longer than drawing the screen.
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The keys in force; until the settings are read, those by default."""
+        from app.keys import resolve
+
+        return resolve({})
 
     @cached_property
     def requests(self) -> RequestQueue:
@@ -166,7 +171,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning.hold(frame.typed if frame is not None else b"")
 
     def on_mount(self) -> None:
-        self.looks.show(self.looks.skin)
+        self.looks.start()
         self.looks.move(True)
         self.run_worker(self.looks.watch(), group="looks")
         self.session.prompt.commands = [
@@ -207,8 +212,10 @@ class HermesApp(App[None], inherit_bindings=False):
 
     @work(exclusive=True, group="session")
     async def begin(self) -> None:
-        """Open the first session, now that something is on the screen."""
+        """Furnish the screen and open the first session, now that something is to be seen."""
         try:
+            await self.session.furnish()
+            self.beginning.complete()
             await self.open_session(Wish())
         except HermesError as error:
             self.failure = error
@@ -231,7 +238,7 @@ class HermesApp(App[None], inherit_bindings=False):
             model = await self.push_screen_wait(OnboardingScreen(error, self.spill))
             if model is None:
                 raise
-            engine = await self.host.open(replace(wish, model=model))
+            engine = await self.host.open(wish._replace(model=model))
         self._show_past(engine)
         self.outbox.release(engine)
 
@@ -332,8 +339,9 @@ class HermesApp(App[None], inherit_bindings=False):
         if self.remembered is not None:
             self.remembered.note("panes", event.state)
 
-    @on(Transcript.Copied)
-    def _copy(self, event: Transcript.Copied) -> None:
+    # Named by their messages, as the classes of these are not there yet when the first picture is drawn.
+
+    def on_browser_copied(self, event: Transcript.Copied) -> None:
         self.copy_to_clipboard(event.text)
         self.say("Copied.")
 
@@ -342,22 +350,20 @@ class HermesApp(App[None], inherit_bindings=False):
 
         self.push_screen(DetailScreen(title, text))
 
-    @on(Transcript.Opened)
-    def _open_item(self, event: Transcript.Opened) -> None:
+    def on_browser_opened(self, event: Transcript.Opened) -> None:
+        from widgets.transcript.items import source_of
+
         self._show_in_full("In full", source_of(event.item))
 
-    @on(LogPane.Opened)
-    def _open_call(self, event: LogPane.Opened) -> None:
+    def on_log_pane_opened(self, event: LogPane.Opened) -> None:
         text = self.bridge.call_in_full(event.call_id) or self._call_of_before(event.call_id)
         if text:
             self._show_in_full("Call", text)
 
-    @on(FilesPane.Opened)
-    def _open_change(self, event: FilesPane.Opened) -> None:
+    def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
-    @on(AgentsPane.Opened)
-    def _open_agent(self, event: AgentsPane.Opened) -> None:
+    def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
         if text := self.bridge.team.report(event.agent):
             self._show_in_full("Subagent", text)
 

@@ -1,6 +1,8 @@
 """From the still frame to the live application: no flicker and no key lost on the way.
 
-Keys that come before the prompt has the focus wait for it, in order.
+It goes in two steps. With the first picture the prompt takes text; what is more than text waits
+until conversation and panes are there as well, and everything after it with it, so that the
+order of keys stays. Keys that come before the first picture wait for it.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ class Beginning:
     def __init__(self, app: HermesApp) -> None:
         self._app = app
         self._keys: list[events.Event] | None = None
+        self._text_goes = False
 
     def hold(self, typed: bytes = b"") -> None:
         """Begin; `typed` are keys from before the application read any."""
@@ -37,7 +40,7 @@ class Beginning:
 
     def keeps(self, event: events.Event) -> bool:
         """Whether the event has to wait; it comes again later."""
-        if self._keys is None:
+        if self._keys is None or (self._text_goes and not self._keys and _is_text(event)):
             return False
         self._keys.append(event)
         return True
@@ -47,17 +50,33 @@ class Beginning:
         self._app.session.workbench.call_later(self._app.call_later, self._settle)
 
     async def _settle(self) -> None:
-        """Hand out the keys, and open the session after it.
+        """Hand out the text, and open the session after it.
 
         Runs in turn with the application's other events, so no later key overtakes those that wait.
         """
         if self._app.focused is None:
             self._app.session.set_focus(self._app.session.prompt)
-        held, self._keys = self._keys or [], None
+        self._text_goes = True
+        await self._hand_out([])
+        if not gc.isenabled():
+            # What was read so far stays: a search for garbage in it would only make the next key wait.
+            gc.freeze()
+            gc.enable()
+        self._app.call_after_refresh(self._app.begin)
+
+    def complete(self) -> None:
+        """Everything is on the screen: hand out all keys, in turn with the application's other events."""
+        self._app.call_later(self._hand_out, None)
+
+    async def _hand_out(self, kept: list[events.Event] | None) -> None:
+        """Hand out what waits; what comes to wait again goes into `kept`."""
+        held, self._keys = self._keys or [], kept
         for event in held:
             await self._app.on_event(event)
-        gc.enable()
-        self._app.call_after_refresh(self._app.begin)
+
+
+def _is_text(event: events.Event) -> bool:
+    return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)
 
 
 def as_events(text: str) -> Iterator[events.Event]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from agent.events import Event
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """Which session to open, beyond what the command line says."""
 
     resume: str | None = None

@@ -18,7 +18,6 @@ from agent.home import PRIVATE_FILE, private_folder
 from app import lookcache
 from themes.colors import normalized
 from themes.skin import ROLES, Skin
-from tools.files.atomic import write_atomically
 from widgets.palette import Palette
 from widgets.row_text import one_line
 
@@ -60,6 +59,8 @@ def keep(signature: str, look: lookcache.Look, skin: Skin, environ: Mapping[str,
 
     `signature` is that of the moment before the settings were read.
     """
+    from tools.files.atomic import write_atomically
+
     place = Path(lookcache.path(environ))
     lines = [lookcache.HEADING, signature, *(f"{name}={value}" for name, value in look.items())]
     content = "\n".join([*lines, json.dumps(asdict(skin))]).encode()

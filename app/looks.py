@@ -20,6 +20,8 @@ from themes.skin import Skin
 from widgets.palette import Palette, textual_theme
 
 if TYPE_CHECKING:
+    from textual.theme import Theme
+
     from agent.config.schema import DisplaySettings
     from app.application import HermesApp
     from themes.contrast import Finding
@@ -74,21 +76,42 @@ class Looks:
 
     # Skins
 
+    def begin(self) -> None:
+        """Wear the first skin, before any style sheet is read: read again for a theme it costs a frame."""
+        if self.shown.colors["background"].startswith("ansi_"):
+            return  # `show` does it, as colours of the terminal need another filter
+        theme = self._register()
+        self._app.set_reactive(type(self._app).theme, theme.name)
+        self._app.set_class(True, f"-theme-{theme.name}", update=False)
+        self._app.set_class(theme.dark, "-dark-mode", update=False)
+        self._app.set_class(not theme.dark, "-light-mode", update=False)
+        self._app.stylesheet.set_variables(self._app.get_css_variables())
+        self._app.session.use(self.palette)
+
+    def start(self) -> None:
+        """Wear the first skin now that everything is mounted, if `begin` could not."""
+        if not self._theme:
+            self.show(self.skin)
+
     def show(self, skin: Skin) -> None:
         """Draw everything with `skin`. Whatever is still being read for `wear` comes too late then."""
         self._changes += 1
         self.skin, self.shown = skin, adapted(skin, self.depth)
-        # A theme is put on only when its name is new, and an edited skin has the name it had.
-        theme = replace(textual_theme(self.shown), name=f"hermes-{skin.name}-{self._changes}")
-        self._app.register_theme(theme)
-        self._app.theme = theme.name
-        self._app.unregister_theme(self._theme)
-        self._theme = theme.name
+        before = self._theme
+        self._app.theme = self._register().name
+        self._app.unregister_theme(before)
         palette = self.palette
         self._app.session.use(palette)
         for screen in self._app.screen_stack:
             if screen is not self._app.session and isinstance(screen, Wearer):
                 screen.use(palette)
+
+    def _register(self) -> Theme:
+        # A theme is put on only when its name is new, and an edited skin has the name it had.
+        theme = replace(textual_theme(self.shown), name=f"hermes-{self.skin.name}-{self._changes}")
+        self._app.register_theme(theme)
+        self._theme = theme.name
+        return theme
 
     async def read(self, name: str) -> Loaded:
         """The skin called `name` and what is wrong with it. Raises `ConfigError` if there is none."""

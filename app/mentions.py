@@ -6,8 +6,6 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tools.files.searching import find_ripgrep
-
 SECONDS = 10
 MAX_FILES = 200_000
 NOISE = ("!.git", "!node_modules", "!__pycache__", "!.venv")
@@ -17,6 +15,8 @@ def files_of(root: Path) -> Callable[[], list[str]]:
     """A function that lists the files below `root`, ignored ones left out. It blocks: call it in a thread."""
 
     def listed() -> list[str]:
+        from tools.files.searching import find_ripgrep
+
         program = find_ripgrep()
         if program is None:
             return sorted(path.name for path in root.iterdir())

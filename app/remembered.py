@@ -15,7 +15,6 @@ from typing import Any
 
 from agent.errors import HermesError
 from agent.home import PRIVATE_FILE, private_folder
-from tools.files.atomic import write_atomically
 from tools.files.descriptors import read_bytes
 
 log = logging.getLogger(__name__)
@@ -88,6 +87,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, parts: Mapping[str, Any]) -> None:
+    from tools.files.atomic import write_atomically
+
     data = json.dumps({"version": _VERSION, **parts}, indent=1).encode()
     try:
         private_folder(file.parent)

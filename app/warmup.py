@@ -13,6 +13,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Sequence
+from types import ModuleType
 
 MODULES = (
     "markdown_it",
@@ -37,23 +38,26 @@ SWITCH = 0.001
 log = logging.getLogger(__name__)
 
 
-async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULES) -> None:
-    """Import `modules` in a thread; `last_key` is when a key was pressed last, on the monotonic clock."""
+async def bring(name: str) -> ModuleType:
+    """Import a module in a thread, which gives way to the event loop more often than threads do."""
+    if (known := sys.modules.get(name)) is not None:
+        return known
     before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH)
+    try:
+        return await asyncio.to_thread(importlib.import_module, name)
+    finally:
+        sys.setswitchinterval(before)
+
+
+async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULES) -> None:
+    """Import `modules` as `bring` does; `last_key` is when a key was pressed last, on the monotonic clock."""
     for name in modules:
         if name in sys.modules:
             continue
         while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key is no event here
             await asyncio.sleep(left)
-        sys.setswitchinterval(SWITCH)
         try:
-            await asyncio.to_thread(_read, name)
-        finally:
-            sys.setswitchinterval(before)
-
-
-def _read(name: str) -> None:
-    try:
-        importlib.import_module(name)
-    except ImportError as error:
-        log.info("not read ahead: %s", error)
+            await bring(name)
+        except ImportError as error:
+            log.info("not read ahead: %s", error)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from functools import cache
 
 LINE_CELLS = 65_536
 """Characters after which an unfinished line is given up to: `\\r` no longer reaches before them."""
@@ -23,15 +24,30 @@ _EDIT = rf"{_CSI_START}([0-9]{{0,4}})([CDGK])"
 
 _SEPARATOR = re.compile("[\u2028\u2029]")
 _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f{_C1}]")
-_REMOVED = re.compile(
-    rf"(?!{_EDIT})(?:"
-    rf"{_STRING_START}{_STRING_BODY}(?:\x07|\x1b\\|\x9c)?"
-    rf"|{_CSI_START}[0-?]*[ -/]*[@-~]?"
-    rf"|\x1b[ -/]*[0-~]?"
-    rf"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x8f\x91-\x97\x99\x9a\x9c]+)"
-)
-_EDITS = re.compile(rf"([\r\b])|{_EDIT}")
-_UNFINISHED = re.compile(rf"{_STRING_START}{_STRING_BODY}|{_CSI_START}[0-?]*[ -/]*|\x1b[ -/]*")
+
+# What follows is compiled when it is first used: that takes milliseconds, and the start needs none of it.
+
+
+@cache
+def _removed() -> re.Pattern[str]:
+    return re.compile(
+        rf"(?!{_EDIT})(?:"
+        rf"{_STRING_START}{_STRING_BODY}(?:\x07|\x1b\\|\x9c)?"
+        rf"|{_CSI_START}[0-?]*[ -/]*[@-~]?"
+        rf"|\x1b[ -/]*[0-~]?"
+        rf"|[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x8f\x91-\x97\x99\x9a\x9c]+)"
+    )
+
+
+@cache
+def _edits() -> re.Pattern[str]:
+    return re.compile(rf"([\r\b])|{_EDIT}")
+
+
+@cache
+def _unfinished() -> re.Pattern[str]:
+    return re.compile(rf"{_STRING_START}{_STRING_BODY}|{_CSI_START}[0-?]*[ -/]*|\x1b[ -/]*")
+
 
 # Characters without a shape of their own: joiners, marks of direction, fillers, tags, variation selectors.
 _HIDDEN = (
@@ -45,13 +61,25 @@ _SHAPED = (
     "\ua840-\ua8ff\ua980-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff\U0001f000-\U0001faff"
 )
 _JOINED = f"(?<![{_SHAPED}])(?<![{_SHAPED}]\ufe0f)[\u200c\u200d]"
-_INVISIBLE = re.compile(f"[{_HIDDEN}]|{_JOINED}")
-_SUSPECT = re.compile(f"[{_HIDDEN}\u200c\u200d]")
-_UNSEEN = re.compile(
-    rf"[\x00-\x08\x0b-\x1f\x7f{_C1}{_HIDDEN}"
-    "\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\ufe00-\ufe0d]"
-    f"|{_JOINED}|(?<![{_SHAPED}0-9#*\u00a9\u00ae])[\ufe0e\ufe0f]"
-)
+
+
+@cache
+def _invisible() -> re.Pattern[str]:
+    return re.compile(f"[{_HIDDEN}]|{_JOINED}")
+
+
+@cache
+def _suspect() -> re.Pattern[str]:
+    return re.compile(f"[{_HIDDEN}\u200c\u200d]")
+
+
+@cache
+def _unseen() -> re.Pattern[str]:
+    return re.compile(
+        rf"[\x00-\x08\x0b-\x1f\x7f{_C1}{_HIDDEN}"
+        "\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\ufe00-\ufe0d]"
+        f"|{_JOINED}|(?<![{_SHAPED}0-9#*\u00a9\u00ae])[\ufe0e\ufe0f]"
+    )
 
 
 def clean(text: str) -> str:
@@ -73,7 +101,7 @@ def printable(piece: str) -> str:
 
     What an escape sequence was made of stays visible; `clean` on the whole text takes it out.
     """
-    return _SEPARATOR.sub("\n", _CONTROL.sub("", _SUSPECT.sub("", piece)))
+    return _SEPARATOR.sub("\n", _CONTROL.sub("", _suspect().sub("", piece)))
 
 
 def reveal(text: str) -> str:
@@ -82,7 +110,7 @@ def reveal(text: str) -> str:
     For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds
     and tabs stay, blanks other than the plain space are spelled out too.
     """
-    return _UNSEEN.sub(lambda match: _escape(match[0]), text)
+    return _unseen().sub(lambda match: _escape(match[0]), text)
 
 
 def truncate(text: str, limit: int, head: float = 0.4) -> str:
@@ -130,9 +158,9 @@ class Cleaner:
             last = text.rindex("\n") + 1
             pieces += [self._line.take(), text[first:last]]
             text = text[last:]
-        lines = _REMOVED.sub("", text).split("\n")
+        lines = _removed().sub("", text).split("\n")
         for line in lines[:-1]:
-            if self._line.is_empty() and _EDITS.search(line) is None:
+            if self._line.is_empty() and _edits().search(line) is None:
                 pieces.append(line)
             else:
                 pieces += self._line.write(line)
@@ -190,7 +218,7 @@ class _Line:
         """Carry out `text` on the line. Returns full stretches that can no longer change."""
         full: list[str] = []
         at = 0
-        for edit in _EDITS.finditer(text):
+        for edit in _edits().finditer(text):
             self._put(text[at : edit.start()], full)
             self._move(edit)
             at = edit.end()
@@ -237,7 +265,7 @@ def _hold_back(text: str) -> tuple[str, str]:
     start = -1
     for character in "\x1b" if text.isascii() else "\x1b\x90\x98\x9b\x9d\x9e\x9f":
         start = max(start, text.rfind(character))
-    if start < 0 or _UNFINISHED.fullmatch(text, start) is None:
+    if start < 0 or _unfinished().fullmatch(text, start) is None:
         return text, ""
     held = text[start:]
     if len(held) > 64:
@@ -246,9 +274,9 @@ def _hold_back(text: str) -> tuple[str, str]:
 
 
 def _visible(text: str) -> str:
-    if text.isascii() or _SUSPECT.search(text) is None:
+    if text.isascii() or _suspect().search(text) is None:
         return text
-    return _INVISIBLE.sub("", text)
+    return _invisible().sub("", text)
 
 
 def _escape(character: str) -> str:

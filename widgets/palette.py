@@ -8,9 +8,8 @@ any skin brought down by `themes.depth.adapted`, keep every state distinguishabl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rich.color import Color
 from rich.style import Style
@@ -46,8 +45,7 @@ _MARKS: Mapping[str, frozenset[str]] = {
 """What stands in for the background of a role without a colour."""
 
 
-@dataclass(frozen=True)
-class Palette:
+class Palette(NamedTuple):
     """Styles by role. A style of a role colours the foreground on the conversation's background."""
 
     skin: Skin

@@ -322,8 +322,13 @@ class RowList(Widget, can_focus=True):
     def _foot(self) -> int:
         return 1 if self._filter.typing or self._filter.needle else 0
 
+    @property
+    def _room(self) -> int:
+        """Lines there are for rows."""
+        return max(self.size.height - self.heading_lines - self._foot, 0)
+
     def _resize_view(self) -> None:
-        self._view.resize(max(self.size.height - self.heading_lines - self._foot, 0))
+        self._view.resize(self._room)
         self.repaint()
 
     def cursor_moved(self) -> None:
@@ -369,6 +374,9 @@ class RowList(Widget, can_focus=True):
         width, height = self.size
         heading = self.heading(width)
         lines = [self._strip(heading)] if heading is not None else []
+        if self._view.height != self._room:
+            # The first picture is painted before the widget hears of its size.
+            self._view.resize(self._room)
         layout = self._view.layout()
         focused = self.has_focus
         for index, line in layout:

@@ -22,7 +22,7 @@ from app.lookcache import signature
 from app.mentions import files_of
 from app.preferences import adopt
 from app.remembered import Remembered
-from app.warmup import warm_up
+from app.warmup import bring, warm_up
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ async def _show(args: argparse.Namespace) -> int:
 
     async def open_session(wish: Wish, listener: Listener) -> Engine:
         # Imported here, in a thread: the screen is drawn before the engine is read.
-        runtime = await asyncio.to_thread(__import__, "agent.runtime", fromlist=["open_engine"])
+        runtime = await bring("agent.runtime")
+        await bring("app.bridge")
         from app.cli.options import options_of
 
         await wear_chosen_skin()

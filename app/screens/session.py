@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -11,21 +11,29 @@ from textual.containers import Container
 from textual.screen import Screen
 
 from app.commands import bindings
+from app.warmup import bring
 from widgets.palette import Palette
-from widgets.panes.agents import AgentsPane
 from widgets.panes.bar import PaneBar
-from widgets.panes.files import FilesPane
-from widgets.panes.log import LogPane
 from widgets.panes.status import StatusBar
-from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
-from widgets.transcript.view import Transcript
+
+if TYPE_CHECKING:
+    from widgets.panes.agents import AgentsPane
+    from widgets.panes.files import FilesPane
+    from widgets.panes.log import LogPane
+    from widgets.panes.todo import TodoPane
+    from widgets.transcript.view import Transcript
+
+FURNITURE = "app.screens.furniture"
 
 
 class SessionScreen(Screen[None]):
-    """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair."""
+    """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair.
+
+    It stands with status bar, rules and prompt; `furnish` brings the conversation and the panes.
+    """
 
     AUTO_FOCUS = "Prompt"
     # What is written begins in the column in which what was said does.
@@ -35,21 +43,22 @@ class SessionScreen(Screen[None]):
         Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
     ]
 
+    transcript: Transcript
+    todo: TodoPane
+    agents: AgentsPane
+    calls: LogPane
+    files: FilesPane
+
     def __init__(
         self, history: History | None = None, files: Callable[[], Iterable[str]] | None = None
     ) -> None:
         """`history` holds what was sent before, `files` lists the project's files for mentions."""
         super().__init__()
-        self.transcript = Transcript()
         self.prompt = Prompt(history=history, files_provider=files)
         self.status = StatusBar()
-        self.todo = TodoPane()
-        self.agents = AgentsPane()
-        self.calls = LogPane()
-        self.files = FilesPane()
-        self.workbench = Workbench(
-            self.transcript, (self.todo, self.agents, self.calls, self.files), PaneBar()
-        )
+        self.workbench = Workbench(None, (), PaneBar())
+        self.furnished = False
+        """Whether conversation and panes are there."""
 
     def compose(self) -> ComposeResult:
         yield self.status
@@ -59,12 +68,25 @@ class SessionScreen(Screen[None]):
     def on_mount(self) -> None:
         self.workbench.add_jump_target("prompt", self.prompt)
 
+    async def furnish(self) -> None:
+        """Bring in conversation and panes, without keeping the keys waiting."""
+        new = (await bring(FURNITURE)).Furniture()
+        self.transcript, self.todo, self.agents = new.transcript, new.todo, new.agents
+        self.calls, self.files = new.calls, new.files
+        self.transcript.use(self.workbench.palette)
+        self.transcript.motion = self.status.motion
+        await self.workbench.furnish(self.transcript, new.panes)
+        self.furnished = True
+
     def use(self, palette: Palette) -> None:
         """Draw everything with another skin."""
-        for part in (self.transcript, self.prompt, self.status, self.workbench):
+        for part in (self.prompt, self.status, self.workbench):
             part.use(palette)
+        if self.furnished:
+            self.transcript.use(palette)
 
     def move(self, motion: bool) -> None:
         """Whether anything moves: the two places that have a spinner."""
-        self.transcript.motion = motion
         self.status.move(motion)
+        if self.furnished:
+            self.transcript.motion = motion

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+from typing import TYPE_CHECKING
 
-from tools.results import ToolError
+if TYPE_CHECKING:
+    from tools.results import ToolError
 
 _CAUSES = {
     errno.ENOENT: "it does not exist",
@@ -37,6 +39,9 @@ class NotAFileError(OSError):
 
 def explain(error: OSError, doing: str) -> ToolError:
     """A sentence for a failed system call, such as `Cannot write a.txt: the disk is full.`"""
+    # Not needed to open a file, which is done before the first picture.
+    from tools.results import ToolError
+
     if isinstance(error, NotAFileError):
         return ToolError(f"Cannot {doing}: it is a {error.kind}, not a file.")
     cause = _CAUSES.get(error.errno or 0) or (error.strerror or str(error)).lower()

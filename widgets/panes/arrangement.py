@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Mode = Literal["wide", "bar", "bare"]
 """`wide`: panes in a side column; `bar`: their summary in one line; `bare`: the conversation only."""
@@ -30,8 +29,7 @@ def side_width(wished: int, width: int) -> int:
     return max(min(wished, width - MAIN_LEAST - 1), SIDE_LEAST)
 
 
-@dataclass(frozen=True, slots=True)
-class Want:
+class Want(NamedTuple):
     """What one pane wants: lines of content, and whether it takes what others leave."""
 
     lines: int

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.text import Text
 from textual import events
@@ -15,16 +14,17 @@ from textual.widget import Widget
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.pane import Summary
 from widgets.row_text import fit, one_line, to_strip
+
+if TYPE_CHECKING:
+    from widgets.panes.pane import Summary
 
 GAP = 2
 NOTE_CELLS = 6
 """The least of a note that is worth showing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BarPart:
+class BarPart(NamedTuple):
     """One pane in the bar. `name` comes back when it is chosen; `key` is its letter in jump mode."""
 
     name: str

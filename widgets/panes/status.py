@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.style import Style
@@ -39,8 +39,7 @@ CLICKABLE = frozenset({"questions", "model", "gauge", "context"})
 """Parts that lead somewhere."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+class Status(NamedTuple):
     """What the status bar tells. None means unknown and is shown as `–`; empty texts are left out."""
 
     title: str = ""
@@ -68,8 +67,7 @@ class Status:
     """Questions and approvals that wait for the person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """A piece of the line."""
 
     name: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
-from textual import events, on
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
@@ -18,8 +18,10 @@ from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.panes.arrangement import Mode, Want, jump_keys, mode_for, share, side_width
 from widgets.panes.bar import BarPart, PaneBar
-from widgets.panes.pane import Pane
 from widgets.panes.rules import Divider, Rule
+
+if TYPE_CHECKING:
+    from widgets.panes.pane import Pane
 
 WIDTH = 40
 """Cells of the side column unless the person moved the rule."""
@@ -32,6 +34,7 @@ class Workbench(Container):
 
     Under 100 columns the column goes and `bar` stands in for it, under 60 only
     the conversation is left; a pane that is opened then lies over it until esc.
+    It can stand empty, as rules and background only, until `furnish` brings what it holds.
     """
 
     DEFAULT_CSS = """
@@ -57,7 +60,9 @@ class Workbench(Container):
             super().__init__()
             self.state = state
 
-    def __init__(self, main: Widget, panes: Sequence[Pane], bar: PaneBar, *, id: str | None = None) -> None:
+    def __init__(
+        self, main: Widget | None, panes: Sequence[Pane], bar: PaneBar, *, id: str | None = None
+    ) -> None:
         super().__init__(id=id)
         self.palette = Palette(Skin())
         self.panes = tuple(panes)
@@ -72,22 +77,42 @@ class Workbench(Container):
         self._top = Rule(mark="┬")
         self._bottom = Rule(mark="┴")
         self._divider = Divider()
+        self._middle = Container(id="workbench-main")
         self._side = Vertical(id="workbench-side")
         self._rules = [Rule(background="surface") for _ in self.panes[1:]]
+        self._folded: frozenset[str] = frozenset()
+        """Labels of panes that are to be folded when they come."""
 
     def compose(self) -> ComposeResult:
+        # Arranged before anything is mounted, so that the first layout is the right one.
+        self._arrange()
         yield self._top
         with Horizontal(id="workbench-middle"):
-            with Container(id="workbench-main"):
-                yield self._main
+            with self._middle:
+                if self._main is not None:
+                    yield self._main
             yield self._divider
             with self._side:
-                for index, pane in enumerate(self.panes):
-                    if index:
-                        yield self._rules[index - 1]
-                    yield pane
+                yield from self._column()
         yield self._bottom
         yield self.bar
+
+    def _column(self) -> Iterable[Widget]:
+        for index, pane in enumerate(self.panes):
+            if index:
+                yield self._rules[index - 1]
+            yield pane
+
+    async def furnish(self, main: Widget, panes: Sequence[Pane]) -> None:
+        """Bring in what an empty workbench is to hold."""
+        self.panes, self._main = tuple(panes), main
+        self._rules = [Rule(background="surface") for _ in self.panes[1:]]
+        self._fold_remembered()
+        for part in (*self._rules, *self.panes):
+            part.use(self.palette)
+        self._arrange()
+        await self._middle.mount(main)
+        await self._side.mount(*self._column())
 
     # What the application calls
 
@@ -100,7 +125,8 @@ class Workbench(Container):
 
     def state(self) -> dict[str, Any]:
         """What the person arranged, as data for `restore`."""
-        return {"width": self._wished, "folded": [pane.label for pane in self.panes if pane.folded]}
+        folded = [pane.label for pane in self.panes if pane.folded] if self.panes else sorted(self._folded)
+        return {"width": self._wished, "folded": folded}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Arrange as remembered. What makes no sense, as from an edited file, is passed over."""
@@ -108,9 +134,13 @@ class Workbench(Container):
         if isinstance(width, int) and not isinstance(width, bool) and width > 0:
             self._wished = width
         if isinstance(folded, (list, tuple)):
-            for pane in self.panes:
-                pane.folded = pane.label in folded
+            self._folded = frozenset(label for label in folded if isinstance(label, str))
+            self._fold_remembered()
         self._arrange()
+
+    def _fold_remembered(self) -> None:
+        for pane in self.panes:
+            pane.folded = pane.label in self._folded
 
     def add_jump_target(self, label: str, widget: Widget) -> None:
         """Let jump mode also lead to a widget outside, such as the prompt."""
@@ -223,7 +253,7 @@ class Workbench(Container):
         if self.opened is not None:
             self.opened = None
             self._arrange()
-        inside = self._main.walk_children(Widget, with_self=True)
+        inside = self._middle.walk_children(Widget)
         target = next((widget for widget in inside if widget.focusable), None)
         if target is not None:
             target.focus()
@@ -232,33 +262,28 @@ class Workbench(Container):
 
     def on_mount(self) -> None:
         self.use(self.palette)
-        self._arrange()
 
     def on_resize(self) -> None:
         if self.mode == "wide" and self.opened is not None:
             self.opened = None
         self._arrange()
 
-    @on(Pane.Reshaped)
-    def _pane_reshaped(self, event: Pane.Reshaped) -> None:
+    def on_pane_reshaped(self, event: Pane.Reshaped) -> None:
         event.stop()
         self._arrange()
 
-    @on(Pane.FoldAsked)
-    def _fold(self, event: Pane.FoldAsked) -> None:
+    def on_pane_fold_asked(self, event: Pane.FoldAsked) -> None:
         event.stop()
         event.pane.folded = not event.pane.folded
         event.pane.repaint()
         self._arrange()
         self.post_message(self.StateChanged(self.state()))
 
-    @on(PaneBar.Chosen)
-    def _chosen(self, event: PaneBar.Chosen) -> None:
+    def on_pane_bar_chosen(self, event: PaneBar.Chosen) -> None:
         event.stop()
         self.open(event.name)
 
-    @on(Divider.Dragged)
-    def _dragged(self, event: Divider.Dragged) -> None:
+    def on_divider_dragged(self, event: Divider.Dragged) -> None:
         event.stop()
         self._set_width(self.region.right - event.screen_x - 1, remember=event.done)
 

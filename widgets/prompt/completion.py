@@ -9,11 +9,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate, compress, repeat
 from operator import contains
-from typing import Literal
+from typing import Literal, NamedTuple
 
 LIMIT = 50
 """Candidates a ranking gives at most."""
@@ -25,8 +24,7 @@ _FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@("[^"\n]*|[^\s"]*)\Z""")
 _COMMON_LAST = {letter: place for place, letter in enumerate("zqxjkvwybfgphudmlcniorsate/")}
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command of the `/` menu. `hint` shows its arguments, such as `<name>`; empty means none."""
 
     name: str
@@ -34,8 +32,7 @@ class Command:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """The unfinished word at the cursor: what the menu completes, and where it stands in the text."""
 
     kind: Literal["command", "file"]
@@ -44,8 +41,7 @@ class Mention:
     query: str
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """One row of the menu. `text` replaces the mention when it is taken."""
 
     text: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -25,16 +25,14 @@ _MENTION = re.compile(r"""(?:^|(?<=[\s(\['"]))@(?:"([^"\n]+)"|([^\s"]+))""", re.
 _TRAILING = ".,;:!?)]}'"
 
 
-@dataclass(frozen=True, slots=True)
-class Mentioned:
+class Mentioned(NamedTuple):
     """An image a message speaks of: the words that do, and the path they mean."""
 
     mention: str
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A file that is there. `label` is what is drawn for an image, empty for another file.
 
     `problem` is a sentence about an image that cannot be attached.

@@ -7,13 +7,12 @@ run after the key has travelled up the screen, and what is typed fast would over
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from widgets.prompt.buffer import Buffer
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A command of the prompt and the keys that run it by default."""
 
     id: str

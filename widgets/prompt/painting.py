@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -22,16 +23,15 @@ BESIDE = 2
 """Blank columns between the text and the hints, at least."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class View(NamedTuple):
     """All that is drawn of the text being written."""
 
     text: str
     rows: Sequence[Span]
+    width: int
     top: int = 0
     """The first row shown."""
     height: int = 1
-    width: int
     cursor: int = 0
     selection: Span | None = None
     focused: bool = True
@@ -40,11 +40,10 @@ class View:
     placeholder: str = ""
     hints: Sequence[str] = ()
     """Most important last; those that do not fit beside the text are left out from the front."""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchView:
+class SearchView(NamedTuple):
     """All that is drawn of a search through the history."""
 
     query: str

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Kind = Literal["send", "queue", "steer", "command", "shell", "nothing"]
 
 _COMMAND = re.compile(r"/([A-Za-z][\w:.-]*(?:\s.*)?)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     """Where a text goes. `text` is what arrives there, without the `/` or `!` that chose the way."""
 
     kind: Kind

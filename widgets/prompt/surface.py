@@ -276,6 +276,8 @@ class PromptSurface(Widget, can_focus=True):
         self.app.cursor_position = self.content_region.offset + Offset(column, above + row - self._canvas.top)
 
     def render_line(self, y: int) -> Strip:
+        if not self._canvas.strips:
+            self._draw()  # the first picture is painted before the widget hears of its size
         strips = self._canvas.strips
         if y < len(strips):
             return strips[y]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rich.text import Text
 
 from tests.widgets.panes.host import STATUS, Host, lines
@@ -11,8 +9,8 @@ from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.panes.status import Part, Status, StatusBar, place
 
-EVERYTHING = replace(
-    STATUS, busy_since=58.0, questions=2, unsandboxed=True, approvals="all", offline=True, budget_reached=True
+EVERYTHING = STATUS._replace(
+    busy_since=58.0, questions=2, unsandboxed=True, approvals="all", offline=True, budget_reached=True
 )
 
 
@@ -32,7 +30,7 @@ async def test_a_wide_screen_shows_everything_in_its_place() -> None:
 
 
 async def test_work_shows_a_verb_and_its_time_without_motion_too() -> None:
-    assert "▶ Thinking 0:42" in await line_of(replace(STATUS, busy_since=58.0), 120)
+    assert "▶ Thinking 0:42" in await line_of(STATUS._replace(busy_since=58.0), 120)
 
 
 async def test_the_spinner_turns_with_the_clock() -> None:
@@ -40,14 +38,14 @@ async def test_the_spinner_turns_with_the_clock() -> None:
     app.status.motion = True
     async with app.run_test(size=(120, 24)) as pilot:
         app.status.use(Palette(Skin(spinner=("a", "b"), verbs=("Pondering", "Weighing"))))
-        app.status.show(replace(STATUS, busy_since=app.seconds))
+        app.status.show(STATUS._replace(busy_since=app.seconds))
         await pilot.pause()
         first = lines(app.status)[0]
         app.seconds += 0.11
         second = lines(app.status)[0]
         assert "a Pondering 0:00" in first and "b Pondering 0:00" in second
         app.status.show(STATUS)
-        app.status.show(replace(STATUS, busy_since=app.seconds))
+        app.status.show(STATUS._replace(busy_since=app.seconds))
         assert "Weighing" in lines(app.status)[0]
 
 
@@ -71,7 +69,7 @@ async def test_parts_go_by_weight_and_questions_never() -> None:
 
 
 async def test_a_long_title_shrinks_before_anything_goes() -> None:
-    line = await line_of(replace(STATUS, title="a very long title " * 4), 120)
+    line = await line_of(STATUS._replace(title="a very long title " * 4), 120)
     assert "cache 97%" in line and "…" in line and "payments-api" in line
 
 
@@ -84,7 +82,7 @@ async def test_unknown_is_told_as_unknown() -> None:
 
 
 async def test_every_alarm_has_words() -> None:
-    line = await line_of(replace(EVERYTHING, title="", folder="", detached=True, branch="1a2b3c"), 160)
+    line = await line_of(EVERYTHING._replace(title="", folder="", detached=True, branch="1a2b3c"), 160)
     for words in ("✗ offline", "■ budget reached", "unsandboxed", "approvals all", "detached 1a2b3c", "◆ 2"):
         assert words in line
 
