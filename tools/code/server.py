@@ -32,6 +32,8 @@ _PATIENCE_WITH_NONSENSE = 20
 """Requests that are none, after which a connection is closed."""
 _MUCH = 256_000
 """Bytes of a request above which it is read off the event loop."""
+_SEND_BUFFER = 4_000_000
+"""Bytes asked for on the way to a client."""
 _PATH_LIMIT = 100
 """Bytes of a socket's path that every system takes."""
 
@@ -108,6 +110,8 @@ class Connection(asyncio.Protocol):
         if not self._is_born and not self._server.welcomes(self, transport.get_extra_info("socket")):
             transport.abort()
             return
+        # A large result then takes few turns of the event loop; the system takes what it allows.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._server.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
