@@ -33,6 +33,7 @@ from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern
 from tools.actions import Action, ChangeSettings, DeletePath, WritePath
 
 _MARKS = (*GLOBS, UNKNOWN)
+_NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _OWN = "Hermes' own settings and guard rails"
 _PROJECT = "settings of Hermes that come with the project"
 _GIT = "Git's own folder, whose hooks and settings run programs"
@@ -171,6 +172,8 @@ def _by_ending(plain: tuple[str, ...]) -> str | None:
 
 def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
     """Places known by several names in a row, such as `.github/workflows`; one of them may be unknown."""
+    if _NESTED_NAMES.isdisjoint(plain[:2]):
+        return None
     for start, place in NESTED:
         if len(plain) < len(start) and not whole:
             continue
