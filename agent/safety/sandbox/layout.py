@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -75,28 +76,34 @@ def places(policy: Policy) -> list[Place]:
         rule(path, "read")
     for path in policy.hidden:
         rule(path, "hide")
-    found: list[Place] = []
+    index: dict[Path, Place] = {}
     for path in sorted(rules, key=lambda each: (len(each.parts), str(each))):
         kind, source = rules[path]
-        if kind == "read" and path in shown and _is_seen_anyway(path, found):
+        if kind == "read" and path in shown and _is_seen_anyway(path, index):
             # A mount of its own would only be in the way of renaming and removing.
             continue
         if source.exists():
-            found.append(Place(path, kind, source, source.is_dir()))
-        elif kind == "hide" and _could_be_made(path, found):
+            index[path] = Place(path, kind, source, source.is_dir())
+        elif kind == "hide" and _could_be_made(path, index):
             gap = _outermost_gap(path)
-            found.append(Place(gap, kind, gap, True))
-    return list(dict.fromkeys(found))
+            index[gap] = Place(gap, kind, gap, True)
+    return sorted(index.values(), key=lambda place: len(place.path.parts))
 
 
-def covering(path: Path, found: list[Place]) -> Place | None:
+def covering(path: Path, found: Sequence[Place]) -> Place | None:
     """The deepest place that holds `path`."""
-    holding = [each for each in found if path.is_relative_to(each.path)]
-    return max(holding, key=lambda each: len(each.path.parts)) if holding else None
+    return _above(path, {place.path: place for place in found})
 
 
-def _is_seen_anyway(path: Path, found: list[Place]) -> bool:
-    above = covering(path, found)
+def _above(path: Path, index: Mapping[Path, Place]) -> Place | None:
+    for each in (path, *path.parents):
+        if each in index:
+            return index[each]
+    return None
+
+
+def _is_seen_anyway(path: Path, index: Mapping[Path, Place]) -> bool:
+    above = _above(path, index)
     return above is None or (above.kind != "hide" and above.path == above.source)
 
 
@@ -105,8 +112,8 @@ def missing(found: list[Place]) -> list[Path]:
     return [place.path for place in found if place.kind == "hide" and not os.path.lexists(place.path)]
 
 
-def _could_be_made(path: Path, found: list[Place]) -> bool:
-    above = covering(path.parent, found)
+def _could_be_made(path: Path, index: Mapping[Path, Place]) -> bool:
+    above = _above(path.parent, index)
     return above is not None and above.kind == "write" and above.path == above.source
 
 
