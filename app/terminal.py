@@ -7,21 +7,21 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
 from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
 
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-SUBSTITUTE = "\N{REPLACEMENT CHARACTER}"
 
 
 class ControlFilter(LineFilter):
     """Keeps characters that steer a terminal out of everything that is drawn.
 
     Text is cleaned where it comes in; this is the last line of defence, for text
-    that found a way around. A control character was drawn as no cell by some
-    widgets and as one by others, so it is replaced, never just dropped.
+    that found a way around. A row is as wide behind the filter as it was counted
+    before it: control characters count as no cell, so nothing stands in their place.
     """
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
@@ -29,10 +29,16 @@ class ControlFilter(LineFilter):
         if all(segment.control is None and is_plain(segment.text) for segment in segments):
             return segments
         return [
-            Segment(_STEERING.sub(SUBSTITUTE, segment.text), segment.style)
+            segment if is_plain(segment.text) else Segment(harmless(segment.text), segment.style)
             for segment in segments
             if segment.control is None
         ]
+
+
+def harmless(text: str) -> str:
+    """`text` without what steers a terminal, as wide as it was counted to be."""
+    # What stood between two characters can have kept them from joining into one.
+    return set_cell_size(_STEERING.sub("", text), cell_len(text))
 
 
 @lru_cache(maxsize=4096)

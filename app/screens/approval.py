@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
-from textual.content import Content, Span
+from textual.content import Content
 from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
-from app.screens.dialog import Choices, Dialog, line, shortened
+from app.screens.dialog import LINE_CHARS, Choices, Dialog, Skinned, line, words
+from tools.text import reveal
 
 ONCE = "Allow once"
 SESSION = "Allow for this session"
@@ -21,13 +21,13 @@ WHY = "Deny and tell why …"
 RULE_CHARS = 50
 """Characters of a rule that stand in its choice; all of it stands in the notes."""
 
-_DANGEROUS = re.compile(
+DANGEROUS = re.compile(
     r"(?<![\w./-])(?:"
     r"sudo|doas|su|rm(?:\s+-\S+)*|rmdir|shred|dd|mkfs\S*|chmod|chown|kill|killall|pkill|truncate|"
     r"git\s+(?:push(?:\s+\S+){0,20}?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"
     r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
     r")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{1,2}\s*/\S+|"
-    r"(?:\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r))+|\[… .* left out …\]"
+    r"(?:\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r))+"
 )
 """Parts of a command the eye should not miss. Only a help for reading: the gate has judged already."""
 
@@ -38,39 +38,42 @@ class ApprovalDialog(Dialog[Decision]):
     def __init__(self, request: ApprovalAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
         super().__init__(spill)
         self.request = request
-        rule = line(request.rule)
+        rule = line(request.rule, LINE_CHARS)
         shown = rule if len(rule) <= RULE_CHARS else f"{rule[: RULE_CHARS - 1]}…"
         lasting = [SESSION, ALWAYS.format(rule=shown)] if rule else []
         self._choices = [ONCE, *lasting, NO, WHY]
 
     def body(self) -> ComposeResult:
         request = self.request
-        yield Static(Content(f"◆ {line(request.agent)} wants to use {line(request.tool)}"), classes="who")
-        with VerticalScroll(classes="text subject", can_focus=False):
-            yield Static(marked(shortened(request.headline)))
-        notes = [f"· {line(reason)}" for reason in request.reasons]
-        if request.touches:
-            notes.append(f"will touch: {', '.join(line(each) for each in request.touches)}")
-        if request.rule:
-            notes.append(f"a yes for the session or always covers: {line(request.rule)}")
-        else:
-            notes.append("it is asked each time: a yes counts once")
-        notes.append("on no: nothing runs; the agent is told and looks for another way")
-        with VerticalScroll(classes="text notes", can_focus=False):
-            yield Static(Content("\n".join(notes)), classes="note")
+        who, tool = line(request.agent, LINE_CHARS), line(request.tool, LINE_CHARS)
+        yield Static(Content(f"◆ {who} wants to use {tool}"), classes="who")
+        yield Skinned(request.headline, reveal, marks=DANGEROUS, classes="text subject")
+        yield words(self._notes(), "text notes", marks=DANGEROUS, role="dim")
         yield Choices(self._choices, chosen=self._choices.index(NO))
         field = Input(placeholder="why not, for the agent to read", compact=True)
         field.display = False
         yield field
         yield Static(
-            Content(f"1–{len(self._choices)} or ⏎ choose · PgUp PgDn scroll · esc deny"), classes="keys"
+            Content(f"1–{len(self._choices)} or ⏎ choose · PgUp PgDn scroll · o in full · esc deny"),
+            classes="keys",
         )
 
-    def key_pageup(self) -> None:
-        self.query_one(".subject", VerticalScroll).scroll_page_up(animate=False)
+    def whole(self) -> str:
+        request = self.request
+        asks = f"{request.agent} wants to use {request.tool}"
+        return f"{asks}\n\n{request.headline}\n\n{self._notes()}"
 
-    def key_pagedown(self) -> None:
-        self.query_one(".subject", VerticalScroll).scroll_page_down(animate=False)
+    def _notes(self) -> str:
+        """Why it asks, what it would touch, and what a no means, a line each."""
+        notes = [f"· {_flat(reason)}" for reason in self.request.reasons]
+        if self.request.touches:
+            notes.append(f"will touch: {', '.join(map(_flat, self.request.touches))}")
+        if self.request.rule:
+            notes.append(f"a yes for the session or always covers: {_flat(self.request.rule)}")
+        else:
+            notes.append("it is asked each time: a yes counts once")
+        notes.append("on no: nothing runs; the agent is told and looks for another way")
+        return "\n".join(notes)
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -94,7 +97,6 @@ class ApprovalDialog(Dialog[Decision]):
         self.dismiss(Decision("deny"))
 
 
-def marked(text: str) -> Content:
-    """`text` with what is dangerous or was hidden in the tone of errors. Pure."""
-    spans = [Span(match.start(), match.end(), "bold $text-error") for match in _DANGEROUS.finditer(text)]
-    return Content(text, spans)
+def _flat(text: str) -> str:
+    """A text as one line, so that it cannot pass for another note."""
+    return text.replace("\n", " ")

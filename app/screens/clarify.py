@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.events import QuestionAsked
-from app.screens.dialog import Choices, Dialog, line, words
+from app.screens.dialog import LINE_CHARS, Choices, Dialog, line, words
 from tools.context import Answer
 
 OWN_WORDS = "Something else …"
@@ -27,17 +26,17 @@ class ClarifyDialog(Dialog[Answer]):
         self._choices = [*request.choices, *([OWN_WORDS] if self._free and request.choices else [])]
 
     def body(self) -> ComposeResult:
-        yield Static(Content(f"◆ {line(self.request.agent)} asks"), classes="who")
-        with VerticalScroll(classes="text", can_focus=False):
-            yield words(self.request.question)
+        yield Static(Content(f"◆ {line(self.request.agent, LINE_CHARS)} asks"), classes="who")
+        yield words(self.request.question, "text")
         if self._choices:
             yield Choices(self._choices)
         if self._free:
             field = Input(placeholder="your answer", compact=True)
             field.display = not self._choices
             yield field
-        keys = "1–9 or ⏎ choose · " if self._choices else "⏎ answer · "
-        yield Static(Content(f"{keys}esc decline: the agent goes on without an answer"), classes="keys")
+        digits = f"1–{min(len(self._choices), 9)}" if len(self._choices) > 1 else "1"
+        keys = f"{digits} or ⏎ choose · o in full" if self._choices else "⏎ answer · PgUp PgDn scroll"
+        yield Static(Content(f"{keys} · esc go on without an answer"), classes="keys")
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -52,6 +51,10 @@ class ClarifyDialog(Dialog[Answer]):
         event.stop()
         if event.value.strip():
             self.dismiss(Answer("answered", event.value.strip()))
+
+    def whole(self) -> str:
+        choices = (f"{number}  {choice}" for number, choice in enumerate(self.request.choices, 1))
+        return "\n\n".join((f"{self.request.agent} asks", self.request.question, *choices))
 
     def entry(self) -> Widget:
         return self.query_one(Choices if self._choices else Input)

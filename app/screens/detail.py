@@ -8,39 +8,39 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Static, TextArea
+from textual.widgets import Static
 
-from app.screens.dialog import line
+from app.screens.dialog import Skinned, line
 from app.screens.page import HELP
-from tools.text import clean
+from tools.text import clean, reveal
 
 
 class DetailScreen(ModalScreen[None]):
-    """Scrolls in both directions; text can be selected and copied."""
+    """Scrolls in both directions; text can be selected and copied.
+
+    `spelled` keeps every character and spells out what cannot be seen, for
+    texts that a person decides on; others are shown as a terminal would.
+    """
 
     CSS_PATH = "detail.tcss"
+    AUTO_FOCUS = "Reader"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "back"),
         Binding("y", "copy", "copy"),
-        Binding("w", "wrap", "wrap"),
         HELP,
     ]
 
-    def __init__(self, title: str, text: str) -> None:
+    def __init__(self, title: str, text: str, *, spelled: bool = False) -> None:
         super().__init__()
         self._title = line(title)
-        self._text = clean(text)
+        show = reveal if spelled else str
+        self.reader = Skinned(text if spelled else clean(text), show, wrap=spelled, focusable=True)
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._title), id="detail-title")
-        yield TextArea(self._text, read_only=True, soft_wrap=False, show_line_numbers=False, compact=True)
+        yield self.reader
         yield Static(Content("↑↓←→ move · w wrap · y copy · esc back"), id="detail-keys")
 
     def action_copy(self) -> None:
-        area = self.query_one(TextArea)
-        self.app.copy_to_clipboard(area.selected_text or area.text)
+        self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))
         self.notify("Copied.")
-
-    def action_wrap(self) -> None:
-        area = self.query_one(TextArea)
-        area.soft_wrap = not area.soft_wrap

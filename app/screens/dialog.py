@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
@@ -13,19 +14,21 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import OptionList, Static
+from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from themes.skin import Skin
 from tools.text import left_out, reveal
+from widgets.palette import Palette
+from widgets.reader import Reader
 
 Outcome = TypeVar("Outcome")
 
 ARMING_DELAY = 0.35
 """Seconds before a dialog takes its first key; a key in that time starts them anew."""
 
-TEXT_CHARS = 20_000
-LINE_CHARS = 4_000
-"""Characters of a text, and of one line, that a dialog shows."""
+LINE_CHARS = 400
+"""Characters of a name or a choice that a dialog shows; `o` opens all of them."""
 
 
 class Dialog(ModalScreen[Outcome]):
@@ -60,6 +63,10 @@ class Dialog(ModalScreen[Outcome]):
         """What gets the focus once the dialog is armed."""
         return self.query_one(Choices)
 
+    def whole(self) -> str:
+        """Everything that is asked, with nothing left out."""
+        return "\n\n".join(text.text for text in self.query(Reader))
+
     def on_mount(self) -> None:
         self._arming = self.set_timer(ARMING_DELAY, self._arm)
 
@@ -81,6 +88,20 @@ class Dialog(ModalScreen[Outcome]):
             event.stop()
             self._spill(event.text)
 
+    def key_pageup(self) -> None:
+        """Scroll back, the last text first."""
+        any(text.page(-1) for text in reversed(self.query(Reader)))
+
+    def key_pagedown(self) -> None:
+        """Scroll on: the first text to its end, then the next."""
+        any(text.page(1) for text in self.query(Reader))
+
+    def key_o(self) -> None:
+        """Open everything on the full screen; the dialog waits behind it."""
+        from app.screens.detail import DetailScreen
+
+        self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True))
+
     def _arm(self) -> None:
         self.armed = True
         self.query_one("#dialog").disabled = False
@@ -95,7 +116,7 @@ class Choices(OptionList):
     def __init__(self, choices: list[str], *, chosen: int = 0, id: str | None = None) -> None:
         self._chosen = chosen
         options = [
-            Option(Content.assemble((f"{number}  ", "$text-muted"), line(choice)), id=str(number))
+            Option(Content(f"{number}  {line(choice, LINE_CHARS)}"), id=str(number))
             for number, choice in enumerate(choices, 1)
         ]
         super().__init__(*options, id=id, compact=True)
@@ -112,22 +133,27 @@ class Choices(OptionList):
                 self.action_select()
 
 
-def line(text: str) -> str:
-    """Outside text as one line, with what cannot be seen spelled out."""
-    return " ".join(shortened(text, LINE_CHARS).split())
+class Skinned(Reader):
+    """A text in the skin of the application."""
+
+    def on_mount(self) -> None:
+        self._wear_skin()
+        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
+
+    def _wear_skin(self) -> None:
+        self.use(Palette(getattr(self.app, "skin", None) or Skin()))
 
 
-def shortened(text: str, limit: int = TEXT_CHARS) -> str:
-    """Outside text with what cannot be seen spelled out; of a huge one, start and end around a count.
-
-    Every line of a dialog is laid out at once: a text without end would stop the application.
-    """
-    start, end = text[: limit // 2], text[-(limit // 2) :]
+def line(text: str, limit: int = 4_000) -> str:
+    """Outside text as one line, with what cannot be seen spelled out; of a huge one, start and end."""
     if len(text) > limit:
-        text = start + left_out(len(text) - len(start) - len(end), len(text)) + end
-    return reveal(text)
+        half = limit // 2
+        text = text[:half] + left_out(len(text) - 2 * half, len(text)) + text[-half:]
+    return " ".join(reveal(text).split())
 
 
-def words(text: str, classes: str = "") -> Static:
-    """Outside text, never read as markup, with what cannot be seen spelled out."""
-    return Static(Content(shortened(text)), classes=classes)
+def words(
+    text: str, classes: str = "", *, role: str = "text", marks: re.Pattern[str] | None = None
+) -> Skinned:
+    """Outside text in full, never read as markup, with what cannot be seen spelled out."""
+    return Skinned(text, reveal, marks=marks, role=role, background="surface", margin=0, classes=classes)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from textual import work
 from textual.app import ComposeResult
-from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
@@ -36,8 +35,7 @@ class OnboardingScreen(Dialog[str | None]):
 
     def body(self) -> ComposeResult:
         yield Static(Content("◆ Which model shall answer?"), classes="who")
-        with VerticalScroll(classes="text", can_focus=False):
-            yield words(str(self._problem))
+        yield words(str(self._problem), "text")
         demo = 0 if self._problem.servers else len(self._ways) - 1
         yield Choices([title for title, _ in self._ways], chosen=demo)
         yield Static(Content("⏎ choose · esc quit; the words above say how to make it last"), classes="keys")

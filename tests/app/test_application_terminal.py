@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
@@ -44,6 +46,15 @@ def test_nothing_that_steers_a_terminal_passes_the_last_filter() -> None:
     text = "".join(segment.text for segment in drawn)
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", text) and "gnp.exe" in text
     assert all(segment.control is None and segment.style == style for segment in drawn)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.text(st.sampled_from("ab \x00\x1b\x85\u202e漢\u0301\u200d\ufe0f👩🇩🇪")), max_size=5))
+def test_a_row_is_as_wide_behind_the_last_filter_as_before_it(texts: list[str]) -> None:
+    row = [Segment(text) for text in texts]
+    drawn = ControlFilter().apply(row, BLACK)
+    assert [run.cell_length for run in drawn] == [run.cell_length for run in row]
+    assert not re.search("[\x00-\x1f\x7f-\x9f\u202e]", "".join(run.text for run in drawn))
 
 
 def test_a_harmless_line_passes_untouched() -> None:

@@ -32,6 +32,7 @@ from app.screens import requests
 from app.screens.clarify import ClarifyDialog
 from app.screens.detail import DetailScreen
 from tools.results import Display
+from widgets.reader import Reader
 
 
 class Scene:
@@ -238,6 +239,6 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
         for key, words in (("g", "@@ -1 +1 @@"), ("G", "no text to compare")):
             await pilot.press(key, "enter")
             await until(pilot, lambda: isinstance(stage.app.screen, DetailScreen))
-            await until(pilot, lambda words=words: words in stage.app.screen.query_one("TextArea").text)  # type: ignore[attr-defined]
+            await until(pilot, lambda words=words: words in stage.app.screen.query_one(Reader).text)
             await pilot.press("escape")
             await pilot.pause()

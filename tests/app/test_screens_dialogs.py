@@ -12,11 +12,13 @@ from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
 from app.screens import dialog as dialogs
-from app.screens.approval import ApprovalDialog, marked
+from app.screens.approval import DANGEROUS, ApprovalDialog
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
+from app.screens.detail import DetailScreen
 from app.screens.dialog import Choices, Dialog
 from tools.context import Answer
+from widgets.reader import Reader
 
 
 class Host(App[None]):
@@ -132,6 +134,19 @@ async def test_what_is_asked_each_time_offers_no_lasting_yes(keys: list[str], de
         assert host.outcomes == [decision]
 
 
+@pytest.mark.parametrize(
+    "rule", ["run exactly this in ~/p", "fetch exactly https://x/" + "y" * 5_000], ids=len
+)
+async def test_the_rule_of_a_lasting_yes_is_spelled_out_and_no_stays_in_view(rule: str) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        dialog = ApprovalDialog(approval(rule=rule))
+        await host.ask(dialog, pilot)
+        assert f"covers: {rule}" in dialog.whole()
+        choices = dialog.query_one(Choices)
+        assert choices.option_count == 5 and choices.region.height == 5 and choices.region.bottom <= 23
+
+
 async def test_a_choice_can_be_clicked() -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
@@ -162,13 +177,19 @@ async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() ->
     async with host.run_test(size=(80, 24)) as pilot:
         dialog = ApprovalDialog(approval(command))
         await host.ask(dialog, pilot)
-        area = dialog.query_one(".subject")
-        assert area.max_scroll_y > 250
+        area = dialog.query_one(".subject", Reader)
+        assert "echo line 0" in area.render_line(0).text
         choices = dialog.query_one(Choices).region
         assert choices.height == 5 and choices.bottom <= 23
         await pilot.press("pagedown")
-        await pilot.pause()
-        assert area.scroll_y > 5
+        assert "echo line 5" in area.render_line(0).text
+        for _ in range(300):
+            await pilot.press("pagedown")
+        assert "echo line 299" in area.render_line(area.size.height - 1).text
+        await pilot.press("o")
+        assert isinstance(host.screen, DetailScreen)
+        await pilot.press("escape")
+        assert host.screen is dialog and host.outcomes == []
 
 
 async def test_hidden_characters_of_a_command_are_spelled_out_and_nothing_is_markup() -> None:
@@ -176,7 +197,7 @@ async def test_hidden_characters_of_a_command_are_spelled_out_and_nothing_is_mar
     async with host.run_test(size=(80, 24)) as pilot:
         dialog = ApprovalDialog(approval("echo [bold]hi[/] \x1b]52;c;x\x07 \u202egnp.exe"))
         await host.ask(dialog, pilot)
-        text = str(dialog.query_one(".subject Static").render())  # type: ignore[attr-defined]
+        text = dialog.query_one(".subject", Reader).render_line(0).text
         assert "[bold]hi[/]" in text and "\\x1b]52;c;x\\x07" in text and "\\u202e" in text
 
 
@@ -194,8 +215,7 @@ async def test_hidden_characters_of_a_command_are_spelled_out_and_nothing_is_mar
     ],
 )
 def test_what_is_dangerous_in_a_command_is_marked(command: str, parts: list[str]) -> None:
-    content = marked(command)
-    assert [content.plain[span.start : span.end] for span in content.spans] == parts
+    assert [found[0] for found in DANGEROUS.finditer(command)] == parts
 
 
 @pytest.mark.parametrize(("keys", "sure"), [(["enter"], False), (["escape"], False), (["1"], True)])

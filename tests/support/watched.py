@@ -78,5 +78,7 @@ async def watched(size: tuple[int, int] = (120, 40), **options: Any) -> AsyncIte
     watch.app = WatchedApp(opener, **options)
     async with watch.app.run_test(size=size, headless=False) as pilot:
         watch.pilot = pilot
+        while not watch.app.session.query("Transcript"):
+            await pilot.pause(0.02)
         await watch.settle()
         yield watch

@@ -197,7 +197,9 @@ def _prefix(text: str, cells: int) -> str:
     if cells < 1:
         return ""
     # A character of several code points is kept in one piece, within reason.
-    first = next(iter(chop_cells(text[: SLICE * cells], cells)), "")
+    looked = text[: SLICE * cells]
+    # Of text without any cell of its own nothing is chopped off: all of it fits.
+    first = next(iter(chop_cells(looked, cells)), looked)
     return first if cell_len(first) <= cells else ""
 
 

@@ -1,0 +1,254 @@
+"""Reading one text, however long: one widget that draws the rows in sight and nothing else."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region, Size
+from textual.selection import Selection
+from textual.strip import Strip
+from textual.widget import Widget
+
+from themes.skin import Skin
+from tools.text import clean
+from widgets.filtered import FilteredRows
+from widgets.palette import Palette
+from widgets.reader_rows import ReaderRows, Show
+from widgets.row_view import RowView
+from widgets.transcript.painting import SCROLLBAR, Span, thumb_rows
+from widgets.transcript.wide import Wide, whole_text
+
+SHIFT = 8
+"""Cells of one step sideways."""
+WHEEL = 3
+"""Rows of one notch of the mouse wheel."""
+KEPT_LINES = 1_024
+"""Rows of the screen that are kept as they were drawn."""
+_ROW_BITS = 24
+
+
+class Reader(Widget):
+    """A text that scrolls, wraps or is shifted sideways, and can be selected.
+
+    Opening costs a look at the line feeds, scrolling the rows that come into
+    sight. As high as the text where its height is `auto`.
+    """
+
+    ALLOW_SELECT = True
+    DEFAULT_CSS = "Reader { width: 100%; height: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "scroll_rows(-1)", "Up", show=False, id="reader.up"),
+        Binding("down,j", "scroll_rows(1)", "Down", show=False, id="reader.down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="reader.page_up"),
+        Binding("pagedown,space", "page(1)", "Page down", show=False, id="reader.page_down"),
+        Binding("g,home", "top", "Start", show=False, id="reader.top"),
+        Binding("G,end", "end", "End", show=False, id="reader.end"),
+        Binding("left,h", "shift(-1)", "Left", show=False, id="reader.left"),
+        Binding("right,l", "shift(1)", "Right", show=False, id="reader.right"),
+        Binding("w", "wrap", "Wrap", show=False, id="reader.wrap"),
+    ]
+
+    def __init__(
+        self,
+        text: str,
+        show: Show = clean,
+        *,
+        marks: re.Pattern[str] | None = None,
+        wrap: bool = True,
+        role: str = "text",
+        background: str = "background",
+        margin: int = 1,
+        focusable: bool = False,
+        classes: str = "",
+    ) -> None:
+        """`show` makes each piece of `text` harmless; what `marks` finds is drawn in the tone of errors.
+
+        `margin` are the columns in front of the text.
+        """
+        super().__init__(classes=classes)
+        self.can_focus = focusable
+        self.palette = Palette(Skin())
+        self.rows = ReaderRows(text, show, marks)
+        self._view = RowView(self.rows.height, count=len(self.rows.pieces))
+        self._wide = Wide(wrap=wrap)
+        self._role = role
+        self._background = background
+        self._margin = margin
+        self._lines: dict[tuple[int, int, object], Strip] = {}
+        self._filtered = FilteredRows(self)
+
+    @property
+    def text(self) -> str:
+        """The whole text, as it came in."""
+        return self.rows.text
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self._anew()
+
+    # Moving
+
+    def scroll_by(self, rows: int) -> bool:
+        """Move by some rows, down if positive; False where there is nothing more that way."""
+        moved = bool(self._view.height) and self._view.scroll(rows)
+        if moved:
+            self.refresh()
+        return moved
+
+    def page(self, step: int) -> bool:
+        """Move by a screen, but for a row that stays to read on from; False at that end."""
+        return self.scroll_by(step * max(self._view.height - 1, 1))
+
+    def action_scroll_rows(self, rows: int) -> None:
+        self.scroll_by(rows)
+
+    def action_page(self, step: int) -> None:
+        self.page(step)
+
+    def action_top(self) -> None:
+        self._view.move_to(0)
+        self.refresh()
+
+    def action_end(self) -> None:
+        self._view.to_end()
+        # The end of the last piece, which can be higher than the window.
+        self._view.scroll(self.rows.height(len(self.rows.pieces) - 1))
+        self.refresh()
+
+    def action_wrap(self) -> None:
+        self._wide = Wide(wrap=not self._wide.wrap)
+        self._anew()
+
+    def action_shift(self, step: int) -> None:
+        if not self._wide.wrap:
+            self._wide = Wide(shift=max(self._wide.shift + step * SHIFT, 0))
+            self._anew()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.scroll_by(-WHEEL)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.scroll_by(WHEEL)
+
+    # Selection
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it is shown, lines that were wrapped in one piece."""
+        if selection.start is None and selection.end is None:
+            return clean(self.text), "\n"
+        start = selection.start.y if selection.start is not None else 0
+        last = selection.end.y if selection.end is not None else len(self.rows.pieces) << _ROW_BITS
+        lines: list[str] = []
+        for index in range(start >> _ROW_BITS, min((last >> _ROW_BITS) + 1, len(self.rows.pieces))):
+            for at, row in enumerate(self.rows.rows(index)):
+                span = selection.get_span(index << _ROW_BITS | at)
+                if span is not None and start <= (index << _ROW_BITS | at) <= last:
+                    self._take(lines, Strip(row), span, goes_on=at == 0 and index in self.rows.continued)
+        return ("\n".join(lines), "\n") if lines else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Paint what is selected now."""
+        self.refresh()
+
+    def _take(self, lines: list[str], row: Strip, span: Span, *, goes_on: bool) -> None:
+        text, joined = whole_text(row, span[0], span[1] if span[1] >= 0 else len(row.text))
+        if lines and (joined is not None or goes_on):
+            lines[-1] += text
+        else:
+            lines.append(text)
+
+    # Drawing
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """The height of the text, as far as a screen can show it."""
+        self._prepare(width)
+        return self.rows.count(max(viewport.height, 1))
+
+    def on_resize(self) -> None:
+        self._view.resize(self.size.height)
+        self._anew()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The rows in sight, of which Textual asks for all whenever one has changed."""
+        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
+
+    def render_line(self, y: int) -> Strip:
+        """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
+        line = self._composed()[y]
+        layout = self._view.layout()
+        if y >= len(layout):
+            return line
+        index, at = layout[y]
+        edge = line.cell_length - SCROLLBAR
+        body = line.crop(self._margin, edge).apply_offsets(0, index << _ROW_BITS | at)
+        return Strip.join([line.crop(0, self._margin), body, line.crop(edge)])
+
+    def _anew(self) -> None:
+        self._prepare(self.size.width)
+        self.refresh()
+
+    def _prepare(self, width: int) -> None:
+        text, dim = (self.palette.style(role, self._background) for role in (self._role, "dim"))
+        error = self.palette.style("error", self._background, bold=True)
+        self.rows.look(width - self._margin - SCROLLBAR, self._wide, text, error, dim)
+        self._view.forget_layout()
+        self._lines.clear()
+
+    def _composed(self) -> list[Strip]:
+        width, height = self.size
+        layout = self._view.layout()
+        thumb = self._thumb(layout)
+        lines = [
+            self._line(index, at, None if thumb is None else y in thumb)
+            for y, (index, at) in enumerate(layout[:height])
+        ]
+        blank = Strip.blank(width, self.palette.style("text", self._background))
+        return lines + [blank] * (height - len(lines))
+
+    def _line(self, index: int, at: int, thumb: bool | None) -> Strip:
+        """One row of the screen; the same strip as before if nothing about it is new."""
+        row = Strip(self.rows.rows(index)[at])
+        selection = self.text_selection
+        span = selection.get_span(index << _ROW_BITS | at) if selection else None
+        key = (index, at, (thumb, span))
+        if key not in self._lines:
+            if len(self._lines) > KEPT_LINES:
+                self._lines.clear()
+            base = self.palette.style("text", self._background)
+            bar = Segment("┃" if thumb else " ", self.palette.style("dim", self._background))
+            room = max(self.size.width - self._margin - SCROLLBAR, 0)
+            body = (marked(row, span, self.palette) if span else row).adjust_cell_length(room, base)
+            self._lines[key] = Strip([Segment(" " * self._margin, base), *body, bar])
+        return self._lines[key]
+
+    def _thumb(self, layout: list[tuple[int, int]]) -> range | None:
+        """Where the thumb of the scrollbar stands, as if all pieces were as high as those in sight."""
+        pieces, height = len(self.rows.pieces), self._view.height
+        if not layout:
+            return None
+        (top, skip), (bottom, last) = layout[0], layout[-1]
+        ends = bottom == pieces - 1 and last == self.rows.height(bottom) - 1
+        if ends and (top, skip) == (0, 0):
+            return None
+        each = sum(map(self.rows.height, range(top, bottom + 1))) / (bottom + 1 - top)
+        total = max(int(pieces * each), height + 1)
+        return thumb_rows(total - height if ends else int(top * each) + skip, height, total)
+
+
+def marked(row: Strip, span: Span, palette: Palette) -> Strip:
+    """`row` with the characters of a span on the background of what is selected."""
+    text = row.text
+    end = len(text) if span[1] < 0 else span[1]
+    first, last = cell_len(text[: span[0]]), cell_len(text[:end])
+    lit = Style(bgcolor=palette.style("text", "selection").bgcolor)
+    inside = [Segment(run.text, (run.style or Style.null()) + lit) for run in row.crop(first, last)]
+    return Strip.join([row.crop(0, first), Strip(inside), row.crop(last)])

@@ -1,0 +1,101 @@
+"""A text of any length as rows: cut into pieces that are drawn one by one, when they come into sight."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from rich.segment import Segment
+from rich.style import Style
+
+from widgets.transcript.wide import Row, Wide, rows_for
+from widgets.transcript.wrap import TAB, expand_tabs, flat
+
+PIECE = 2_048
+"""Characters of a piece. A longer line goes on in the next one, however wide the screen is."""
+NEAR = 128
+"""Characters before the end of a piece within which a blank is a better place to cut."""
+KEPT = 512
+"""Pieces whose rows are kept."""
+
+Show = Callable[[str], str]
+"""Makes a piece harmless to show: `clean`, or `reveal`, which spells out what cannot be seen."""
+
+
+class ReaderRows:
+    """The rows of a text for one width. Only pieces that are asked for are shown, cut and kept."""
+
+    def __init__(self, text: str, show: Show, marks: re.Pattern[str] | None = None) -> None:
+        self.text = text
+        self.pieces, self.continued = cut(text)
+        self.drawn = 0
+        """How often a piece was drawn: what a screen costs, counted."""
+        self._show = show
+        self._marks = marks
+        self._look = (80, Wide(wrap=True), Style.null(), Style.null(), Style.null())
+        self._kept: dict[int, list[Row]] = {}
+
+    def look(self, width: int, wide: Wide, text: Style, marked: Style, edge: Style) -> None:
+        """How rows are drawn from now on: cells of a row, wrapped or shifted, and the three styles."""
+        look = (max(width, 1), wide, text, marked, edge)
+        if look != self._look:
+            self._look = look
+            self._kept.clear()
+
+    def rows(self, index: int) -> list[Row]:
+        """The rows of one piece, none wider than the width; at least one."""
+        rows = self._kept.get(index)
+        if rows is None:
+            if len(self._kept) >= KEPT:
+                self._kept.clear()
+            rows = self._kept[index] = self._draw(self.pieces[index])
+        return rows
+
+    def height(self, index: int) -> int:
+        """How many rows a piece has."""
+        return len(self.rows(index))
+
+    def count(self, limit: int) -> int:
+        """How many rows there are in all, as far as `limit`."""
+        rows = 0
+        for index in range(len(self.pieces)):
+            rows += self.height(index)
+            if rows >= limit:
+                return limit
+        return rows
+
+    def _draw(self, piece: str) -> list[Row]:
+        self.drawn += 1
+        width, wide, style, marked, edge = self._look
+        shown = flat(expand_tabs(self._show(piece), TAB))
+        return rows_for(list(self._runs(shown, style, marked)), width, wide, edge)
+
+    def _runs(self, text: str, style: Style, marked: Style) -> Iterator[Segment]:
+        at = 0
+        for found in self._marks.finditer(text) if self._marks else ():
+            if found.start() > at:
+                yield Segment(text[at : found.start()], style)
+            yield Segment(found[0], marked)
+            at = found.end()
+        if at < len(text) or not text:
+            yield Segment(text[at:], style)
+
+
+def cut(text: str) -> tuple[list[str], frozenset[int]]:
+    """The pieces of a text, and which of them go on with the line of the piece before."""
+    pieces: list[str] = []
+    continued: set[int] = set()
+    for line in text.split("\n"):
+        if len(line) <= PIECE:
+            pieces.append(line)
+            continue
+        at = 0
+        while at < len(line):
+            end = at + PIECE
+            if end < len(line):
+                end = line.rfind(" ", end - NEAR, end) + 1 or end
+            if at:
+                continued.add(len(pieces))
+            pieces.append(line[at:end])
+            at = end
+    return pieces, frozenset(continued)
