@@ -5,7 +5,8 @@ Every round starts each case once, in turn, so that a busy machine troubles all 
 - bare: `python -c pass`, from start to exit;
 - empty: the first frame of a Textual application that shows one line;
 - skeleton: the first byte of `hermes`;
-- live: the first frame of `hermes` that its own widgets painted;
+- live: the first frame of `hermes` that its own widgets painted: status bar, rules and prompt;
+- complete: conversation and panes are on the screen as well;
 - usable: the echo of a key that was pressed as soon as the skeleton stood.
 
 Targets: skeleton / bare ≤ 1.5, live / empty ≤ 1.15. On a shared machine run it as `chrt -f 40 python …`.
@@ -34,6 +35,8 @@ from tests.support.terminal import Terminal
 SIZE = (120, 40)
 LIVE = b"\x1b]22;"
 """The shape of the pointer, which Textual sets just before its first frame; no skeleton does."""
+WELCOME = b"What shall we do?"
+"""What the empty conversation says."""
 EMPTY = """
 from textual.app import App
 from textual.widgets import Static
@@ -61,7 +64,7 @@ def empty(env: dict[str, str], folder: Path) -> dict[str, float]:
 
 
 def hermes(env: dict[str, str], folder: Path) -> dict[str, float]:
-    """The three moments of one start. A frame counts when status bar and prompt are on the screen."""
+    """The moments of one start. A frame counts when status bar and prompt are on the screen."""
     with Terminal([*command.HERMES, "--demo"], env, folder, SIZE) as terminal:
         began = time.perf_counter()
         terminal.until(lambda: bool(terminal.painted))
@@ -74,7 +77,14 @@ def hermes(env: dict[str, str], folder: Path) -> dict[str, float]:
         )
         live = time.perf_counter() - began
         terminal.until(KEY.encode(), since=since)
-        return {"skeleton": first, "live": live, "usable": time.perf_counter() - began}
+        usable = time.perf_counter() - began
+        terminal.until(WELCOME, since=since)
+        return {
+            "skeleton": first,
+            "live": live,
+            "usable": usable,
+            "complete": time.perf_counter() - began,
+        }
 
 
 PYTHON = command.HERMES[:-2]
@@ -103,6 +113,7 @@ def main() -> None:
     print(f"skeleton / bare  {ratios['skeleton']:.2f}  (target ≤ 1.5)")
     print(f"live / empty     {middle['live'] / middle['empty']:.2f}  (target ≤ 1.15)")
     print(f"usable / empty   {middle['usable'] / middle['empty']:.2f}")
+    print(f"complete / empty {middle['complete'] / middle['empty']:.2f}")
     print(f"empty / bare {ratios['empty']:.1f}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
 
 

@@ -1,0 +1,71 @@
+"""The two steps of the start: text is taken at once, everything else when the screen is complete."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agent.engine import Engine
+from app.application import HermesApp
+from app.host import Listener, Wish
+from app.screens.session import SessionScreen
+
+
+async def no_session(wish: Wish, listener: Listener) -> Engine:
+    await asyncio.Event().wait()
+    raise AssertionError(wish, listener)
+
+
+async def until(pilot: Pilot[Any], true: Callable[[], object]) -> None:
+    for _ in range(500):
+        await pilot.pause(0.01)
+        if true():
+            return
+    raise AssertionError("it never happened")
+
+
+@pytest.fixture
+def may_furnish(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """The screen is furnished when this is set."""
+    event, furnish = asyncio.Event(), SessionScreen.furnish
+
+    async def later(screen: SessionScreen) -> None:
+        await event.wait()
+        await furnish(screen)
+
+    monkeypatch.setattr(SessionScreen, "furnish", later)
+    return event
+
+
+async def test_text_is_drawn_before_the_screen_is_furnished(may_furnish: asyncio.Event) -> None:
+    app = HermesApp(no_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("a", "b")
+        await until(pilot, lambda: app.session.prompt.text == "ab")
+        assert not app.session.furnished and not may_furnish.is_set()
+
+
+async def test_other_keys_wait_and_what_follows_them_stays_behind(may_furnish: asyncio.Event) -> None:
+    app = HermesApp(no_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("a", "b", "left", "c", "f1", "d")
+        await until(pilot, lambda: app.session.prompt.text == "ab")
+        await pilot.pause(0.05)
+        assert app.session.prompt.text == "ab" and app.screen is app.session
+        may_furnish.set()
+        await until(pilot, lambda: app.screen is not app.session)
+        assert app.session.prompt.text.startswith("ac")
+
+
+async def test_an_empty_workbench_remembers_what_is_to_be_folded() -> None:
+    app = HermesApp(no_session)
+    app.session.workbench.restore({"width": 44, "folded": ["log"]})
+    assert app.session.workbench.state() == {"width": 44, "folded": ["log"]}
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.session.furnished)
+        assert app.session.calls.folded and not app.session.todo.folded
+        assert app.session.workbench.state() == {"width": 44, "folded": ["log"]}
