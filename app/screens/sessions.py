@@ -27,6 +27,7 @@ from app.screens.dialog import line
 from app.screens.page import HELP
 from tools.text import clean, truncate
 
+EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 SHOWN = 200
 """Sessions on the list; older ones are found by searching."""
 PREVIEWED = 40
@@ -100,7 +101,7 @@ class SessionsScreen(ModalScreen[str | None]):
         if rows:
             listed.highlighted = 0
         else:
-            hint = "Nothing found; try fewer words." if text.strip() else "No sessions yet."
+            hint = "Nothing found; try fewer words." if text.strip() else EMPTY
             self.query_one("#sessions-text", Static).update(Content(hint))
 
     async def _newest(self) -> list[Row]:

@@ -15,7 +15,6 @@ from app.application import HermesApp
 from app.bridge import Bridge
 from app.host import Listener, Wish
 from themes.loader import load_skin
-from widgets.panes.status import StatusBar
 
 AT = datetime(2026, 3, 4, 14, 2, 11)
 """What the clock on the wall says."""
@@ -39,7 +38,6 @@ class Staged(HermesApp):
         self.listener: Listener | None = None
         self.clock = Clock()
         super().__init__(self._wait, load_skin(skin).skin)
-        self.session.status = StatusBar(clock=self.clock)
         self.bridge = Bridge(self.session, self.requests, self.attention, self.clock)
         self._checkout = branch
 
@@ -50,9 +48,9 @@ class Staged(HermesApp):
         await asyncio.Event().wait()
 
     def _stop_clocks(self) -> None:
-        # The session makes its panes itself, with the clocks of the machine.
+        # The session makes its parts itself, with the clocks of the machine.
         self.session.transcript.clock = self.clock
-        for pane in (self.session.agents, self.session.calls):
+        for pane in (self.session.status, self.session.agents, self.session.calls):
             setattr(pane, "_clock", self.clock)  # noqa: B010
         setattr(self.session.calls, "_now", lambda: AT)  # noqa: B010
 

@@ -184,7 +184,8 @@ def outcomes() -> list[Event]:
         *call("c4", "terminal", "pytest -q tests/test_money.py", "exit 1", TextDetail(output),
               outcome="failed", seconds=1.9, result=failure),
         *call("c5", "terminal", "rm -rf build", "denied", outcome="denied", seconds=3.0, result=blocked),
-        *call("c6", "terminal", "npm run watch", "stopped", outcome="interrupted", seconds=64.0, result=stopped),
+        *call("c6", "terminal", "npm run watch", "stopped", outcome="interrupted", seconds=64.0,
+              result=stopped),
     ]  # fmt: skip
 
 
@@ -268,6 +269,7 @@ def approval(
     reasons: Sequence[str] = ("removes files recursively",),
     touches: Sequence[str] = ("build/ (212 files)",),
     agent: str = "main",
+    rule: str = "commands that begin with rm -rf build",
 ) -> ApprovalAsked:
     """The gate asks the person. Needs a running event loop."""
     reply = asyncio.get_running_loop().create_future()
@@ -278,5 +280,6 @@ def approval(
         headline=command,
         reasons=tuple(reasons),
         touches=tuple(touches),
+        rule=rule,
         reply=reply,
     )

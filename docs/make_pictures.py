@@ -1,0 +1,176 @@
+"""Draws the pictures of the documentation: screens of the application, fed with events of a made-up session.
+
+Writes SVG into a folder; the documentation shows PNG made from them, with any converter, such as
+
+    python docs/make_pictures.py build/pictures
+    for each in build/pictures/*.svg; do
+      cairosvg "$each" -o "docs/images/$(basename "$each" .svg).png"
+      pngquant --ext .png --force 32 "docs/images/$(basename "$each" .svg).png"
+    done
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from textual.pilot import Pilot
+
+from agent.config.schema import Settings
+from agent.model.choices import Choice, choices, served
+from agent.model.detect import DetectedServer
+from agent.workspace.repository import Checkout
+from app.screens import dialog as dialogs
+from app.screens.context import ContextScreen
+from app.screens.models import ModelsScreen
+from app.screens.sessions import SessionsScreen
+from tests.app.test_context_screen import FULL
+from tests.app.test_models_screen import HOME, KEYS, Menu
+from tests.support import shelf, story
+from tests.support.staged import Act, Staged, drawn, scene
+
+WIDE, NARROW, BARE = (120, 36), (80, 24), (59, 24)
+FONT = "DejaVu Sans Mono"
+"""A face that has every glyph in use; converters rarely fetch the one a picture names."""
+SETTLING = 0.3
+"""Seconds in which a screen has read what it shows."""
+
+
+async def session(app: Staged, pilot: Pilot[Any]) -> None:
+    """In the middle of a turn."""
+    app.hear([story.opened(), *story.asked(), *story.thinking()])
+    await drawn(pilot)
+    app.clock.now += 4.2
+    app.hear([*story.at_work()[4:], story.waiting()])
+    app.clock.now += 3.4
+    await pilot.press(*"and bump the version")
+
+
+async def done(app: Staged, pilot: Pilot[Any]) -> None:
+    """After a turn."""
+    app.hear(story.done())
+
+
+async def error(app: Staged, pilot: Pilot[Any]) -> None:
+    """The provider has gone."""
+    app.hear([story.opened(), *story.asked(), *story.looked(), story.used(), *story.outcomes()])
+    words = "The provider cannot be reached; check the network, then send the message again."
+    app.hear([story.ended("failed", words, 3)])
+
+
+def over(act: Act) -> Act:
+    """Something that happens over a session which stands."""
+
+    async def play(app: Staged, pilot: Pilot[Any]) -> None:
+        app.hear([story.opened(), *story.asked(), *story.looked(), story.used()])
+        await drawn(pilot)
+        await act(app, pilot)
+        await pilot.pause(SETTLING)
+
+    return play
+
+
+async def clarify(app: Staged, pilot: Pilot[Any]) -> None:
+    app.hear([story.question()])
+
+
+async def approval(app: Staged, pilot: Pilot[Any]) -> None:
+    command = "rm -rf build && git push --force origin fix-rounding"
+    reasons = ("removes files recursively", "rewrites the history of a branch others may use")
+    app.hear([story.approval(command, reasons, ("build/ (212 files)", "network"))])
+
+
+async def sessions(app: Staged, pilot: Pilot[Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with await shelf.filled(Path(folder, "state.db"), shelf.SESSIONS[1:]) as store:
+            newest = await store.latest_session()
+            assert newest is not None
+            app.push_screen(SessionsScreen(store, newest.id, Path(folder), lambda: shelf.NOW))
+            await pilot.pause(SETTLING)
+
+
+class Offers(Menu):
+    """Models of providers with and without a key, and of a server on this machine."""
+
+    async def listed(self) -> list[Choice]:
+        return choices(Settings(), KEYS, HOME)
+
+    async def found(self) -> list[Choice]:
+        here = DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "llama3.2:3b"))
+        return served(Settings(), KEYS, HOME, [here])
+
+
+async def models(app: Staged, pilot: Pilot[Any]) -> None:
+    app.push_screen(ModelsScreen("anthropic/claude-sonnet-5", Offers(), lambda: False))
+
+
+async def context(app: Staged, pilot: Pilot[Any]) -> None:
+    async def count() -> Any:
+        return FULL
+
+    app.push_screen(ContextScreen(count))
+
+
+def keys(*pressed: str) -> Act:
+    async def press(app: Staged, pilot: Pilot[Any]) -> None:
+        await pilot.press(*pressed)
+
+    return press
+
+
+async def editor(app: Staged, pilot: Pilot[Any]) -> None:
+    app.run_worker(app.actions.run_slash("skin-editor moss"))
+
+
+FOUR = ("night", "paper", "amber", "contrast-light")
+PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
+    ("session", session, WIDE, FOUR),
+    ("session-80x24", done, NARROW, ("night", "amber")),
+    ("session-59x24", session, BARE, ("night",)),
+    ("clarify", over(clarify), NARROW, FOUR),
+    ("approval", over(approval), NARROW, FOUR),
+    ("sessions", over(sessions), NARROW, FOUR),
+    ("skins", over(keys("ctrl+t")), WIDE, FOUR),
+    ("skin-editor", over(editor), WIDE, ("night",)),
+    ("settings", over(keys("f2")), NARROW, FOUR),
+    ("models", over(models), NARROW, ("night",)),
+    ("context", over(context), NARROW, ("night",)),
+    ("help", over(keys("f1")), NARROW, ("night",)),
+    ("error", error, NARROW, ("night", "paper")),
+]
+"""Name, what happens, size of the terminal, skins; the first skin needs no mention in the file's name."""
+
+
+async def draw(act: Act, size: tuple[int, int], skin: str) -> str:
+    """One picture as SVG."""
+    app = Staged(skin, branch=Checkout("fix-rounding"))
+    async with app.run_test(size=size) as pilot:
+        await scene(act)(pilot)
+        svg = app.export_screenshot(title="hermes")
+    svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
+    return re.sub(r"font-family: *[^;]*;", f"font-family: {FONT};", svg)
+
+
+def main(folder: Path) -> None:
+    """Draw all of them into a folder."""
+    dialogs.ARMING_DELAY = 0.01
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as home:
+        # A terminal that shows all colours, and nobody's own settings.
+        os.environ |= {"COLORTERM": "truecolor", "HOME": home, "HERMES_HOME": f"{home}/.hermes"}
+        os.environ.pop("NO_COLOR", None)
+        for name, act, size, skins in PICTURES:
+            for skin in skins:
+                file = name if skin == skins[0] else f"{name}-{skin}"
+                (folder / f"{file}.svg").write_text(asyncio.run(draw(act, size, skin)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "build/pictures"))

@@ -1,0 +1,131 @@
+"""How dialogs and the screens of sessions and details look over a session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+
+from agent.model.detect import DetectedServer
+from agent.model.providers import NoModelError
+from app.screens import dialog as dialogs
+from app.screens.confirm import ConfirmDialog, TextDialog
+from app.screens.detail import DetailScreen
+from app.screens.dialog import Dialog
+from app.screens.onboarding import OnboardingScreen
+from tests.support import story
+from tests.support.staged import Act, Staged, drawn, scene, until
+
+NARROW, WIDE = (80, 24), (120, 40)
+LONG_QUESTION = (
+    "The table of currencies in the repository is from 2019, and since then some have changed their number "
+    "of digits, some are gone and new ones came.\n\n"
+    + "\n".join(
+        f"{number}. In {2019 + number} the list changed; shall that be followed?" for number in range(12)
+    )
+)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.01)
+
+
+async def armed(pilot: Pilot[Any]) -> None:
+    def is_armed() -> bool:
+        screen = pilot.app.screen
+        return isinstance(screen, Dialog) and screen.armed
+
+    await until(pilot, is_armed, "a dialog that takes keys")
+
+
+def asking(make: Any, *keys: str, **request: Any) -> Act:
+    """A request of the engine in the middle of a session, and keys pressed at its dialog."""
+
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        app.hear([story.opened(), *story.asked(), *story.looked(), story.used()])
+        await drawn(pilot)
+        app.hear([make(**request)])
+        await armed(pilot)
+        await pilot.press(*keys)
+
+    return act
+
+
+async def two_waiting(app: Staged, pilot: Pilot[Any]) -> None:
+    await asking(story.question)(app, pilot)
+    app.hear([story.approval(agent="callers")])
+
+
+def pushed(make: Any, *keys: str) -> Act:
+    """A dialog of the application's own."""
+
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        app.hear([story.opened(), *story.asked(), *story.looked()])
+        app.push_screen(make())
+        await armed(pilot)
+        await pilot.press(*keys)
+
+    return act
+
+
+def first_start(*models: str) -> OnboardingScreen:
+    servers = [DetectedServer("ollama", "http://127.0.0.1:11434/v1", models)] if models else []
+    return OnboardingScreen(NoModelError((), servers))
+
+
+MANY = [
+    "removes files recursively, outside of the project too",
+    "runs a program that is fetched from the network",
+    "rewrites the history of a branch others use",
+    "writes to /etc",
+]
+DIALOGS: dict[str, Act] = {
+    "choices": asking(story.question),
+    "words": asking(story.question, *"Swiss Rappen", choices=()),
+    "own-words": asking(story.question, "4", *"all with two"),
+    "long-question": asking(story.question, text=LONG_QUESTION, choices=("Yes", "No"), free=False),
+    "two-waiting": two_waiting,
+    "approval": asking(story.approval),
+    "approval-allowed": asking(story.approval, "up", agent="callers"),
+    "approval-long": asking(
+        story.approval,
+        rule="",
+        command=story.LONG_COMMAND,
+        reasons=MANY,
+        touches=("/etc/motd", "build/", "network"),
+    ),
+    "approval-why": asking(story.approval, "4", *"use make clean"),
+    "confirm": pushed(
+        lambda: ConfirmDialog("Delete “Fix the rounding”? This cannot be undone.", "Delete it")
+    ),
+    "text": pushed(lambda: TextDialog("New title", "Fix the rounding of JPY")),
+    "onboarding": pushed(first_start),
+    "onboarding-server": pushed(lambda: first_start("qwen3-coder:30b", "llama3.2:3b")),
+    "onboarding-name": pushed(first_start, "1", *"openrouter/qwen3"),
+}
+BOTH = ("choices", "approval", "approval-long", "onboarding", "long-question")
+
+
+@pytest.mark.parametrize(
+    ("size", "name"),
+    [(NARROW, name) for name in DIALOGS] + [(WIDE, name) for name in BOTH],
+    ids=[*DIALOGS, *(f"{name}-wide" for name in BOTH)],
+)
+def test_a_dialog_looks_as_it_should(snap_compare: Any, size: tuple[int, int], name: str) -> None:
+    assert snap_compare(Staged(), terminal_size=size, run_before=scene(DIALOGS[name]))
+
+
+@pytest.mark.parametrize("skin", ["paper", "amber", "contrast-light", "ansi"])
+def test_an_approval_looks_as_it_should_in_other_skins(snap_compare: Any, skin: str) -> None:
+    assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=scene(DIALOGS["approval-long"]))
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_a_text_in_full_looks_as_it_should(snap_compare: Any, size: tuple[int, int]) -> None:
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        app.push_screen(DetailScreen("Call", f"edit src/money.py\n+3 −2\n\n{story.DIFF}{'wide ' * 40}\n"))
+        await pilot.pause(0.1)
+
+    assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))
