@@ -46,9 +46,13 @@ class SendInput(Action):
     data: str
     program: str = ""
     """The command line the process was started with; empty when it is not known."""
+    typed: str = ""
+    """What was typed before on a line that is not finished; `data` goes on with it."""
 
     def headline(self) -> str:
-        return f"type into {self.process}: {self.data!r}"
+        into = f"{self.process} ({self.program})" if self.program else self.process
+        after = f", after {self.typed!r}" if self.typed else ""
+        return f"type into {into}{after}: {self.data!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

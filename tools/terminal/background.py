@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets as chance
 import threading
 import time
@@ -19,6 +20,10 @@ from tools.terminal.watch import Watch
 from tools.text import Cleaner
 
 MAX_PROCESSES = 64
+MAX_TYPED = 65_536
+"""Characters of an unfinished line that are kept; no shell reads longer ones from a person."""
+# A line that ends with a backslash goes on.
+_LINE_END = re.compile(r"(?<!\\)[\r\n]")
 MAX_LINES = 200
 """Lines `log` shows unless told otherwise."""
 
@@ -69,6 +74,8 @@ class BackgroundProcess:
         self._notify_on_complete = notify_on_complete
         self._on_end = on_end
         self._read_to = 0
+        self.typed = ""
+        """What was typed on a line that is not finished."""
         self._loop = asyncio.get_running_loop()
         self.done = asyncio.Event()
         child.watch(self._sink)
@@ -109,6 +116,10 @@ class BackgroundProcess:
         """Type `data`. Raises `ToolError` when nobody reads."""
         self._must_run()
         await self._child.write(data)
+
+    def note_typed(self, data: str) -> None:
+        """Keep what stands on the unfinished line now, for whoever judges how it goes on."""
+        self.typed = _LINE_END.split(self.typed + data)[-1][-MAX_TYPED:]
 
     def close_input(self) -> None:
         self._must_run()

@@ -88,8 +88,12 @@ async def _submit(process: BackgroundProcess, arguments: Arguments, context: Too
 
 async def _type(process: BackgroundProcess, data: str, context: ToolContext) -> dict[str, Any]:
     raw = encoded(data)
-    await context.permit(SendInput(tool="process", process=process.id, data=data))
+    wanted = SendInput(
+        tool="process", process=process.id, data=data, program=process.command, typed=process.typed
+    )
+    await context.permit(wanted)
     await process.write(raw)
+    process.note_typed(data)
     return _state(process) | {"sent": len(data)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands.assessor import Assessor
@@ -18,6 +19,7 @@ from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places
 from agent.safety.sandbox.leave import steps_over
 from agent.safety.shell.marks import GLOBS, UNKNOWN
+from agent.safety.typed_input import follows
 from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
 from tools.actions import Action, DeletePath, ReadPath, RunCommand, SendInput, WritePath
 
@@ -97,6 +99,8 @@ class Decider:
             if may_grant and granted(action):
                 return Verdict("allow", (GRANTED,)), "grant"
             said = default if not guarded or isinstance(action, RunCommand) else Verdict("ask")
+            if isinstance(action, RunCommand) and not said.parts:
+                said = replace(said, parts=self._assessor.assess(action.command, action.cwd).parts)
             return _asked(mode, found, guarded, said), "rule"
         if default.kind == "allow":
             return default, "mode"
@@ -125,7 +129,7 @@ class Decider:
             case RunCommand():
                 return self._hardline.check(action.command, action.cwd)
             case SendInput():
-                return self._hardline.check(action.data, self._workspace)
+                return self._hardline.check(follows(action, Path(places.home)), self._workspace)
             case ReadPath() if places.hides(str(action.path)):
                 return ("it holds keys or stored conversations",)
             case WritePath():

@@ -9,6 +9,7 @@ from agent.safety.permissions.modes import Mode
 from agent.safety.permissions.reading import Reading
 from agent.safety.permissions.subjects import READERS, Setting
 from agent.safety.shell.marks import words
+from agent.safety.typed_input import as_command
 from agent.safety.verdict import Verdict
 from tools.actions import (
     Action,
@@ -65,7 +66,17 @@ class Defaults:
                 return Verdict("allow", ("what another agent does is asked for by itself",))
             if isinstance(action, RunScript) and action.sandboxed:
                 return Verdict("allow", ("it runs in the sandbox; its calls are asked for by themselves",))
+        if isinstance(action, SendInput):
+            return self._typed(action)
         return Verdict("ask", self._why(action))
+
+    def _typed(self, action: SendInput) -> Verdict:
+        """Typing always needs a yes: where the program stands by now is not known. The parts say what it does."""
+        typed = self._assess(as_command(action, self._setting.home), self._setting.workspace)
+        if typed.kind == "hardline":
+            return typed
+        reasons = typed.reasons if typed.kind == "ask" else ()
+        return Verdict("ask", ("types into a running program", *reasons), typed.parts)
 
     def _command(self, mode: Mode, action: RunCommand) -> Verdict:
         assessed = self._assess(action.command, action.cwd)
@@ -86,9 +97,6 @@ class Defaults:
         """Why the action needs a yes, in words for the person who gives it."""
         outside = "" if self._inside(action) else ", outside the workspace"
         match action:
-            case SendInput():
-                typed = self._assess(action.data, self._setting.workspace)
-                return ("types into a running program", *(typed.reasons if typed.kind != "allow" else ()))
             case ReadPath():
                 return (f"reads a file or folder{outside}",)
             case WritePath():

@@ -15,6 +15,7 @@ from agent.safety.permissions.subjects import Setting
 from agent.safety.places import joined
 from agent.safety.shell.marks import UNKNOWN, words
 from agent.safety.shell.names import DELETERS, OWNERS, WRITERS
+from agent.safety.typed_input import follows
 from tools.actions import Action, RunCommand, SendInput
 
 _WRITERS = (
@@ -44,7 +45,7 @@ class Protection:
 
     def _command(self, action: RunCommand | SendInput) -> str | None:
         setting = self._setting
-        text = action.command if isinstance(action, RunCommand) else action.data
+        text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
         cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
         reading = setting.reading(text, cwd)
         for command in reading.commands:

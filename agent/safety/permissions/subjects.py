@@ -24,6 +24,7 @@ from agent.safety.permissions.path_patterns import PathPattern
 from agent.safety.permissions.reading import Command, Reading, Touched, read
 from agent.safety.places import absolute, joined
 from agent.safety.shell.marks import GLOBS, UNKNOWN, words
+from agent.safety.typed_input import follows
 from tools.actions import (
     Action,
     CallServer,
@@ -187,7 +188,7 @@ class Subject:
         meant = self._names(action, name) or self.tool == "terminal"
         if meant and self.pattern is None:
             return WHOLE
-        text, cwd = _command(action, self._setting.workspace)
+        text, cwd = _command(action, self._setting)
         if meant and self._commands is not None:
             return self._commands_touch(self._setting.reading(text, cwd))
         if self._path is not None and self.tool in ("read_file", "write_file", "delete_file"):
@@ -294,8 +295,10 @@ def _require_known(tool: str, family: bool, tools: Collection[str]) -> None:
         )
 
 
-def _command(action: RunCommand | SendInput, workspace: Path) -> tuple[str, Path]:
-    return (action.command, action.cwd) if isinstance(action, RunCommand) else (action.data, workspace)
+def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Path]:
+    if isinstance(action, RunCommand):
+        return action.command, action.cwd
+    return follows(action, setting.home), setting.workspace
 
 
 def _spellings(path: Path) -> tuple[Path, ...]:

@@ -35,6 +35,8 @@ async def test_a_background_process_is_read_typed_into_and_waited_for(task: Task
     typed = [action for action in task.context.actions if isinstance(action, SendInput)]
     assert [action.data for action in typed] == ["hello\n", "two\nqu", "it\n"]
     assert {action.process for action in typed} == {id}
+    assert {action.program for action in typed} == {ECHO}
+    assert [action.typed for action in typed] == ["", "", "qu"]
     assert task.context.notices == []
 
 

@@ -1,0 +1,60 @@
+"""What typing into a program that runs amounts to, as a shell text that can be judged.
+
+What is typed into a shell is a command. What is typed into an interpreter or a
+database client is a program in its language, which the rules know when it is given
+on a command line, so it is put there. What the program was started as may not be what
+reads the keys by now: `follows` therefore holds both readings.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from agent.safety.permissions.reading import read
+from tools.actions import SendInput
+
+_INLINE: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"python[\d.]*|pypy[\d.]*"), "python3 -c {}"),
+    (re.compile(r"node|nodejs"), "node -e {}"),
+    (re.compile(r"ruby|irb"), "ruby -e {}"),
+    (re.compile(r"perl"), "perl -e {}"),
+    (re.compile(r"php"), "php -r {}"),
+    (re.compile(r"psql"), "psql -c {}"),
+    (re.compile(r"mysql|mariadb"), "mysql -e {}"),
+    (re.compile(r"sqlite3"), "sqlite3 database {}"),
+    (re.compile(r"mongosh"), "mongosh --eval {}"),
+)
+"""Programs that read another language, and the command that runs a text of it at once."""
+
+_SHELLS = re.compile(r"(?:ba|da|z|k|mk|a|fi|tc|c)?sh|busybox|ssh|su|script|tmux|screen")
+
+
+def line_of(action: SendInput) -> str:
+    """The text the program reads: what was typed on the line before, and what is typed now."""
+    return action.typed + action.data
+
+
+def as_command(action: SendInput, home: Path) -> str:
+    """The shell text that does what the program will do with it, as far as the program is known."""
+    line = line_of(action)
+    names = _programs(action.program, home)
+    if any(_SHELLS.fullmatch(name) for name in names):
+        return line
+    form = next((form for name in names for pattern, form in _INLINE if pattern.fullmatch(name)), "")
+    return form.format(shlex.quote(line)) if form else line
+
+
+def follows(action: SendInput, home: Path) -> str:
+    """Everything it may do: as the program would read it, and as a shell would."""
+    line, command = line_of(action), as_command(action, home)
+    return line if command == line else f"{command}\n{line}"
+
+
+def _programs(command_line: str, home: Path) -> tuple[str, ...]:
+    """The programs a command line starts, the last one first: that one has the keyboard."""
+    if not command_line:
+        return ()
+    reading = read(command_line, str(home), str(home))
+    return tuple(command.name for command in reversed(reading.commands))
