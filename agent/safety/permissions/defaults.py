@@ -71,7 +71,7 @@ class Defaults:
         return Verdict("ask", self._why(action))
 
     def _typed(self, action: SendInput) -> Verdict:
-        """Typing always needs a yes: where the program stands by now is not known. The parts say what it does."""
+        """Typing always needs a yes, as nobody knows where the program stands; the parts say what it does."""
         typed = self._assess(as_command(action, self._setting.home), self._setting.workspace)
         if typed.kind == "hardline":
             return typed
