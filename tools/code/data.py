@@ -93,15 +93,18 @@ class RunningCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeProgress:
-    """A look at a running script: sent when a call starts or ends, and when there is new output."""
+    """A look at a running script, sent when calls start or end and when there is new output.
+
+    At most thirty a second; every call that ends is in `finished` of exactly one.
+    """
 
     calls: int
     """Calls accepted so far."""
     limit: int
     elapsed: float
     running: tuple[RunningCall, ...] = ()
-    finished: CallRecord | None = None
-    """The call that has just ended, if that is the news."""
+    finished: tuple[CallRecord, ...] = ()
+    """The calls that have ended since the last look."""
     output: str = ""
     """The newest lines of stdout, cleaned."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,8 +23,25 @@ PREVIEW = 200
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """For arguments that came in as JSON; an encoder made once costs a third of `json.dumps`."""
+_decode = json.JSONDecoder().decode
+_INTERVAL = 1 / 30
+"""Seconds between two looks at a script: more often than that nobody can follow."""
+_INTERRUPTED = error_text("Interrupted: the script was stopped before this call ended.")
 _PATIENCE = 10.0
 """Seconds the calls under way get to stop before their script is ended."""
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """A call under way; what is shown of it is made when somebody looks."""
+
+    number: int
+    tool: str
+    arguments: dict[str, Any]
+    started: float
+
+    def shown(self) -> RunningCall:
+        return RunningCall(self.number, self.tool, preview(self.arguments), self.started)
 
 
 @dataclass(eq=False)
@@ -39,9 +57,17 @@ class Desk:
     """The newest output of the script."""
     made: int = 0
     records: list[CallRecord] = field(default_factory=list)
-    _running: dict[int, RunningCall] = field(default_factory=dict)
+    _running: dict[int, _Call] = field(default_factory=dict)
     _tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     _is_closed: bool = False
+    _names: frozenset[str] = frozenset()
+    _finished: list[CallRecord] = field(default_factory=list)
+    """Calls that have ended since the last look."""
+    _told: float = -math.inf
+    _due: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
+        self._names = frozenset(self.offer.names)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> str:
         """Run one call; every failure is the JSON text of `{"error": …}`."""
@@ -51,10 +77,10 @@ class Desk:
             return error_text(refusal)
         self.made += 1
         arguments = restrict(tool, arguments)
-        call = RunningCall(self.made, tool, preview(arguments), self.clock.elapsed)
+        call = _Call(self.made, tool, arguments, self.clock.elapsed)
         self._running[call.number] = call
         self.report()
-        result = error_text("Interrupted: the script was stopped before this call ended.")
+        result = _INTERRUPTED
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
@@ -69,7 +95,7 @@ class Desk:
     def _refusal(self, tool: str) -> str | None:
         if self._is_closed:
             return "The script has been stopped: no more tools are called."
-        refusal = self.offer.refusal(tool)
+        refusal = None if tool in self._names else self.offer.refusal(tool)
         if refusal is None and self.made >= self.limit:
             return f"Tool call limit reached: a script may make {self.limit} calls. Print what you have."
         return refusal
@@ -84,17 +110,36 @@ class Desk:
         return result
 
     def report(self, finished: CallRecord | None = None) -> None:
-        """Send a look at the script to whoever watches. What goes wrong there is not the script's fault."""
-        progress = CodeProgress(
-            calls=self.made,
-            limit=self.limit,
-            elapsed=self.clock.elapsed,
-            running=tuple(self._running.values()),
-            finished=finished,
-            output=self.newest(),
-        )
+        """Have whoever watches look at the script, now or, when that was only just, a moment later."""
+        if finished is not None:
+            self._finished.append(finished)
+        if self._due is not None:
+            return
+        loop = asyncio.get_running_loop()
+        wait = self._told + _INTERVAL - loop.time()
+        if wait <= 0 or self._is_closed:
+            self._show()
+        else:
+            self._due = loop.call_later(wait, self._show)
+
+    def _show(self) -> None:
+        """Send a look at the script. What goes wrong there is not the script's fault."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+        self._told = asyncio.get_running_loop().time()
+        finished, self._finished = tuple(self._finished), []
         try:
-            self.tell(progress)
+            self.tell(
+                CodeProgress(
+                    calls=self.made,
+                    limit=self.limit,
+                    elapsed=self.clock.elapsed,
+                    running=tuple(call.shown() for call in self._running.values()),
+                    finished=finished,
+                    output=self.newest(),
+                )
+            )
         except Exception:
             log.exception("the progress of a script could not be shown")
 
@@ -106,12 +151,14 @@ class Desk:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=_PATIENCE)
+        if self._due is not None:
+            self._show()
 
-    def _record(self, call: RunningCall, result: str) -> None:
+    def _record(self, call: _Call, result: str) -> None:
         record = CallRecord(
             number=call.number,
             tool=call.tool,
-            arguments=call.arguments,
+            arguments=preview(call.arguments),
             duration=self.clock.elapsed - call.started,
             ok=not result.startswith('{"error"'),
             result_size=len(result),
@@ -145,4 +192,4 @@ def _shortened(value: Any) -> Any:
 def _check(result: str) -> None:
     """Raise when `result` is no JSON: inside a reply it would break the reply. Large ones travel apart."""
     if len(result) <= SMALL:
-        json.loads(result)
+        _decode(result)

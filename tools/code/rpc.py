@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import json
 import marshal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,9 @@ LINE_LIMIT = 16_000_000
 """Bytes of the longest request; a file to write travels in one."""
 
 SMALL = 64_000
-"""Bytes up to which a result travels inside its line."""
+"""Characters up to which a result travels inside its line."""
+
+_PIECE = 131_072
 
 
 class BadRequestError(Exception):
@@ -42,10 +44,13 @@ class Request:
     code: int = 0
 
 
+_decode = json.JSONDecoder().decode
+
+
 def parse_request(line: bytes | bytearray, token: str) -> Request:
     """Read a request. Raises `BadRequestError` for anything that is not one or lacks the token."""
     try:
-        data = json.loads(line.decode("utf-8", "replace"))
+        data = _decode(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         raise BadRequestError("The request is no JSON.") from None
     if not isinstance(data, dict):
@@ -69,13 +74,25 @@ def parse_request(line: bytes | bytearray, token: str) -> Request:
     return Request(number, tool, arguments)
 
 
-def reply(number: int | None, result: str) -> list[bytes]:
-    """The pieces to send for a result, which is JSON text."""
-    shown = json.dumps(number).encode()
-    data = result.encode("utf-8", "replace")
-    if len(data) <= SMALL and b"\n" not in data:
-        return [b'{"id": ' + shown + b', "result": ' + data + b"}\n"]
-    return [b'{"id": ' + shown + b', "size": ' + str(len(data)).encode() + b"}\n", data]
+def reply(number: int | None, result: str) -> bytes | None:
+    """What to send for a small result, which is JSON text; None when it has to travel in pieces."""
+    if len(result) > SMALL or "\n" in result:
+        return None
+    return f'{{"id": {"null" if number is None else number}, "result": {result}}}\n'.encode(
+        "utf-8", "replace"
+    )
+
+
+def pieces(number: int, result: str) -> Iterator[bytes]:
+    """What to send for any result, piece by piece: several copies of a small piece beat one of the whole."""
+    if not result.isascii():
+        result_bytes = result.encode("utf-8", "replace")
+        yield b'{"id": %d, "size": %d}\n' % (number, len(result_bytes))
+        yield result_bytes
+        return
+    yield b'{"id": %d, "size": %d}\n' % (number, len(result))
+    for start in range(0, len(result), _PIECE):
+        yield result[start : start + _PIECE].encode()
 
 
 def error_text(message: str) -> str:

@@ -83,7 +83,7 @@ class _Teller:
 
     def __call__(self, progress: CodeProgress) -> None:
         lines: list[str] = []
-        if (call := progress.finished) is not None:
+        for call in progress.finished:
             mark = "✓" if call.ok else "✗"
             lines.append(
                 f"{mark} {call.number}/{progress.limit} {call.tool} {call.arguments}  {call.duration:.1f} s"

@@ -197,7 +197,7 @@ async def test_progress_tells_of_calls_and_output(scripts: Scripts) -> None:
     outcome = await scripts.run("from hermes_tools import read_file\nprint('hello')\nread_file('a')")
     running = [look.running[0] for look in scripts.progress if look.running]
     assert (running[0].tool, running[0].arguments) == ("read_file", '{"path": "a", "offset": 1}')
-    ended = [look.finished for look in scripts.progress if look.finished]
+    ended = [call for look in scripts.progress for call in look.finished]
     assert ended == list(outcome.calls)
     assert (ended[0].ok, ended[0].preview, ended[0].result_size) == (True, '{"fine": 1}', 11)
     assert ended[0].duration >= 0.3

@@ -10,7 +10,7 @@ from .frames import read_exactly, write_all
 
 GONE = "The agent process disconnected: tools cannot be called any more."
 
-_PIECE = 262_144
+_PIECE = 65_536
 _ESCAPES = [(chr(code), f"\\u{code:04x}") for code in range(32)]
 
 
@@ -27,8 +27,9 @@ class Line:
     def ask(self, token, tool, arguments):
         """Send one call and wait for its result, as parsed JSON."""
         self._number += 1
-        request = {"id": self._number, "token": token, "tool": tool, "args": arguments}
-        data = (encode(request) + "\n").encode("utf-8", "surrogatepass")
+        # Written out: half the time of building a dict to encode, and the token needs no quoting.
+        head = f'{{"id": {self._number}, "token": "{token}", "tool": {encode(tool)}, "args": '
+        data = (head + encode(arguments) + "}\n").encode("utf-8", "surrogatepass")
         self.is_busy = True
         try:
             write_all(self.descriptor, data)
@@ -54,7 +55,7 @@ class Line:
             if not piece:
                 raise RuntimeError(GONE)
             self._rest += piece
-        head = json.loads(self._rest[:end])
+        head = json.loads(str(self._rest[:end], "utf-8"))
         del self._rest[: end + 1]
         if "size" not in head:
             return head["result"]
@@ -111,6 +112,7 @@ def encode(value):
     if value is False:
         return "false"
     if isinstance(value, str):
+        # str() once more: a subclass may have ideas of its own.
         return _quote(str(value))
     if isinstance(value, int):
         return int.__repr__(value)

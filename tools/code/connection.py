@@ -1,0 +1,257 @@
+"""One client of a child's server: a thread of the script, whose calls are served one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import select
+import socket
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tools.code.rpc import LINE_LIMIT, BadRequestError, error_text, parse_request, pieces, reply
+from tools.terminal.threads import on_thread
+
+if TYPE_CHECKING:
+    from tools.code.server import Server
+
+log = logging.getLogger(__name__)
+
+_PATIENCE_WITH_NONSENSE = 20
+"""Requests that are none, after which a connection is closed."""
+_MUCH = 256_000
+"""Bytes of a request or a result above which it is handled off the event loop."""
+_TURN = 0.001
+"""Seconds of requests answered in a row before the event loop gets its turn."""
+_QUICK = 0.0002
+"""Seconds within which a call counts as quick: scripts that loop over such make the next one at once."""
+_LINGER = 0.00006
+"""Seconds to look out for the request after a quick one, which costs less than a turn of the event loop."""
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Takes requests in, has the desk answer them, and sends the answers back."""
+
+    def __init__(self, server: Server, *, is_born: bool = False) -> None:
+        self._server = server
+        self._is_born = is_born
+        self._transport: asyncio.Transport | None = None
+        self._buffer = bytearray()
+        self._searched = 0
+        self._nonsense = 0
+        self._task: asyncio.Task[None] | None = None
+        self._news: asyncio.Future[None] | None = None
+        """What the task waits for while there is nothing to do."""
+        self._is_busy = False
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if not self._is_born and not self._server.welcomes(self, transport.get_extra_info("socket")):
+            transport.abort()
+            return
+        self._server.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._transport = None
+        if self._task is not None:
+            self._task.cancel()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._server.inlet
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._buffer += self._server.inlet[:nbytes]
+        if self._task is None:
+            self._start()
+        elif self._news is not None and not self._news.done():
+            self._news.set_result(None)
+        self._hold_back()
+
+    def send(self, data: bytes) -> None:
+        """Write to the client, if it is still there."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def hang_up(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._serve())
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A call was stopped, and its task with it: the next request gets a new one."""
+        self._task, self._is_busy = None, False
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a request of a script could not be answered", exc_info=error)
+            self.hang_up()
+        if self._buffer and self._is_open:
+            self._start()
+        self._hold_back()
+
+    async def _serve(self) -> None:
+        """Answer one request after the other. One task for all: one for each would cost two turns."""
+        task = asyncio.current_task()
+        assert task is not None
+        began = time.monotonic()
+        is_quick = False
+        while self._is_open and not task.cancelling():
+            line = self._line()
+            if line is not None:
+                asked = time.monotonic()
+                self._is_busy = True
+                await self._answer(line)
+                self._is_busy = False
+                is_quick = time.monotonic() - asked < _QUICK
+                if self._is_paused:
+                    self._hold_back()
+            elif time.monotonic() - began > _TURN:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+            elif not (is_quick and self._lingered()):
+                is_quick = False
+                self._news = asyncio.get_running_loop().create_future()
+                await self._news
+                began = time.monotonic()
+
+    def _line(self) -> bytearray | None:
+        """The next request that has come in whole."""
+        while self._is_open:
+            end = self._buffer.find(b"\n", self._searched)
+            if end < 0:
+                self._searched = len(self._buffer)
+                if self._searched > LINE_LIMIT:
+                    self._refuse(f"A request may have {LINE_LIMIT:,} bytes at most.", None, is_last=True)
+                return None
+            line = self._buffer[:end]
+            del self._buffer[: end + 1]
+            self._searched = 0
+            if len(line) <= LINE_LIMIT:
+                return line
+            self._refuse(f"A request may have {LINE_LIMIT:,} bytes at most.", None)
+        return None
+
+    def _lingered(self) -> bool:
+        """Look out for more for a moment; whether it came. Only where nobody else has to wait for that."""
+        if self._transport is None or self._is_paused or len(self._server.connections) > 1:
+            return False
+        descriptor = self._transport.get_extra_info("socket").fileno()
+        until = time.monotonic() + _LINGER
+        while True:
+            try:
+                count = os.readv(descriptor, [self._server.inlet])
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    return False
+                # On one processor the script has to run for anything to come.
+                os.sched_yield()
+                continue
+            except OSError:
+                return False
+            # The end of the stream is for the transport to notice, which reads it again.
+            self._buffer += self._server.inlet[:count]
+            return count > 0
+
+    async def _answer(self, line: bytearray) -> None:
+        try:
+            if len(line) > _MUCH:
+                request = await asyncio.to_thread(parse_request, line, self._server.token)
+            else:
+                request = parse_request(line, self._server.token)
+        except BadRequestError as error:
+            self._refuse(str(error), error.number)
+            return
+        if request.event:
+            self._server.on_event(request)
+            return
+        desk = self._server.desk
+        try:
+            if desk is None:
+                result = error_text("No script is running.")
+            else:
+                result = await desk.call(request.tool, request.arguments)
+        except asyncio.CancelledError:
+            self._reply(request.number, error_text("Interrupted before this call ended."))
+            raise
+        if len(result) > _MUCH:
+            await self._pour(request.number, result)
+        else:
+            self._reply(request.number, result)
+
+    def _reply(self, number: int | None, result: str) -> None:
+        small = reply(number, result)
+        if small is not None:
+            self.send(small)
+            return
+        for piece in pieces(number or 0, result):
+            self.send(piece)
+
+    async def _pour(self, number: int, result: str) -> None:
+        """Send a large result from a thread, as fast as the client takes it."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        if transport.get_write_buffer_size():
+            self._reply(number, result)
+            return
+        # Its own, so that the descriptor cannot become somebody else's while the thread writes.
+        link = socket.socket(fileno=os.dup(transport.get_extra_info("socket").fileno()))
+        try:
+            await on_thread(pour, link, pieces(number, result))
+        except OSError:
+            self.hang_up()
+        except asyncio.CancelledError:
+            # Half a result has been sent: nothing that came after it would be understood.
+            _shut(link)
+            self.hang_up()
+            raise
+
+    def _refuse(self, message: str, number: int | None, *, is_last: bool = False) -> None:
+        self._nonsense += 1
+        self._reply(number, error_text(message))
+        if (is_last or self._nonsense >= _PATIENCE_WITH_NONSENSE) and self._transport is not None:
+            self._transport.close()
+
+    def _hold_back(self) -> None:
+        """Stop reading from a client that sends ahead, so that what waits here stays bounded."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        wants_pause = self._is_busy and len(self._buffer) > _MUCH
+        if wants_pause != self._is_paused:
+            self._is_paused = wants_pause
+            if wants_pause:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+
+def pour(link: socket.socket, data: Iterable[bytes]) -> None:
+    """Write all of `data` to a non-blocking socket, then let go of it. Raises OSError when it closes."""
+    waiting = select.poll()
+    waiting.register(link, select.POLLOUT)
+    with link:
+        for piece in data:
+            view = memoryview(piece)
+            while view:
+                try:
+                    view = view[link.send(view) :]
+                except BlockingIOError:
+                    waiting.poll()
+
+
+def _shut(link: socket.socket) -> None:
+    """Wake the thread that writes to `link`; it may be done with it by now."""
+    try:
+        link.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass
