@@ -114,7 +114,11 @@ async def test_not_even_who_hides_all_its_traces_is_left_behind(task: Task):
 
 
 async def test_a_process_left_running_is_named_and_dies_with_the_engine(task: Task):
-    result = await task.run("setsid sleep 6888.5 >/dev/null 2>&1 & echo started")
+    # Only once it has become what it is to be has it the name that is told.
+    result = await task.run(
+        "setsid sleep 6888.5 >/dev/null 2>&1 & until [ $(cat /proc/$!/comm) = sleep ]; do :; done; "
+        "echo started"
+    )
     assert result["output"] == "started\n"
     (pid,) = processes_with("sleep\x006888.5")
     assert f"sleep ({pid})" in result["note"] and "bwrap" not in result["note"]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.home import Home
+from agent.home import Home, private_folder
 from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
-from tools.sandbox import Limits, Need, Sandbox
+from tools.sandbox import Limits, Need, Sandbox, Wrapped
 
 PYTHON = os.path.realpath(sys.executable)
 
@@ -21,6 +26,21 @@ class Ended:
 
     code: int
     output: str
+
+
+@contextmanager
+def room() -> Iterator[Path]:
+    """A folder for a test world that is not below `/tmp`, which sandboxes replace."""
+    for folder in (Path.home(), Path("/var/lib")):
+        if folder.is_dir() and os.access(folder, os.W_OK):
+            made = Path(tempfile.mkdtemp(prefix=".hermes-cell-", dir=folder)).resolve()
+            break
+    else:
+        raise RuntimeError("no folder outside /tmp can be written")
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 class Cell:
@@ -42,6 +62,7 @@ class Cell:
         (self.outside / "file").write_text("untouched")
         monkeypatch.setenv("HOME", str(self.user))
         self.private = self.user / ".hermes" / "scratch" / "tmp"
+        private_folder(self.private)
         self.boundary = SessionBoundary(
             sandbox,
             self.workspace,
@@ -55,12 +76,11 @@ class Cell:
     def run(self, argv: list[str], *, need: Need | None = None, timeout: float = 20) -> Ended:
         """Start `argv` in the workspace and wait for it."""
         wrapped = self.boundary.wrap(argv, need or Need(dies_with_parent=True))
-        env = {name: value for name, value in os.environ.items() if name not in wrapped.unset}
         try:
             done = subprocess.run(
                 wrapped.argv,
                 cwd=self.workspace,
-                env=env | dict(wrapped.env),
+                env=self._env(wrapped),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -73,6 +93,39 @@ class Cell:
             wrapped.started()
             wrapped.ended()
         return Ended(done.returncode, done.stdout.decode(errors="replace"))
+
+    @contextmanager
+    def prisoner(self) -> Iterator[Callable[[str, str], Ended]]:
+        """One child inside that makes an attempt each time it is told a language and a text."""
+        program = Path(__file__).with_name("prisoner.py").read_text()
+        wrapped = self.boundary.wrap([PYTHON, "-I", "-c", program], Need(dies_with_parent=True))
+        child = subprocess.Popen(
+            wrapped.argv,
+            cwd=self.workspace,
+            env=self._env(wrapped),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=wrapped.fds,
+            start_new_session=True,
+            text=True,
+        )
+        wrapped.started()
+        assert child.stdin is not None and child.stdout is not None
+        given, said = child.stdin, child.stdout
+
+        def attempt(language: str, code: str) -> Ended:
+            print(json.dumps([language, code]), file=given, flush=True)
+            return Ended(*json.loads(said.readline()))
+
+        with child:
+            yield attempt
+            given.close()
+            child.wait(20)
+        wrapped.ended()
+
+    def _env(self, wrapped: Wrapped) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if name not in wrapped.unset}
+        return kept | dict(wrapped.env)
 
     def shell(self, script: str, **more: object) -> Ended:
         return self.run(["/bin/bash", "-c", script], **more)  # type: ignore[arg-type]
