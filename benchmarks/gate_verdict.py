@@ -1,4 +1,7 @@
-"""CPU time of the gate's verdict on shell commands, against one parse of the same text by tree-sitter.
+"""CPU time of the whole gate's verdict on shell commands, against one parse of the same text by tree-sitter.
+
+Each command is judged by a gate without rules and by one with thirty rules, in a workspace on the disk.
+No command is judged twice in a row by the same gate.
 
 python -m benchmarks.gate_verdict [--rounds 5]
 """
@@ -6,16 +9,23 @@ python -m benchmarks.gate_verdict [--rounds 5]
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
+import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from time import process_time
 
-from agent.safety.commands.assessor import Assessor
-from agent.safety.places import Places
+from agent.home import Home
+from agent.safety.gate import Gate
+from agent.safety.permissions.policy import Permissions
 from agent.safety.shell.tree import parse
+from tools.actions import RunCommand
 
-WORKSPACE = Path("/home/ada/project")
+SIZE = 10_240
+"""Characters of a long text."""
+
 TYPICAL = (
     "git status --short",
     "rg -n 'def main' src | head -20",
@@ -24,7 +34,48 @@ TYPICAL = (
     "curl -fsSL https://example.org/install.sh | bash",
     "find . -name '*.pyc' -exec rm {} +",
     "git commit -m \"$(cat <<'END'\nSubject\n\nBody of the message.\nEND\n)\"",
+    ".venv/bin/python -m pytest tests/agent -q -x",
+    "sed -n 1,120p src/main.py",
+    "ls -la && cat README.md",
+    "sed -i 's/old/new/' src/*.py",
+    "rm -rf build dist && python -m build",
 )
+
+RULES = """\
+mode: normal
+rules:
+  terminal(git push *): ask
+  terminal(git push --force *): deny
+  terminal(git reset --hard *): ask
+  terminal(npm publish *): deny
+  terminal(npm run *): allow
+  terminal(make *): allow
+  terminal(docker *): ask
+  terminal(kubectl *): ask
+  terminal(terraform apply *): deny
+  terminal(aws *): ask
+  terminal(rm -r *): ask
+  terminal(curl *): ask
+  terminal(ssh *): ask
+  terminal(sudo *): deny
+  terminal(./deploy.sh): deny
+  terminal(pytest *): allow
+  read_file(**/.env): ask
+  read_file(**/*.pem): deny
+  read_file(~/notes/**): ask
+  read_file(/etc/**): ask
+  write_file(src/**): allow
+  write_file(tests/**): allow
+  write_file(migrations/**): ask
+  write_file(**/package-lock.json): ask
+  write_file(vendor/**): deny
+  delete_file(docs/**): ask
+  fetch(https://example.org/**): ask
+  fetch(*.internal.example): deny
+  browser.*: ask
+  mcp(github/delete_*): deny
+"""
+
 _PIECE = """
 if [ -f "$1" ]; then
   name=$(basename "$1" .txt); grep -n "x$name" *.log | sort | uniq -c > out/$name.txt
@@ -32,7 +83,33 @@ if [ -f "$1" ]; then
 fi
 git add -A && git commit -m 'step' || echo "nothing to do"
 """
-LONG = "".join(_PIECE.replace("$name", f"$name{n}") for n in range(10_240 // len(_PIECE)))
+
+
+def _filled(piece: Callable[[int], str]) -> str:
+    """As many numbered pieces as make a long text."""
+    text: list[str] = []
+    length = 0
+    while length < SIZE:
+        text.append(piece(len(text)))
+        length += len(text[-1])
+    return "".join(text)
+
+
+LONG: dict[str, str] = {
+    "script": _filled(lambda n: _PIECE.replace("$name", f"$name{n}")),
+    "cd a, 70 deep": "cd a\n" * 70 + _filled(lambda n: f"cat f{n}.txt\n"),
+    "cd a, all of it": _filled(lambda _: "cd a\n"),
+    "pipeline": "cat log" + _filled(lambda n: f" | grep -v x{n}"),
+    "small commands": _filled(lambda n: f"touch out/f{n}; "),
+    "deletions": _filled(lambda n: f"rm -f build/f{n}.o\n"),
+    "files of a command": "cp " + _filled(lambda n: f"src/a{n}.py ") + "out/",
+    "here-document": "cat > notes.md <<'END'\n" + _filled(lambda n: f"Line {n} of the text.\n") + "END\n",
+    "nesting": _filled(lambda n: "(" * 20 + f"echo {n}" + ")" * 20 + "\n"),
+    "substitutions": _filled(lambda n: f'echo "$(basename "$(dirname "$(pwd)/{n}")")"\n'),
+    "variables": _filled(lambda n: f'v{n}="a{n}"; echo "$v{n}/$v{n // 2}"\n'),
+    "loops": _filled(lambda n: f'for f in a b c; do x=$f-{n}; wc -l "$x" > out/$x.txt; done\n'),
+    "functions": _filled(lambda n: f"f{n}() {{ git log -{n} -- $1; }}; f{n} src\n"),
+}
 
 
 def seconds(work: Callable[[], object], times: int) -> float:
@@ -45,24 +122,61 @@ def seconds(work: Callable[[], object], times: int) -> float:
     return statistics.median(spent)
 
 
-def compared(judge: Assessor, command: str, times: int) -> tuple[float, float]:
-    """Seconds of the verdict and of the parse alone."""
-    return seconds(lambda: judge.assess(command, WORKSPACE), times), seconds(lambda: parse(command), times)
+def _gates(folder: Path) -> tuple[Gate, Gate, Path]:
+    """A gate without rules, one with thirty, and the workspace both look after."""
+    workspace, own = folder / "home" / "project", folder / "home" / ".hermes"
+    for each in (workspace / "src", workspace / "out", workspace / "web", own):
+        each.mkdir(parents=True)
+    (own / "permissions.yaml").write_text(RULES)
+    old = time.time() - 3_600
+    os.utime(own / "permissions.yaml", (old, old))
+    home = Home(own)
+    plain = Gate.for_home(home, workspace)
+    ruled = Gate.for_home(home, workspace, permissions=Permissions(home, workspace))
+    if ruled.policy.problems:
+        raise SystemExit(f"the rules are not sound: {ruled.policy.problems}")
+    return plain, ruled, workspace
 
 
-def report(name: str, ours: float, parsing: float) -> None:
-    print(f"{name:18} {ours * 1e3:8.3f} ms   parse {parsing * 1e3:7.3f} ms   ratio {ours / parsing:5.1f}")
+def _verdict(gate: Gate, command: str, cwd: Path, times: int) -> float:
+    def work() -> None:
+        gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
+
+    def forget() -> None:
+        gate.decide(RunCommand(tool="terminal", command="true", cwd=cwd))
+
+    spent: list[float] = []
+    for _ in range(times):
+        forget()
+        spent.append(seconds(work, 1))
+    return statistics.median(spent)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     rounds: int = parser.parse_args().rounds
-    judge = Assessor(Places("/home/ada"), WORKSPACE, None)
-    pairs = [compared(judge, command, 40 * rounds) for command in TYPICAL]
-    report("typical command", statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs))
-    report(f"{len(LONG) / 1024:.1f} KB of shell", *compared(judge, LONG, rounds))
-    print(f"verdict on the long text: {judge.assess(LONG, WORKSPACE).kind}")
+    with tempfile.TemporaryDirectory() as folder:
+        plain, ruled, workspace = _gates(Path(folder).resolve())
+        time.sleep(2.5)  # the change time of the rules has to lie back
+        ruled.policy  # noqa: B018 - read once
+        print(f"{'':22}{'no rules':>12}{'30 rules':>12}{'parse':>12}{'ratio':>8}")
+
+        def line(name: str, commands: tuple[str, ...], times: int) -> None:
+            measured = [
+                (
+                    _verdict(plain, command, workspace, times),
+                    _verdict(ruled, command, workspace, times),
+                    seconds(lambda command=command: parse(command), times),
+                )
+                for command in commands
+            ]
+            a, b, c = (statistics.median(each) * 1e3 for each in zip(*measured, strict=True))
+            print(f"{name:22}{a:9.3f} ms{b:9.3f} ms{c:9.3f} ms{b / c:8.1f}", flush=True)
+
+        line("typical, median of 12", TYPICAL, 20 * rounds)
+        for name, command in LONG.items():
+            line(name, (command,), rounds)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,7 @@ from pathlib import Path
 from agent.safety import rules
 from agent.safety.places import Places, joined
 from agent.safety.shell import marks
-from agent.safety.shell.script import Interpreter
-from agent.safety.shell.state import TangledError
+from agent.safety.shell.recording import record
 
 TANGLED = "it is too involved to be checked; split it into simple commands"
 
@@ -40,7 +39,6 @@ class Hardline:
 
     def __init__(self, places: Places) -> None:
         self._places = places
-        self._last: tuple[tuple[str, Path], Findings] | None = None
 
     def check(self, command: str, cwd: Path) -> tuple[str, ...]:
         """Why the command may never run; empty when it may."""
@@ -52,22 +50,13 @@ class Hardline:
 
     def examine(self, command: str, cwd: Path) -> Findings:
         """Everything there is to say about a command. Takes time in proportion to its length."""
-        last = self._last
-        if last is not None and last[0] == (command, cwd):
-            return last[1]
-        findings = self._examined(command, cwd)
-        self._last = ((command, cwd), findings)
-        return findings
-
-    def _examined(self, command: str, cwd: Path) -> Findings:
         judge = _Judge(self._places)
-        text = marks.unmarked(command)
-        shell = Interpreter(judge, self._places.home, str(cwd), len(text))
+        recording = record(command, str(cwd), self._places.home)
         try:
-            shell.run(text)
+            recording.show(judge)
         except _ForbiddenError as error:
             return Findings((str(error),), tuple(judge.doubts))
-        except (TangledError, RecursionError):
+        if recording.tangled or recording.fault:
             return Findings((TANGLED,), tuple(judge.doubts))
         return Findings((), tuple(judge.doubts))
 

@@ -28,8 +28,7 @@ from agent.safety.hardline import TANGLED
 from agent.safety.places import Places, absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
-from agent.safety.shell.script import Interpreter
-from agent.safety.shell.state import TangledError
+from agent.safety.shell.recording import record
 from agent.safety.verdict import SEVERITY, Part, Verdict, VerdictKind
 
 RULES: dict[str, Rule] = (
@@ -78,15 +77,17 @@ class Assessor:
         Never raises. Takes time in proportion to the length of the command.
         """
         judge = _Judge(self._ground.afresh())
-        text = marks.unmarked(command)
-        shell = Interpreter(judge, self._places.home, str(cwd), len(text))
-        try:
-            shell.run(text)
-        except (TangledError, RecursionError):
-            judge.add(text, "hardline", TANGLED)
-        except Exception as error:
-            # A fault in a rule must not let a command pass.
-            judge.add(text, "ask", f"could not be judged ({type(error).__name__})")
+        recording = record(command, str(cwd), self._places.home)
+        for event in recording.events:
+            try:
+                event.show(judge)
+            except Exception as error:
+                # A fault in a rule must not let a command pass.
+                judge.add(recording.text, "ask", f"could not be judged ({type(error).__name__})")
+        if recording.tangled:
+            judge.add(recording.text, "hardline", TANGLED)
+        elif recording.fault:
+            judge.add(recording.text, "ask", f"could not be judged ({recording.fault})")
         return judge.verdict()
 
 
@@ -96,7 +97,6 @@ class _Judge:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._parts: dict[Part, None] = {}
-        self._seen: set[tuple[str, tuple[str, ...], tuple[str, ...]]] = set()
 
     def verdict(self) -> Verdict:
         parts = tuple(self._parts)
@@ -122,12 +122,6 @@ class _Judge:
         word: str = "",
         stdin: Sequence[str] | None = None,
     ) -> None:
-        # Loops and functions are followed more than once.
-        key = (word or name, tuple(arguments), tuple(cwds))
-        if stdin is None and name and key in self._seen:
-            return
-        if stdin is None:
-            self._seen.add(key)
         text = " ".join([word or name, *(_shown(argument) for argument in arguments)])
         for cwd in cwds:
             call = Call(name, arguments, cwd, self._ground.places, self._ground, word or name, stdin)

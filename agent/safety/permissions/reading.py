@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from agent.safety.shell import marks
-from agent.safety.shell.script import Interpreter
-from agent.safety.shell.state import TangledError
+from agent.safety.shell.recording import record
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +41,9 @@ class Touched:
     cwds: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """Everything a shell text would do, as far as it can be known."""
+    """Everything a shell text would do, as far as it can be known. A key of caches, by identity."""
 
     commands: tuple[Command, ...] = ()
     writes: tuple[Touched, ...] = ()
@@ -65,20 +64,16 @@ class Reading:
 @lru_cache(maxsize=32)
 def read(text: str, cwd: str, home: str) -> Reading:
     """Follow a shell text that starts in `cwd`. Never raises; takes time in proportion to its length."""
-    text = marks.unmarked(text)
+    recording = record(text, cwd, home)
     watcher = _Watcher()
-    complete = True
-    try:
-        Interpreter(watcher, home, cwd, len(text)).run(text)
-    except (TangledError, RecursionError):
-        complete = False
+    recording.show(watcher)
     return Reading(
         tuple(watcher.commands),
         tuple(watcher.writes),
         tuple(watcher.reads),
         tuple(watcher.doubts),
         frozenset(watcher.names),
-        complete,
+        not recording.tangled and not recording.fault,
     )
 
 

@@ -43,6 +43,9 @@ def rewritten(text: str, depth: int = 0) -> str:
             pieces.append(mark)
         elif mark == "`":
             end = _closing(text, at)
+            if end == len(text):  # never closed: no shell would run it
+                at = match.start()
+                break
             pieces.append(_substitution(text[at:end], quoted, depth))
             at = end + 1
         elif quoted or mark == "<<<":

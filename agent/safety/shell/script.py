@@ -25,7 +25,7 @@ from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.output import Output, content, either, remember
 from agent.safety.shell.redirects import Redirection, redirection
 from agent.safety.shell.state import State, TangledError
-from agent.safety.shell.tree import REDIRECTS, Source, parse, rough_commands
+from agent.safety.shell.tree import REDIRECTS, Source, is_several, parse, rough_commands
 from agent.safety.shell.values import Value
 from agent.safety.shell.words import expand, expand_quoted, expand_text
 
@@ -312,6 +312,10 @@ class Interpreter:
         stdin = self._input(around, stdin)
         raw = [*self.source.words(words), *around.words, *more]
         output = self._run_words(raw, stdin, assignments)
+        if any(is_several(word) for word in raw):
+            self.judge.doubt("part of the command is not understood")
+            self._run_roughly(" ".join(raw))
+            output = None
         for child in inside:
             output = self._statement(child, stdin)
         return self._finish(around, output)

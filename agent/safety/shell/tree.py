@@ -87,10 +87,14 @@ def parse(text: str) -> Source:
 
     Characters beyond ASCII are letters for the shell. The parser is shown letters
     in their place: its scanner looks such characters up in a table made for bytes
-    and can crash the process.
+    and can crash the process. It also takes a line feed with a backslash behind it
+    for a part of a word, so a backslash that opens a line is shown as a letter, or
+    as a blank where it continues the line.
     """
     data = text.encode("utf-8", "replace")
     shown = data.translate(_ASCII)
+    if b"\n\\" in shown:
+        shown = _OPENS_LINE.sub(lambda match: b"x" if match[1] is None else b" ", shown)
     left = 64 + READS * (len(data) // PORTION + 1)
 
     def read(offset: int, _: object) -> bytes:
@@ -150,6 +154,7 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
         yield _rough(words, targets)
 
 
+_OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 RESERVED = table("if then elif else while until do for in case esac fi done { } ! function")
 
@@ -159,6 +164,11 @@ def _rough(words: list[str], targets: list[tuple[str, str]]) -> RoughCommand:
     while first < len(words) and words[first] in RESERVED:
         first += 1
     return RoughCommand(tuple(words[first:]), tuple(targets))
+
+
+def is_several(word: str) -> bool:
+    """Whether what the grammar takes for one raw word goes on after a line feed that ends a command."""
+    return "\n" in word and _word_end(word, 0) < len(word)
 
 
 _WORD_STOP = re.compile(r"[ \t\r\n;&|()<>\\'\"`$]")
