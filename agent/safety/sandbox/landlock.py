@@ -16,7 +16,7 @@ from typing import Any
 from agent.safety.sandbox import cgroup
 from agent.safety.sandbox.descriptors import closer
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
-from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Place, covering, missing, places
+from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Kind, Place, covering, missing, places
 from agent.safety.sandbox.limits import rlimits
 from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
@@ -96,7 +96,7 @@ class Landlock:
         rules += [("/dev/fd", READ), ("/proc", READ), (str(policy.tmp), WRITE)]
         if policy.terminal:
             rules.append((policy.terminal, _USE))
-        rules += list(_grants(Path("/"), _closed(view)))
+        rules += list(_grants(_closed(view)))
         return self._common(policy) | {
             "rules": rules,
             "handled_network": _TCP if self._version >= _TCP_SINCE and not policy.network else 0,
@@ -121,28 +121,34 @@ def _closed(view: list[Place]) -> list[Place]:
     return [*own, *(place for place in covered if place.path not in taken), *closed]
 
 
-def _grants(path: Path, view: list[Place]) -> Iterator[tuple[str, int]]:
-    """Rules for `path`: one for all of it, or one for each part where something below is hidden."""
-    place = covering(path, view)
-    kind = place.kind if place is not None else "read"
-    below = [each for each in view if each.path != path and each.path.is_relative_to(path)]
-    if kind == "hide":
-        # Something can show through what is hidden.
-        for each in below:
-            if each.kind != "hide" and covering(each.path.parent, view) == place:
-                yield from _grants(each.path, view)
-        return
-    if not any(each.kind == "hide" for each in below):
-        yield str(path), WRITE if kind == "write" else READ
-        for each in below:
-            if each.kind == "write":
-                yield str(each.path), WRITE
-        return
-    try:
-        names = sorted(os.listdir(path))  # noqa: PTH208 names suffice
-    except OSError:
-        return
-    for name in names:
-        child = path / name
-        if not child.is_symlink():
-            yield from _grants(child, view)
+def _grants(view: list[Place]) -> Iterator[tuple[str, int]]:
+    """Rules for the whole tree: one for a folder, or one for each part of it where something is hidden."""
+    places = {str(place.path): place for place in view}
+    parted = {str(up) for place in view if place.kind == "hide" for up in place.path.parents}
+    writable = [str(place.path) for place in view if place.kind == "write"]
+
+    def shown(path: str, kind: Kind) -> Iterator[tuple[str, int]]:
+        place = places.get(path)
+        kind = kind if place is None else place.kind
+        if kind == "hide":
+            return
+        if path not in parted:
+            yield path, WRITE if kind == "write" else READ
+            if kind != "write":
+                below = path.rstrip("/") + "/"
+                yield from ((each, WRITE) for each in writable if each.startswith(below))
+            return
+        try:
+            with os.scandir(path) as entries:
+                names = sorted(entry.path for entry in entries if not entry.is_symlink())
+        except OSError:
+            return
+        for name in names:
+            yield from shown(name, kind)
+
+    yield from shown("/", "read")
+    for path, place in places.items():
+        above = covering(place.path.parent, view)
+        if place.kind != "hide" and above is not None and above.kind == "hide":
+            # What shows through a hidden folder.
+            yield from shown(path, place.kind)

@@ -20,11 +20,13 @@ _LANDLOCK_CREATE_RULESET = 444
 _LANDLOCK_VERSION = 1
 
 
+@functools.cache
 def interpreter() -> str:
     """The Python that runs us, without the virtual environment around it."""
     return os.path.realpath(sys.executable)
 
 
+@functools.cache
 def own_files() -> tuple[Path, ...]:
     """What the launcher needs to be able to read, wherever Hermes is installed."""
     return (_FOLDER, Path(sys.base_prefix).resolve(), Path(interpreter()))

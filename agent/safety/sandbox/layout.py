@@ -76,34 +76,36 @@ def places(policy: Policy) -> list[Place]:
         rule(path, "read")
     for path in policy.hidden:
         rule(path, "hide")
-    index: dict[Path, Place] = {}
-    for path in sorted(rules, key=lambda each: (len(each.parts), str(each))):
+    index: dict[str, Place] = {}
+    for path in sorted(rules, key=lambda each: ((name := str(each)).count("/"), name)):
         kind, source = rules[path]
         if kind == "read" and path in shown and _is_seen_anyway(path, index):
             # A mount of its own would only be in the way of renaming and removing.
             continue
         if source.exists():
-            index[path] = Place(path, kind, source, source.is_dir())
+            index[str(path)] = Place(path, kind, source, source.is_dir())
         elif kind == "hide" and _could_be_made(path, index):
             gap = _outermost_gap(path)
-            index[gap] = Place(gap, kind, gap, True)
+            index[str(gap)] = Place(gap, kind, gap, True)
     return sorted(index.values(), key=lambda place: len(place.path.parts))
 
 
 def covering(path: Path, found: Sequence[Place]) -> Place | None:
     """The deepest place that holds `path`."""
-    return _above(path, {place.path: place for place in found})
+    return _above(str(path), {str(place.path): place for place in found})
 
 
-def _above(path: Path, index: Mapping[Path, Place]) -> Place | None:
-    for each in (path, *path.parents):
-        if each in index:
-            return index[each]
-    return None
+def _above(path: str, index: Mapping[str, Place]) -> Place | None:
+    # As text: this is done for every name that may hold a secret, at every start.
+    while path not in index:
+        if path == "/":
+            return None
+        path = path[: path.rindex("/")] or "/"
+    return index[path]
 
 
-def _is_seen_anyway(path: Path, index: Mapping[Path, Place]) -> bool:
-    above = _above(path, index)
+def _is_seen_anyway(path: Path, index: Mapping[str, Place]) -> bool:
+    above = _above(str(path), index)
     return above is None or (above.kind != "hide" and above.path == above.source)
 
 
@@ -112,8 +114,8 @@ def missing(found: list[Place]) -> list[Path]:
     return [place.path for place in found if place.kind == "hide" and not os.path.lexists(place.path)]
 
 
-def _could_be_made(path: Path, index: Mapping[Path, Place]) -> bool:
-    above = _above(path.parent, index)
+def _could_be_made(path: Path, index: Mapping[str, Place]) -> bool:
+    above = _above(str(path), index)
     return above is not None and above.kind == "write" and above.path == above.source
 
 
