@@ -24,6 +24,8 @@ class Part:
     kind: VerdictKind
     reason: str
     """One clause that a person understands, such as `pushes to a remote`."""
+    network: bool = False
+    """Whether it wants to reach other programs over the network, as far as is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +38,8 @@ class Verdict:
     """For commands: what was said of each part, in the order in which they would run."""
     once: bool = False
     """Whether a yes counts for this once only, whatever the person says."""
+
+    @property
+    def network(self) -> bool:
+        """Whether any part wants the network."""
+        return any(part.network for part in self.parts)

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.safety import rules
 from agent.safety.commands import (
     builders,
+    connections,
     databases,
     files,
     git,
@@ -107,11 +108,11 @@ class _Judge:
         reasons = dict.fromkeys(part.reason for part in parts if part.kind == kind and part.reason)
         return Verdict(kind, tuple(reasons), parts)
 
-    def add(self, text: str, kind: VerdictKind, reason: str) -> None:
+    def add(self, text: str, kind: VerdictKind, reason: str, *, network: bool = False) -> None:
         shown = literal(text)
         if len(shown) > LONGEST_PART:
             shown = f"{shown[: LONGEST_PART // 2]} … {shown[-LONGEST_PART // 2 :]}"
-        self._parts[Part(shown, kind, reason)] = None
+        self._parts[Part(shown, kind, reason, network)] = None
 
     def command(
         self,
@@ -129,7 +130,7 @@ class _Judge:
                 self.add(text, "hardline", f"it would {loss}")
                 continue
             opinion = _judged(call)
-            self.add(text, opinion.kind, opinion.reason)
+            self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
 
     def written(self, path: str, cwds: Sequence[str]) -> None:
         for cwd in cwds:
@@ -137,7 +138,7 @@ class _Judge:
             if loss := self._ground.places.wreck(full):
                 self.add(f"> {path}", "hardline", f"it would overwrite {loss}")
             elif reason := self._ground.write(full):
-                self.add(f"> {path}", "ask", reason)
+                self.add(f"> {path}", "ask", reason, network=connections.opens(full))
             else:
                 self.add(f"> {path}", "allow", "writes inside the workspace")
 
@@ -148,8 +149,8 @@ class _Judge:
                 self.add(f"< {path}", "hardline", "it would read Hermes' keys or stored conversations")
             elif reason := self._ground.read(full):
                 self.add(f"< {path}", "ask", reason)
-            elif full.startswith(("/dev/tcp/", "/dev/udp/")):
-                self.add(f"< {path}", "ask", "opens a network connection")
+            elif connections.opens(full):
+                self.add(f"< {path}", "ask", "opens a network connection", network=True)
 
     def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
         if opinion := variable(name, values, self._ground.inside):

@@ -17,7 +17,7 @@ from agent.safety.permissions.reading import Command
 from agent.safety.permissions.rules import Findings, RuleSet
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places
-from agent.safety.sandbox.leave import steps_over
+from agent.safety.sandbox.leave import steps_over, widens
 from agent.safety.shell.marks import GLOBS, UNKNOWN
 from agent.safety.typed_input import follows
 from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
@@ -95,13 +95,14 @@ class Decider:
             return default, "mode"
         guarded = self.guards(action)
         may_grant = mode not in _NO_GRANTS and not guarded
-        if guarded or found.doubtful or (found.asked and mode != "yolo"):
+        wider = widens(action)
+        if guarded or wider or found.doubtful or (found.asked and mode != "yolo"):
             if may_grant and granted(action):
                 return Verdict("allow", (GRANTED,)), "grant"
             said = default if not guarded or isinstance(action, RunCommand) else Verdict("ask")
             if isinstance(action, RunCommand) and not said.parts:
                 said = replace(said, parts=self._assessor.assess(action.command, action.cwd).parts)
-            return _asked(mode, found, guarded, said), "rule"
+            return _asked(mode, found, guarded or wider, said), "rule"
         if default.kind == "allow":
             return default, "mode"
         if may_grant and granted(action):

@@ -1,4 +1,4 @@
-"""Which actions step over the boundary: a person is asked for each of them, whatever the rules say."""
+"""Which actions step over the boundary or widen it: a person is asked for them, whatever the rules say."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ from tools.actions import Action, RunCommand
 
 
 def steps_over(action: Action) -> str | None:
-    """How the action leaves the sandbox, as a clause for a person; None if it stays inside."""
-    if not isinstance(action, RunCommand):
-        return None
-    if action.outside:
+    """How the action leaves the sandbox, as a clause for a person; None if it stays inside.
+
+    Each time is asked for: what was allowed before does not count.
+    """
+    if isinstance(action, RunCommand) and action.outside:
         return "runs outside the sandbox, with all your rights"
-    if action.network:
+    return None
+
+
+def widens(action: Action) -> str | None:
+    """What the action is given inside that the sandbox keeps back otherwise, as a clause; None if nothing.
+
+    It may be allowed for more than once.
+    """
+    if isinstance(action, RunCommand) and action.network and not action.outside:
         return "runs in the sandbox with the network on"
     return None

@@ -39,8 +39,6 @@ def _network_reader(workspace: Path, scratch: Path) -> Callable[[str, Path], boo
 
         user = Path.home()
         places = Places(home=str(user), guarded=(), secret=(), other_homes=(str(user.resolve()),))
-        verdict = Assessor(places, workspace, scratch).assess(command, cwd)
-        said = (*verdict.reasons, *(part.reason for part in verdict.parts))
-        return any("network" in reason for reason in said)
+        return Assessor(places, workspace, scratch).assess(command, cwd).network
 
     return reaches

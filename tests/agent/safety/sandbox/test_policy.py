@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import struct
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.events import Decision
+from agent.safety.gate import Gate
+from agent.safety.permissions.modes import ModeName
 from agent.safety.sandbox import landlock, seccomp
 from agent.safety.sandbox.layout import covering, places
 from agent.safety.sandbox.leave import steps_over
@@ -18,8 +22,10 @@ from agent.safety.sandbox.probe import holds, probe
 from agent.safety.sandbox.refusals import explain
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
+from agent.safety.verdict import Verdict
 from tests.agent.safety.sandbox.kinds import KINDS
-from tools.actions import ReadPath, RunCommand
+from tools.actions import Action, ReadPath, RunCommand
+from tools.results import DeniedError
 from tools.sandbox import Policy, SandboxName
 
 
@@ -159,6 +165,47 @@ def test_leaving_is_asked_for_and_staying_is_not():
     assert steps_over(inside) is None and steps_over(ReadPath(tool="read_file", path=Path("/"))) is None
     outside = RunCommand(tool="terminal", command="ls", cwd=Path("/"), outside=True)
     assert "outside the sandbox" in (steps_over(outside) or "")
+
+
+class Person:
+    """Says the same each time, and counts."""
+
+    def __init__(self, choice: Literal["once", "session"]) -> None:
+        self.choice: Literal["once", "session"] = choice
+        self.asked: list[Verdict] = []
+
+    async def ask(self, action: Action, verdict: Verdict) -> Decision:
+        self.asked.append(verdict)
+        return Decision(self.choice)
+
+
+@pytest.mark.parametrize(("choice", "times"), [("once", 2), ("session", 1)])
+@pytest.mark.parametrize("mode", ["ask", "yolo"])
+async def test_the_network_is_asked_for_until_it_is_allowed_for_the_session(
+    tmp_path: Path, mode: ModeName, choice: Literal["once", "session"], times: int
+):
+    person = Person(choice)
+    gate = Gate(tmp_path, mode, approver=person)
+    online = RunCommand(tool="terminal", command="ls", cwd=tmp_path, network=True)
+    await gate.permit(online)
+    await gate.permit(online)
+    assert [verdict.reasons for verdict in person.asked] == [
+        ("runs in the sandbox with the network on",)
+    ] * times
+    await gate.permit(RunCommand(tool="terminal", command="ls", cwd=tmp_path))
+    assert len(person.asked) == times
+    with pytest.raises(DeniedError):
+        await Gate(tmp_path, mode).permit(online)
+
+
+async def test_what_leaves_is_asked_for_each_time(tmp_path: Path):
+    person = Person("session")
+    gate = Gate(tmp_path, approver=person)
+    for network in (False, True, True):
+        await gate.permit(
+            RunCommand(tool="terminal", command="ls", cwd=tmp_path, outside=True, network=network)
+        )
+    assert len(person.asked) == 3
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path):
