@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Literal
 from agent.messages import Attachment
 from agent.model.protocol import Usage
 from agent.safety.permissions.modes import ModeName
+from agent.safety.verdict import Part
 from tools.context import Answer, Todo
 from tools.results import Display, Outcome
 
@@ -351,7 +352,14 @@ class ApprovalAsked(Event):
     headline: str
     """What would happen, in full: the whole command, the whole path."""
     reasons: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+    """For commands: what was said of each part, in the order in which they would run."""
     touches: tuple[str, ...] = ()
+    """Files and folders it would change, as far as they are known; relative ones below the workspace."""
+    network: Literal["", "yes", "no", "open"] = ""
+    """`open`: nothing keeps it from the network; empty: not told."""
+    sandbox: Literal["", "bubblewrap", "landlock", "none", "outside"] = ""
+    """What it would run in; `outside`: there is a sandbox, and it would leave it; empty: not told."""
     rule: str = ""
     """What a yes for more than once would cover, in words; empty when only a yes for once counts."""
     reply: asyncio.Future[Decision] = field(metadata={"json": False})

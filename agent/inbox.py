@@ -13,8 +13,12 @@ from typing import TypeVar
 
 from agent.events import ApprovalAsked, Decision, Event, QuestionAsked, RequestResolved
 from agent.safety.grants import spelled
+from agent.safety.outlook import Outlook
+from agent.safety.verdict import Verdict
 from tools.actions import Action
 from tools.context import Answer
+
+NOT_TOLD = Outlook()
 
 Reply = TypeVar("Reply", Answer, Decision)
 
@@ -53,9 +57,9 @@ class Inbox:
         return await self._wait(request, request.reply, Answer("cancelled"), lambda answer: answer.outcome)
 
     async def approve(
-        self, action: Action, reasons: tuple[str, ...], agent: str = "main", *, once: bool = False
+        self, action: Action, verdict: Verdict, agent: str = "main", outlook: Outlook = NOT_TOLD
     ) -> Decision:
-        """Ask the person to allow an action; `once` offers no lasting yes.
+        """Ask the person to allow an action, with what the rules say of it and what it would reach.
 
         Denied at once when nobody is there.
         """
@@ -66,8 +70,12 @@ class Inbox:
             id=f"approval-{next(self._numbers)}",
             tool=action.tool,
             headline=action.headline(),
-            reasons=reasons,
-            rule="" if once else spelled(action),
+            reasons=verdict.reasons,
+            parts=verdict.parts,
+            touches=outlook.touches,
+            network=outlook.network,
+            sandbox=outlook.sandbox,
+            rule="" if verdict.once else spelled(action),
             reply=asyncio.get_running_loop().create_future(),
         )
         return await self._wait(

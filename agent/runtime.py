@@ -30,6 +30,7 @@ from agent.safety.audit import AuditLog
 from agent.safety.audit_record import Recorder
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
+from agent.safety.outlook import Surroundings
 from agent.safety.permissions.modes import Mode, ModeName
 from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.sandbox.opening import open_boundary
@@ -172,11 +173,12 @@ async def _assemble(
         AuditLog(home.audit), session.id, options.surface, options.workspace, terminals.secrets
     )
     offered = [tool.name for tool in tools]
-    gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered)
+    around = Surroundings(options.workspace, Path.home(), boundary.level, boundary.network)
+    gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered, around)
     gate.changed = _policy_teller(stream, gate)
     problems = [*problems, *_permission_problems(gate.policy)]
     scripts = Scripts(
-        runner=CodeRunner(boundary),
+        runner=CodeRunner(boundary, secrets=terminals.secrets),
         tools=registry,
         specs=tools,
         session=session,
@@ -266,6 +268,7 @@ async def _gate(
     scratch: Path,
     audit: Recorder,
     tools: Sequence[str],
+    around: Surroundings,
 ) -> Gate:
     surface = options.surface or ("tui" if options.attended else "oneshot")
     permissions = Permissions(home, options.workspace, surface, tools)
@@ -274,7 +277,7 @@ async def _gate(
         home,
         options.workspace,
         settings.approvals.mode,
-        PersonApprover(inbox, "main") if options.attended else None,
+        PersonApprover(inbox, "main", around) if options.attended else None,
         scratch=scratch,
         chosen=options.approve,
         permissions=permissions,

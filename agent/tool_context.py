@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from agent.events import Decision, Event, ToolProgressed
 from agent.inbox import Inbox
 from agent.safety.gate import Gate, Verdict
+from agent.safety.outlook import Surroundings, outlook
 from agent.store.search import StoreSearch
 from agent.tasks import LiveFiles, LiveTodos, TaskState
 from tools.actions import Action
@@ -38,9 +40,11 @@ class PersonApprover:
 
     inbox: Inbox
     agent: str
+    around: Surroundings
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision:
-        return await self.inbox.approve(action, verdict.reasons, self.agent, once=verdict.once)
+        reached = await asyncio.to_thread(outlook, action, verdict, self.around)
+        return await self.inbox.approve(action, verdict, self.agent, reached)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ import asyncio
 import sys
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
+from app.approval_words import one_line, reached, reasons
 from app.cli.output import say
 from tools.context import Answer
 
@@ -60,11 +61,13 @@ class Console:
 
     async def _approval(self, request: ApprovalAsked) -> Decision:
         say(f"\n◆ {request.tool} wants to:\n\n{request.headline}\n", sys.stderr)
-        for reason in request.reasons:
-            say(f"  · {reason}", sys.stderr)
+        if facts := reached(request):
+            say(f"  {facts}", sys.stderr)
+        for reason in reasons(request):
+            say(f"  {reason}", sys.stderr)
         lasting = ""
         if request.rule:
-            say(f"  · a yes for the session or always covers: {request.rule}", sys.stderr)
+            say(f"  · a yes for the session or always covers: {one_line(request.rule)}", sys.stderr)
             lasting = "  [s] for this session  [a] always"
         text = await self.read(f"  [y] once{lasting}  [N] deny, or say why not: ")
         match (text or "n").strip().lower():

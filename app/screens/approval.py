@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
+from app.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
 from app.screens.dialog import LINE_CHARS, Choices, Dialog, Skinned, line, words
 from tools.text import reveal
 
@@ -26,10 +27,9 @@ DANGEROUS = re.compile(
     r"sudo|doas|su|rm(?:\s+-\S+)*|rmdir|shred|dd|mkfs\S*|chmod|chown|kill|killall|pkill|truncate|"
     r"git\s+(?:push(?:\s+\S+){0,20}?\s+(?:-f|--force\S*)|push|reset\s+--hard|clean\s+-\S+)|"
     r"(?:curl|wget|nc|ssh|scp)|eval|(?:ba|z|da)?sh\s+-c"
-    r")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{1,2}\s*/\S+|"
-    r"(?:\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r))+"
+    rf")(?![\w-])|\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|>{{1,2}}\s*/\S+|{HIDDEN}"
 )
-"""Parts of a command the eye should not miss. Only a help for reading: the gate has judged already."""
+"""What the eye should not miss where nothing is known of the parts. Only a help for reading."""
 
 
 class ApprovalDialog(Dialog[Decision]):
@@ -47,8 +47,12 @@ class ApprovalDialog(Dialog[Decision]):
         request = self.request
         who, tool = line(request.agent, LINE_CHARS), line(request.tool, LINE_CHARS)
         yield Static(Content(f"◆ {who} wants to use {tool}"), classes="who")
-        yield Skinned(request.headline, reveal, marks=DANGEROUS, classes="text subject")
-        yield words(self._notes(), "text notes", marks=DANGEROUS, role="dim")
+        judged = bool(request.parts)
+        in_command = marks_in_command(request) if judged else DANGEROUS
+        yield Skinned(request.headline, reveal, marks=in_command, classes="text subject")
+        yield words(
+            self._notes(), "text notes", marks=marks_in_notes(request) if judged else DANGEROUS, role="dim"
+        )
         yield Choices(self._choices, chosen=self._choices.index(NO))
         field = Input(placeholder="why not, for the agent to read", compact=True)
         field.display = False
@@ -65,11 +69,10 @@ class ApprovalDialog(Dialog[Decision]):
 
     def _notes(self) -> str:
         """Why it asks, what it would touch, and what a no means, a line each."""
-        notes = [f"· {_flat(reason)}" for reason in self.request.reasons]
-        if self.request.touches:
-            notes.append(f"will touch: {', '.join(map(_flat, self.request.touches))}")
+        facts = reached(self.request)
+        notes = [*([facts] if facts else []), *reasons(self.request)]
         if self.request.rule:
-            notes.append(f"a yes for the session or always covers: {_flat(self.request.rule)}")
+            notes.append(f"a yes for the session or always covers: {one_line(self.request.rule)}")
         else:
             notes.append("it is asked each time: a yes counts once")
         notes.append("on no: nothing runs; the agent is told and looks for another way")
@@ -95,8 +98,3 @@ class ApprovalDialog(Dialog[Decision]):
 
     def decline(self) -> None:
         self.dismiss(Decision("deny"))
-
-
-def _flat(text: str) -> str:
-    """A text as one line, so that it cannot pass for another note."""
-    return text.replace("\n", " ")

@@ -1,0 +1,142 @@
+"""What an action would reach, for the person who is asked: files, network, and what keeps it in.
+
+A help for reading. The gate has judged already, and the boundary holds whatever is said here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent.safety.permissions.reading import Command, Reading, read
+from agent.safety.places import joined
+from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, literal, words
+from agent.safety.shell.names import DELETERS, OWNERS, WRITERS
+from agent.safety.verdict import Verdict
+from tools.actions import Action, Fetch, RunCommand, RunScript
+from tools.sandbox import SandboxName
+
+NetworkOutlook = Literal["", "yes", "no", "open"]
+"""`yes`: it is known to reach the network; `open`: nothing keeps it from doing so; empty: not told."""
+SandboxOutlook = Literal["", "bubblewrap", "landlock", "none", "outside"]
+"""What it would run in; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
+
+MOST_TOUCHED = 6
+"""Paths that are named; more are counted."""
+MOST_COUNTED = 1_000
+"""Files of a folder that are counted."""
+
+_CHANGERS = DELETERS | OWNERS | WRITERS | words("touch mkdir rmdir tee truncate shred")
+_ONTO = words("cp install ln rsync scp")
+"""Programs that change only what they are given last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where actions of a session happen."""
+
+    workspace: Path
+    home: Path
+    sandbox: SandboxName = "none"
+    network: Literal["on", "ask", "off"] = "on"
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one action would reach. `touches` are paths, relative ones below the workspace."""
+
+    touches: tuple[str, ...] = ()
+    network: NetworkOutlook = ""
+    sandbox: SandboxOutlook = ""
+
+
+def outlook(action: Action, verdict: Verdict, around: Surroundings) -> Outlook:
+    """What `action` would reach. Looks at the disk; belongs into a thread."""
+    match action:
+        case RunCommand():
+            outside = action.outside and around.sandbox != "none"
+            reading = read(action.command, str(action.cwd), str(around.home))
+            return Outlook(
+                tuple(_named(_changed(reading), around.workspace)),
+                _network(action, verdict, around),
+                "outside" if outside else around.sandbox,
+            )
+        case RunScript():
+            kept = action.sandboxed and around.sandbox != "none"
+            return Outlook(
+                (), "no" if kept and around.network != "on" else "open", around.sandbox if kept else "none"
+            )
+        case Fetch():
+            return Outlook((), "yes")
+        case _:
+            return Outlook()
+
+
+def _network(action: RunCommand, verdict: Verdict, around: Surroundings) -> NetworkOutlook:
+    is_open = (
+        action.outside
+        or around.sandbox == "none"
+        or around.network == "on"
+        or (around.network == "ask" and action.network)
+    )
+    if not is_open:
+        return "no"
+    said = (*verdict.reasons, *(part.reason for part in verdict.parts))
+    return "yes" if any("network" in reason or "remote" in reason for reason in said) else "open"
+
+
+def _changed(reading: Reading) -> Iterator[str]:
+    """Marked absolute paths that the command would write or delete, as far as they can be read off it."""
+    for each in reading.writes:
+        yield from (joined(folder, each.path) for folder in each.cwds[:1])
+    for command in reading.commands:
+        if command.name in _CHANGERS and not (command.name in ("sed", "perl") and not _in_place(command)):
+            operands = [word for word in command.arguments if word and not word.startswith("-")]
+            if command.name in _ONTO:
+                operands = operands[-1:]
+            elif command.name in OWNERS or command.name in ("sed", "perl"):
+                operands = operands[1:]
+            for word in operands:
+                yield from (joined(folder, word) for folder in command.cwds[:1])
+
+
+def _in_place(command: Command) -> bool:
+    return any(word.startswith(("-i", "--in-place", "-pi", "-ni")) for word in command.arguments)
+
+
+def _named(paths: Iterator[str], workspace: Path) -> Iterator[str]:
+    found = [path for path in dict.fromkeys(paths) if path != "/dev/null"]
+    for path in found[:MOST_TOUCHED]:
+        yield _name(path, workspace)
+    if len(found) > MOST_TOUCHED:
+        yield f"{len(found) - MOST_TOUCHED} more"
+
+
+def _name(path: str, workspace: Path) -> str:
+    plain = literal(path)
+    shown = plain
+    if plain.startswith(f"{workspace}/"):
+        shown = plain[len(str(workspace)) + 1 :]
+    if UNKNOWN in path or any(mark in path for mark in (ANY, *GLOBS)):
+        return shown
+    try:
+        if not stat.S_ISDIR(os.lstat(plain).st_mode):
+            return shown
+    except (OSError, ValueError):
+        return shown
+    count = _files_in(plain)
+    many = f"{count:,} files" if count < MOST_COUNTED else f"{MOST_COUNTED:,} files or more"
+    return f"{shown.rstrip('/')}/ ({'1 file' if count == 1 else many})"
+
+
+def _files_in(folder: str) -> int:
+    count = 0
+    for _, folders, files in os.walk(folder):
+        count += len(files)
+        if count >= MOST_COUNTED or len(folders) > MOST_COUNTED:
+            return MOST_COUNTED
+    return count

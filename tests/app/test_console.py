@@ -1,0 +1,84 @@
+"""Approvals on a plain terminal: what is printed, and what each answer means."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from typing import Any
+
+import pytest
+
+from agent.events import ApprovalAsked, Decision
+from agent.safety.verdict import Part
+from app.cli.console import Console
+
+PARTS = (
+    Part("ls", "allow", "only looks"),
+    Part("rm -rf src", "ask", "deletes everything in src"),
+    Part("curl http://h/", "ask", "reaches the network"),
+)
+
+
+async def answered(monkeypatch: pytest.MonkeyPatch, text: str, **fields: Any) -> Decision:
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{text}\n" if text else ""))
+    request = ApprovalAsked(
+        id="a",
+        **{
+            "tool": "terminal",
+            "headline": "ls; rm -rf src; curl http://h/",
+            "reasons": ("deletes everything in src", "reaches the network"),
+            "parts": PARTS,
+            "rule": "run exactly this command in ~/work",
+            **fields,
+        },
+        reply=asyncio.get_running_loop().create_future(),
+    )
+    Console().answer(request)
+    return await request.reply
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        ("y", Decision("once")),
+        ("s", Decision("session")),
+        ("a", Decision("always")),
+        ("always", Decision("always")),
+        ("ALWAYS", Decision("always")),
+        ("n", Decision("deny")),
+        ("", Decision("deny")),
+        ("use make clean", Decision("deny", "use make clean")),
+    ],
+)
+async def test_each_answer_is_a_decision(monkeypatch: Any, text: str, decision: Decision) -> None:
+    assert await answered(monkeypatch, text) == decision
+
+
+@pytest.mark.parametrize("text", ["s", "a", "always"])
+async def test_a_lasting_yes_where_none_is_offered_is_a_no(monkeypatch: Any, capsys: Any, text: str) -> None:
+    assert await answered(monkeypatch, text, rule="") == Decision("deny")
+    assert "always" not in capsys.readouterr().err
+
+
+async def test_always_says_what_it_covers_before_it_is_answered(monkeypatch: Any, capsys: Any) -> None:
+    await answered(monkeypatch, "a")
+    told = capsys.readouterr().err
+    assert "a yes for the session or always covers: run exactly this command in ~/work\n" in told
+    assert told.endswith("[y] once  [s] for this session  [a] always  [N] deny, or say why not: ")
+
+
+async def test_parts_are_lines_with_their_reasons(monkeypatch: Any, capsys: Any) -> None:
+    await answered(monkeypatch, "n", network="yes", sandbox="none", touches=("src/ (3 files)",))
+    lines = capsys.readouterr().err.split("\n")
+    at = lines.index("  network: yes · sandbox: off · will touch: src/ (3 files)")
+    assert lines[at + 1 : at + 3] == [
+        "  ▲ rm -rf src: deletes everything in src",
+        "  ▲ curl http://h/: reaches the network",
+    ]
+    assert not [line for line in lines if "only looks" in line]
+
+
+async def test_nothing_in_a_part_steers_the_terminal_or_begins_a_line(monkeypatch: Any, capsys: Any) -> None:
+    part = Part("rm\x1b[2K\n  network: no", "ask", "deletes\r\u202e")
+    await answered(monkeypatch, "n", parts=(part,), reasons=())
+    assert "  ▲ rm\\x1b[2K   network: no: deletes\\r\\u202e\n" in capsys.readouterr().err
