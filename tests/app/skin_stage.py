@@ -42,8 +42,9 @@ def dressed(home: Path, skin: str = "night") -> Dressed:
 
 @asynccontextmanager
 async def running(app: HermesApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
-    """The application on a terminal of `size`, drawn once."""
+    """The application on a terminal of `size`, furnished and drawn."""
     async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.session.furnished, "furnishing")
         await pilot.pause()
         yield pilot
 

@@ -152,6 +152,9 @@ async def test_panes_come_up_as_they_were_left(tmp_path: Path) -> None:
     for fold_again in (True, False):
         app = HermesApp(_no_session, remembered=Remembered(file))
         async with app.run_test(size=(120, 40)) as pilot:
+            while not app.session.furnished:
+                await pilot.pause(0.01)
+            await pilot.pause()
             if fold_again:
                 app.session.calls.focus()
                 await pilot.press("space")

@@ -12,7 +12,8 @@ from tests.support.terminal import Terminal
 HEAVY = {
     *("openai", "mcp", "httpx", "httpx2", "pydantic", "pygments", "markdown_it", "yaml", "sqlite3"),
     *("aiosqlite", "tree_sitter", "watchdog", "PIL", "agent.events", "agent.engine", "agent.config.loader"),
-    *("app.screens.furniture", "app.bridge", "widgets.transcript.view", "widgets.panes.pane", "tools.results"),
+    *("app.screens.furniture", "app.bridge", "widgets.transcript.view", "widgets.panes.pane"),
+    *("tools.results", "tools.context"),
 }
 WATCHED = """
 import json, os, sys
