@@ -68,17 +68,35 @@ class CodeJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRecord:
-    """One inner call that has ended. Previews are cleaned and short, `duration` is in seconds."""
+    """One inner call that has ended. `duration` is in seconds."""
 
     number: int
     """From 1, in the order in which calls came in."""
     tool: str
-    arguments: str
     duration: float
     ok: bool
     result_size: int
     """Characters of the whole result."""
-    preview: str
+    shown: Shown
+
+    @property
+    def arguments(self) -> str:
+        """The arguments on one short line, cleaned and masked."""
+        return self.shown.line(self.shown.arguments)
+
+    @property
+    def preview(self) -> str:
+        """The beginning of the result on one short line, cleaned and masked."""
+        return self.shown.line(self.shown.result)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a call may be shown by, before `line` makes it fit to be seen: only who looks pays for that."""
+
+    arguments: str
+    result: str
+    line: Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,20 +6,24 @@ import asyncio
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tools.code.allowed import Offer, restrict
 from tools.code.clock import Clock
-from tools.code.data import CallRecord, CodeProgress, RunningCall, Serve
+from tools.code.data import CallRecord, CodeProgress, RunningCall, Serve, Shown
 from tools.code.rpc import SMALL, error_text
+from tools.redact import redact
 from tools.text import clean
 
 log = logging.getLogger(__name__)
 
 PREVIEW = 200
 """Characters of arguments and results that are shown."""
+
+_LOOKED_AT = 2_000
+"""Characters of which the shown ones are made: masking shortens."""
 
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """For arguments that came in as JSON; an encoder made once costs a third of `json.dumps`."""
@@ -40,9 +44,6 @@ class _Call:
     arguments: dict[str, Any]
     started: float
 
-    def shown(self) -> RunningCall:
-        return RunningCall(self.number, self.tool, preview(self.arguments), self.started)
-
 
 @dataclass(eq=False)
 class Desk:
@@ -53,6 +54,8 @@ class Desk:
     clock: Clock
     serve: Serve
     tell: Callable[[CodeProgress], None]
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Values to mask in what is shown, by name."""
     newest: Callable[[], str] = str
     """The newest output of the script."""
     made: int = 0
@@ -135,7 +138,7 @@ class Desk:
                     calls=self.made,
                     limit=self.limit,
                     elapsed=self.clock.elapsed,
-                    running=tuple(call.shown() for call in self._running.values()),
+                    running=tuple(map(self._look, self._running.values())),
                     finished=finished,
                     output=self.newest(),
                 )
@@ -154,36 +157,35 @@ class Desk:
         if self._due is not None:
             self._show()
 
+    def _look(self, call: _Call) -> RunningCall:
+        return RunningCall(call.number, call.tool, self._line(_beginnings(call.arguments)), call.started)
+
     def _record(self, call: _Call, result: str) -> None:
         record = CallRecord(
             number=call.number,
             tool=call.tool,
-            arguments=preview(call.arguments),
             duration=self.clock.elapsed - call.started,
             ok=not result.startswith('{"error"'),
             result_size=len(result),
-            preview=short(result),
+            shown=Shown(_beginnings(call.arguments), result[:_LOOKED_AT], self._line),
         )
         self.records.append(record)
         self.report(record)
 
+    def _line(self, text: str) -> str:
+        """The beginning of a text on one line. Masked before it is cut: half a secret has no shape."""
+        line = " ".join(redact(clean(text), self.secrets).split())
+        return line if len(line) <= PREVIEW else line[: PREVIEW - 1] + "…"
 
-def preview(arguments: dict[str, Any]) -> str:
-    """Arguments on one short line."""
-    return short(_encode({key: _shortened(value) for key, value in arguments.items()}))
 
-
-def short(text: str) -> str:
-    """The beginning of a text, cleaned, on one line."""
-    if len(text) <= PREVIEW and text.isascii() and text.isprintable():
-        return text
-    line = " ".join(clean(text[: 2 * PREVIEW]).split())
-    return line if len(line) <= PREVIEW and len(text) <= 2 * PREVIEW else line[: PREVIEW - 1] + "…"
+def _beginnings(arguments: dict[str, Any]) -> str:
+    """Arguments as JSON, long ones shortened."""
+    return _encode({key: _shortened(value) for key, value in arguments.items()})[:_LOOKED_AT]
 
 
 def _shortened(value: Any) -> Any:
     if isinstance(value, str):
-        return value[: 2 * PREVIEW]
+        return value[:_LOOKED_AT]
     if isinstance(value, (list, dict)) and len(value) > 20:
         return f"{len(value)} items"
     return value

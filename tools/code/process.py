@@ -39,6 +39,8 @@ class Recipe:
     """Source of `hermes_tools`."""
     memory: int = 0
     processes: int = 0
+    private: tuple[Path, ...] = ()
+    """Files a person is asked about before they are read; the script has calls for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ class Child:
         if self._home.boundary is None:
             return argv, environ, ()
         read = (PROGRAM, self.server.folder, *self.recipe.interpreter.roots())
-        need = Need(read=read, sockets=True, dies_with_parent=True)
+        need = Need(read=read, sockets=True, dies_with_parent=True, offline=True, hide=self.recipe.private)
         self._wrapped = wrapped = self._home.boundary.wrap(argv, need)
         kept = {name: value for name, value in environ.items() if name not in wrapped.unset}
         return wrapped.argv, {**kept, **wrapped.env}, wrapped.fds

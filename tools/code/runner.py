@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -43,10 +42,20 @@ def ignore(_: CodeProgress) -> None:
 
 
 class CodeRunner:
-    """Runs the scripts of one session. Close it: it holds a waiting child and the kernels."""
+    """Runs the scripts of one session. Close it: it holds a waiting child and the kernels.
 
-    def __init__(self, boundary: Boundary | None = None, *, spare: bool = True) -> None:
-        self._home = Home(owner := secrets.token_hex(6), Guard(owner), boundary)
+    `secrets` are values, by name, that are masked in what scripts print.
+    """
+
+    def __init__(
+        self,
+        boundary: Boundary | None = None,
+        *,
+        spare: bool = True,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        self._secrets = secrets or {}
+        self._home = Home(owner := os.urandom(6).hex(), Guard(owner), boundary)
         self._spare = Spare(self._home) if spare and AVAILABLE else None
         self._kernels = Kernels(self._home)
         self._stubs: tuple[tuple[Mapping[str, Any], ...], str] | None = None
@@ -85,9 +94,14 @@ class CodeRunner:
             child, is_warm = await self._child(job, recipe)
         except ToolError as error:
             return CodeOutcome(status="error", message=str(error), metadata=metadata(job))
-        captures = child.captures = (Capture(job.limits.output), Capture(job.limits.errors))
+        captures = child.captures = (
+            Capture(job.limits.output, self._secrets),
+            Capture(job.limits.errors, self._secrets),
+        )
         clock.restart()
-        desk = child.server.desk = Desk(offer, job.limits.calls, clock, serve, progress, captures[0].newest)
+        desk = child.server.desk = Desk(
+            offer, job.limits.calls, clock, serve, progress, self._secrets, captures[0].newest
+        )
         end: End | None = None
         try:
             watch = Watch(child, job.limits, clock, desk, stop or asyncio.Event())
@@ -138,7 +152,14 @@ class CodeRunner:
             module=await self._module(offer),
             memory=job.limits.memory,
             processes=job.limits.processes,
+            private=await self._private(),
         )
+
+    async def _private(self) -> tuple[Path, ...]:
+        boundary = self._home.boundary
+        if boundary is None or boundary.level == "none":
+            return ()
+        return await on_thread(boundary.private)
 
     async def _module(self, offer: Offer) -> str:
         if self._stubs is None or self._stubs[0] != offer.tools:

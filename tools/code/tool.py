@@ -24,7 +24,8 @@ retrying. Use normal calls for a single step, for results you have to read yours
 {imports}
 Each function returns a dict; a failed call returns {"error": ...}. Also there: parse_json, shell_quote,
 retry(fn, attempts, delay), gather(*functions) to run calls side by side. Use the standard library for
-processing and hermes_tools for files, commands and the web. Print the result. Nothing is kept between
+processing and hermes_tools for files, commands and the web: a script itself has no network and cannot open
+.env or key files. Print the result. Nothing is kept between
 scripts unless you name a `session`; files and the working directory of terminal() are."""
 
 STATUSES = {"ok": "success"}

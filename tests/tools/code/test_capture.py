@@ -44,3 +44,26 @@ def test_the_newest_lines_are_shown() -> None:
     capture = fed(1_000, *[f"line {number}\n".encode() for number in range(1_000)])
     assert capture.newest().splitlines()[-1] == "line 999"
     assert len(capture.newest().splitlines()) <= 20
+
+
+TOKEN = "ghp_" + "a1B2c3D4e5" * 4
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 60_000), st.integers(0, 60_000), st.sampled_from([500, 3_000, 10_000]))
+def test_half_a_secret_does_not_escape_at_a_cut(before: int, after: int, limit: int) -> None:
+    known = "correct-horse-battery-staple"
+    for secret in (TOKEN, known):
+        data = b"." * before + b" " + secret.encode() + b" " + b"." * after
+        capture = Capture(limit, {"PHRASE": known})
+        for start in range(0, len(data), 997):
+            capture.feed(data[start : start + 997])
+        for shown in (capture.text(), capture.newest()):
+            pieces = {secret[at : at + 8] for at in range(4, len(secret) - 8)}
+            assert not any(piece in shown for piece in pieces)
+
+
+def test_a_secret_that_control_characters_split_is_masked() -> None:
+    capture = fed(1_000, f"{TOKEN[:9]}\x1b[0m{TOKEN[9:]}\n".encode())
+    assert TOKEN not in capture.text()
+    assert "redacted" in capture.text()
