@@ -12,6 +12,7 @@ shell reader (see `agent.safety.shell.marks`); links are followed on the disk.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -28,12 +29,18 @@ from agent.safety.guarded_names import (
     START_UP,
     SYSTEM,
 )
+from agent.safety.look import Look, current
 from agent.safety.places import LONGEST_PATH, parts
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern
 from tools.actions import Action, ChangeSettings, DeletePath, WritePath
 
-_MARKS = (*GLOBS, UNKNOWN)
+_MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")
+is_open = _MARK.search
+"""Whether a marked text may stand for others."""
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
+_KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
+_BARE = frozenset({"hooks", "config", "head"})
+_SYSTEM = {start[0]: [each for each in SYSTEM if each[0] == start[0]] for start in SYSTEM}
 _OWN = "Hermes' own settings and guard rails"
 _PROJECT = "settings of Hermes that come with the project"
 _GIT = "Git's own folder, whose hooks and settings run programs"
@@ -72,13 +79,21 @@ def guarded_place(
     Give the path something lands at, not the folder it lands in: `cp -r autostart ~/.config`
     writes `~/.config/autostart`.
     """
-    if len(path) > LONGEST_PATH and not any(mark in path for mark in _MARKS):
+    if len(path) > LONGEST_PATH and not is_open(path):
         return None
-    guard = _guard(workspace, home, own or home / ".hermes")
-    for spelling in _spellings(path):
-        if place := guard.place(parts(spelling), whole=whole):
+    own = own or home / ".hermes"
+    look = current()
+    return look.once(
+        ("guarded", path, whole, workspace, home, own),
+        lambda: _guarded(path, _guard(workspace, home, own), home, look, whole),
+    )
+
+
+def _guarded(path: str, guard: _Guard, home: Path, look: Look, whole: bool) -> str | None:
+    for spelling in _spellings(path, look):
+        if place := guard.place(spelling, whole=whole):
             return place
-    return _other_name(path, home) if not whole else None
+    return _other_name(path, home, look) if not whole else None
 
 
 @lru_cache(maxsize=32)
@@ -94,14 +109,15 @@ class _Guard:
         self._homes = _both(home)
         self._owns = _both(own)
 
-    def place(self, names: tuple[str, ...], *, whole: bool) -> str | None:
+    def place(self, path: str, *, whole: bool) -> str | None:
+        names = parts(path)
         plain = tuple(_plain(name) for name in names)
         return (
             self._own(names, whole)
             or _by_name(plain, whole)
             or self._in_home(names, plain, whole)
             or self._in_system(names, plain)
-            or _bare_repository(names)
+            or (None if _BARE.isdisjoint(plain) else _bare_repository(names))
         )
 
     def _own(self, names: tuple[str, ...], whole: bool) -> str | None:
@@ -136,7 +152,7 @@ class _Guard:
         return any(_below(names, space) is not None for space in inside)
 
     def _in_system(self, names: tuple[str, ...], plain: tuple[str, ...]) -> str | None:
-        for start in SYSTEM:
+        for start in _SYSTEM.get(plain[0], ()) if plain else ():
             if plain[: len(start)] == start:
                 inside = any(_below(names, space) is not None for space in (*self._workspaces, *self._homes))
                 return None if inside else "files of the system"
@@ -145,8 +161,10 @@ class _Guard:
 
 def _by_name(plain: tuple[str, ...], whole: bool) -> str | None:
     """Places that are known by their name in any folder."""
+    if _KNOWN.isdisjoint(plain) and not any(map(is_open, plain)):
+        return _by_ending(plain) if plain else None
     for at, name in enumerate(plain):
-        marked = any(mark in name for mark in _MARKS)
+        marked = is_open(name)
         if name == ".git" or (marked and _may_be(name, ".git")):
             if plain[at + 1 :] not in GIT_HARMLESS:
                 return _GIT
@@ -154,7 +172,7 @@ def _by_name(plain: tuple[str, ...], whole: bool) -> str | None:
             return place
         elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",)):
             return _PROJECT
-        if place := _nested(plain[at:], whole):
+        if place := _nested(plain[at : at + 2], whole):
             return place
     return _by_ending(plain) if plain else None
 
@@ -196,7 +214,7 @@ def _may_be(name: str, known: str) -> bool:
     """Whether a name is the known one, or has marks and can be; the wholly unknown counts as neither."""
     if name == known:
         return True
-    if name == UNKNOWN or not any(mark in name for mark in _MARKS):
+    if name == UNKNOWN or not is_open(name):
         return False
     return pattern(name).fullmatch(known) is not None
 
@@ -211,20 +229,21 @@ def _plain(name: str) -> str:
     return SHORT_NAMES.get(folded, folded)
 
 
-def _spellings(path: str) -> Iterator[str]:
+def _spellings(path: str, look: Look) -> Iterator[str]:
     """The path as it is written, and as the disk has it: links are followed up to the first mark."""
     yield path
     if "\\" in path:
         yield path.replace("\\", "/")
-    names = path.split("/")
-    at = next((at for at, name in enumerate(names) if any(mark in name for mark in _MARKS)), len(names))
-    known, rest = "/".join(names[:at]) or "/", names[at:]
+    known, rest = path, ""
+    if (mark := _MARK.search(path)) is not None:
+        at = path.rfind("/", 0, mark.start())
+        known, rest = path[:at] or "/", path[at:]
     try:
-        real = os.path.realpath(known)
+        real = look.real(known)
     except (OSError, ValueError):
         return
-    if real != os.path.normpath(known):
-        yield "/".join([real, *rest])
+    if real != known:
+        yield f"{real}{rest}"
 
 
 def _bare_repository(names: tuple[str, ...]) -> str | None:
@@ -233,19 +252,19 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
         if name.casefold() not in ("hooks", "config", "head"):
             continue
         folder = "/" + "/".join(names[:at])
-        if any(mark in folder for mark in _MARKS):
+        if is_open(folder):
             return None
         if all(Path(folder, inner).is_dir() for inner in ("objects", "refs")):
             return _GIT
     return None
 
 
-def _other_name(path: str, home: Path) -> str | None:
+def _other_name(path: str, home: Path, look: Look) -> str | None:
     """Whether the file is a start-up file of the home folder under another name (a hard link)."""
-    if any(mark in path for mark in _MARKS):
+    if is_open(path) or look.missing(path):
         return None
     try:
-        status = Path(path).stat()
+        status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
     except (OSError, ValueError):
         return None
     if status.st_nlink < 2 or not stat.S_ISREG(status.st_mode):
@@ -268,7 +287,8 @@ def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | Non
     """What comes after `folder` in `names`; None if they lead elsewhere."""
     if len(names) < len(folder):
         return None
-    if all(_may_be(name, known) for name, known in zip(names, folder, strict=False)):
+    start = tuple(names[: len(folder)])
+    if start == folder or all(map(_may_be, start, folder)):
         return tuple(names[len(folder) :])
     return None
 
@@ -278,4 +298,4 @@ def _starts(names: Sequence[str], start: Sequence[str], whole: bool) -> bool:
     shared = min(len(names), len(start))
     if len(names) < len(start) and not whole:
         return False
-    return all(_may_be(name, known) for name, known in zip(names[:shared], start[:shared], strict=True))
+    return all(map(_may_be, names[:shared], start[:shared]))

@@ -52,12 +52,12 @@ class Hardline:
         """Everything there is to say about a command. Takes time in proportion to its length."""
         judge = _Judge(self._places)
         recording = record(command, str(cwd), self._places.home)
+        if recording.tangled or recording.fault:
+            return Findings((TANGLED,))
         try:
             recording.show(judge)
         except _ForbiddenError as error:
             return Findings((str(error),), tuple(judge.doubts))
-        if recording.tangled or recording.fault:
-            return Findings((TANGLED,), tuple(judge.doubts))
         return Findings((), tuple(judge.doubts))
 
 

@@ -26,6 +26,7 @@ from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
 from agent.safety.commands.secrets import is_secret_variable
 from agent.safety.hardline import TANGLED
+from agent.safety.look import one_look
 from agent.safety.places import Places, absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
@@ -77,17 +78,22 @@ class Assessor:
 
         Never raises. Takes time in proportion to the length of the command.
         """
+        with one_look():
+            return self._assessed(command, cwd)
+
+    def _assessed(self, command: str, cwd: Path) -> Verdict:
         judge = _Judge(self._ground.afresh())
         recording = record(command, str(cwd), self._places.home)
+        if recording.tangled:
+            judge.add(recording.text, "hardline", TANGLED)
+            return judge.verdict()
         for event in recording.events:
             try:
                 event.show(judge)
             except Exception as error:
                 # A fault in a rule must not let a command pass.
                 judge.add(recording.text, "ask", f"could not be judged ({type(error).__name__})")
-        if recording.tangled:
-            judge.add(recording.text, "hardline", TANGLED)
-        elif recording.fault:
+        if recording.fault:
             judge.add(recording.text, "ask", f"could not be judged ({recording.fault})")
         return judge.verdict()
 

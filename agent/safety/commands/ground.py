@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.safety.commands.secrets import is_secret
 from agent.safety.guarded import guarded_place
+from agent.safety.look import current
 from agent.safety.places import Places, absolute, is_disk
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 
@@ -152,8 +153,8 @@ def _real(path: str) -> str:
     at = min((place for mark in GLOBS if (place := full.find(mark)) >= 0), default=-1)
     try:
         if at < 0:
-            return os.path.realpath(full)
+            return current().real(full)
         folder, _, rest = full[:at].rpartition("/")
-        return f"{os.path.realpath(folder or '/').rstrip('/')}/{rest}{full[at:]}"
+        return f"{current().real(folder or '/').rstrip('/')}/{rest}{full[at:]}"
     except (OSError, ValueError):
         return full

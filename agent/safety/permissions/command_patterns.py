@@ -11,6 +11,7 @@ may match. A rule that allows is read to the letter.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
@@ -18,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.reading import Command
+from agent.safety.permissions.reading import Command, Reading
 from agent.safety.places import absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GLOBS, UNKNOWN
@@ -47,6 +48,11 @@ class CommandPattern:
             operands.pop()
         self._operands = operands
         self._options = [word for word in self._arguments if _is_option(word)]
+
+    @property
+    def program(self) -> str:
+        """The program's plain name, where no other command can be meant; empty otherwise."""
+        return self._program if _LITERAL.fullmatch(self._program) else ""
 
     def loosely(self, command: Command) -> Certainty:
         """Whether `command` is, or may be, one of those the pattern means."""
@@ -102,9 +108,33 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and len(word) > 1
 
 
-def _is_open(word: str) -> bool:
-    """Whether a marked word stands for text that is not known."""
-    return UNKNOWN in word or any(mark in word for mark in GLOBS)
+_LITERAL = re.compile(r"[\w.+-]+")
+_is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
+"""Whether a marked word stands for text that is not known."""
+
+
+@lru_cache(maxsize=8)
+def _by_program(reading: Reading) -> tuple[dict[str, list[Command]], list[Command]]:
+    """The commands of a reading by the names rules may know them by, and those whose name is not known."""
+    named: dict[str, list[Command]] = {}
+    unnamed: list[Command] = []
+    for command in reading.commands:
+        names = {command.name, command.word.rpartition("/")[2]}
+        if any(map(_is_open, (*names, command.word))):
+            unnamed.append(command)
+        elif command.name.startswith("git-"):
+            names.add("git")
+        for name in names:
+            named.setdefault(name, []).append(command)
+    return named, unnamed
+
+
+def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
+    """The commands of a reading that a pattern may mean."""
+    if not pattern.program:
+        return reading.commands
+    named, unnamed = _by_program(reading)
+    return [*named.get(pattern.program, ()), *unnamed]
 
 
 def _spellings(command: Command) -> Iterator[Command]:

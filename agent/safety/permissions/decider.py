@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.safety.commands.assessor import Assessor
 from agent.safety.hardline import Hardline
+from agent.safety.look import one_look
 from agent.safety.permissions.defaults import Defaults
 from agent.safety.permissions.modes import Mode, ModeName, canonical
 from agent.safety.permissions.policy import Permissions, Policy
@@ -81,6 +82,10 @@ class Decider:
 
     def decide(self, action: Action, granted: Callable[[Action], bool]) -> tuple[Verdict, Judge]:
         """The verdict and who gives it. `granted` tells what a person has allowed before."""
+        with one_look():
+            return self._decided(action, granted)
+
+    def _decided(self, action: Action, granted: Callable[[Action], bool]) -> tuple[Verdict, Judge]:
         if reasons := self._forbidden(action):
             return Verdict("hardline", reasons), "rule"
         policy = self.policy

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agent.safety.look import current
 from agent.safety.permissions.certainty import Certainty
 
 if TYPE_CHECKING:
@@ -55,26 +56,29 @@ class PathPattern:
         return self._tight(_text(path), False)
 
     def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
-        """Loosely, for rules that ask or deny: compares one path after the other.
+        """Loosely, for rules that ask or deny: compares one normalised path after the other.
 
         With `inside`, what is in a folder counts as well. Links in the pattern are followed once.
         """
-        globs = tuple(dict.fromkeys((self._glob, _linked(self._glob))))
-        specs = [_spec(glob) for glob in globs]
-        prefixes = [f"{_literal_prefix(glob)}/" for glob in globs] if inside and self._prefix else []
+        linked = _linked(self._glob)
+        specs = [(_needed(glob), _spec(glob)) for glob in dict.fromkeys((self._glob, linked))]
+        globs = (self._glob, linked) if inside and self._prefix else ()
+        prefixes = [f"{_literal_prefix(glob)}/" for glob in globs]
 
         def find(path: str) -> Certainty:
-            text = os.path.normpath(path)
-            if any(matches(text, True) for matches in specs):
-                return Certainty.YES
-            above = f"{text.rstrip('/')}/"
+            for needed, matches in specs:
+                if needed in path and matches(path, True):
+                    return Certainty.YES
+            if not prefixes:
+                return Certainty.NO
+            above = f"{path.rstrip('/')}/"
             return Certainty.MAYBE if any(each.startswith(above) for each in prefixes) else Certainty.NO
 
         return find
 
     def touches(self, path: Path, *, inside: bool = False) -> Certainty:
         """What `finder` says of a single path."""
-        return self.finder(inside=inside)(str(path))
+        return self.finder(inside=inside)(_text(path))
 
 
 Matcher = Callable[[str, bool], bool]
@@ -105,6 +109,15 @@ def _spec(glob: str) -> Matcher:
     return matches
 
 
+@lru_cache(maxsize=1_024)
+def _needed(glob: str) -> str:
+    """Text that is in every path the glob covers, where that is easily told; empty otherwise."""
+    if _FOLDS_CASE or "[" in glob or "\\" in glob:
+        return ""
+    runs = [run for each in re.split(r"[*?!/]+", glob) if (run := each.strip())]
+    return runs[-1] if runs and runs[-1] != "." else ""
+
+
 def _folded(text: str) -> str:
     return text.casefold() if _FOLDS_CASE else text
 
@@ -116,6 +129,7 @@ def _tidied(text: str) -> str:
     return os.path.normpath(prefix or "/").rstrip("/") + (f"/{rest}" if rest else closing)
 
 
+@lru_cache(maxsize=1_024)
 def _split(glob: str) -> tuple[str, str]:
     """The folders before the first part with a star, and the rest."""
     names = glob.split("/")
@@ -123,6 +137,7 @@ def _split(glob: str) -> tuple[str, str]:
     return "/".join(names[:at]), "/".join(names[at:])
 
 
+@lru_cache(maxsize=1_024)
 def _literal_prefix(glob: str) -> str:
     """The path before the first star, as it stands on the disk."""
     return re.sub(r"\\(.)", r"\1", _split(glob)[0])
@@ -134,5 +149,5 @@ def _linked(glob: str) -> str:
     if not prefix.startswith("/"):
         return glob
     closing = "/" if glob.endswith("/") and not rest else ""
-    real = _SPECIAL.sub(r"\\\1", os.path.realpath(_literal_prefix(glob))).rstrip("/")
+    real = _SPECIAL.sub(r"\\\1", current().real(_literal_prefix(glob))).rstrip("/")
     return f"{real}/{rest}" if rest else real + closing

@@ -17,9 +17,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from agent.safety.look import current
 from agent.safety.permissions.address_patterns import AddressPattern, glob
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.command_patterns import CommandPattern
+from agent.safety.permissions.command_patterns import CommandPattern, meant_by
 from agent.safety.permissions.path_patterns import PathPattern
 from agent.safety.permissions.reading import Command, Reading, Touched, read
 from agent.safety.places import absolute, joined
@@ -200,7 +201,7 @@ class Subject:
     def _commands_touch(self, reading: Reading) -> Hit:
         assert self._commands is not None
         best = NOT
-        for command in reading.commands:
+        for command in meant_by(self._commands, reading):
             certainty = self._commands.loosely(command)
             if certainty > best.certainty:
                 best = Hit(certainty, command.text)
@@ -211,15 +212,12 @@ class Subject:
     def _files_touched(self, reading: Reading, spell: Spell) -> Hit:
         """Paths among the words of commands, and those the shell opens itself."""
         assert self._path is not None
-        finder = self._path.finder()
-        best = NOT
-        for path, places in _touched(reading, self.tool == "read_file"):
-            certainty = max((finder(each) for place in places for each in spell(place)), default=Certainty.NO)
-            if certainty > best.certainty:
-                best = Hit(certainty, path)
-            if certainty is Certainty.YES:
-                break
-        return best
+        find = self._path.finder()
+        for path, spellings in _spelled(reading, self.tool == "read_file", spell):
+            for each in spellings:
+                if find(each) is Certainty.YES:
+                    return Hit(Certainty.YES, path)
+        return NOT
 
     def _addresses_touched(self, reading: Reading) -> Hit:
         assert self._address is not None
@@ -301,12 +299,17 @@ def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Pat
     return follows(action, setting.home), setting.workspace
 
 
-def _spellings(path: Path) -> tuple[Path, ...]:
+def _texts(path: str) -> tuple[str, ...]:
     """The path as it is given and where its links lead; the last part may be a link that is meant itself."""
-    text = os.path.normpath(str(path))
-    parent, name = os.path.split(text)
-    entry = os.path.join(os.path.realpath(parent), name)  # noqa: PTH118 - text stays text
-    return tuple(Path(each) for each in dict.fromkeys((text, entry, os.path.realpath(text))))
+    text = os.path.normpath(path)
+    folder, _, name = text.rpartition("/")
+    look = current()
+    real, entry = look.real(text), f"{look.real(folder or '/').rstrip('/')}/{name}"
+    return (text,) if real == text == entry else tuple(dict.fromkeys((text, entry, real)))
+
+
+def _spellings(path: Path) -> tuple[Path, ...]:
+    return tuple(Path(each) for each in _texts(str(path)))
 
 
 Spell = Callable[[str], tuple[str, ...]]
@@ -315,14 +318,24 @@ Spell = Callable[[str], tuple[str, ...]]
 
 def speller() -> Spell:
     """Spellings of paths, each looked up once; for a single decision, as links may change."""
-    known: dict[str, tuple[str, ...]] = {}
+    look = current()
 
     def spell(path: str) -> tuple[str, ...]:
-        if path not in known:
-            known[path] = tuple(str(each) for each in _spellings(Path(path)))
-        return known[path]
+        return look.once(("spelled", path), lambda: _texts(path))
 
     return spell
+
+
+def _spelled(reading: Reading, reads: bool, spell: Spell) -> list[tuple[str, tuple[str, ...]]]:
+    """The paths a command reads or changes, each as it is written and in all its spellings."""
+
+    def found() -> list[tuple[str, tuple[str, ...]]]:
+        return [
+            (path, tuple(dict.fromkeys(each for place in places for each in spell(place))))
+            for path, places in _touched(reading, reads)
+        ]
+
+    return current().once(("touched", reading, reads), found)
 
 
 def _paths(word: str) -> list[str]:

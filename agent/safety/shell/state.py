@@ -7,6 +7,7 @@ others (a branch that may not be taken).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -22,6 +23,9 @@ MOST_MERGED = 32
 
 MOST_FOLDERS = 16
 """Folders the shell may be in that are told apart."""
+
+_NAME = re.compile(r"[\w-][\w.-]*", re.ASCII)
+"""A folder's name that cannot lead elsewhere."""
 
 
 class TangledError(Exception):
@@ -45,7 +49,7 @@ class State:
         self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}}
         self._journal: list[tuple[str, str, Any]] = []
         self.budget = budget
-        self.cwds: tuple[str, ...] = (cwd,)
+        self.cwds: tuple[str, ...] = (absolute(cwd) if cwd.startswith("/") else cwd,)
         self.positional: tuple[str, ...] | None = ()
         """Arguments of the script or function; None when they are not known."""
         variables: dict[str, str] = {
@@ -111,9 +115,11 @@ class State:
         for cwd in self.cwds:
             for target in targets:
                 path = target if target.startswith("/") else f"{cwd}/{target}"
-                found[absolute(path) if path.startswith("/") and len(path) <= LONGEST_PATH else UNKNOWN] = (
-                    None
-                )
+                if not path.startswith("/") or len(path) > LONGEST_PATH:
+                    path = UNKNOWN
+                elif not _NAME.fullmatch(target) or path.startswith("/proc/"):
+                    path = absolute(path)
+                found[path] = None
         self.spend(sum(1 + len(path) // 16 for path in found))
         self.cwds = tuple(found) if len(found) <= MOST_FOLDERS else (*list(found)[:MOST_FOLDERS], UNKNOWN)
 

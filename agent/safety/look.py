@@ -1,0 +1,104 @@
+"""One look at the disk: where links lead, each asked once for a whole decision.
+
+Links may change between two decisions but not within one, so what was found out is
+kept only while `one_look` lasts. Folders are asked from the top, so paths below a
+folder that does not exist, or that was seen before, cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+_DEEPEST = 128
+"""Folders inside each other up to which every one of them is remembered."""
+
+Answer = TypeVar("Answer")
+
+
+class Look:
+    """What has been seen of the disk."""
+
+    def __init__(self) -> None:
+        self._real: dict[str, str] = {"": "/"}
+        self._missing: set[str] = set()
+        self._answers: dict[object, object] = {}
+
+    def real(self, path: str) -> str:
+        """Where an absolute path leads when all links in it are followed; like `os.path.realpath`.
+
+        Raises `OSError` or `ValueError` for what no path can be.
+        """
+        known = self._real
+        if path in known:
+            return known[path]
+        if path.count("/") > _DEEPEST or "\0" in path or not path.startswith("/"):
+            return os.path.realpath(path)
+        names: list[str] = []
+        head = path
+        while head not in known:
+            head, _, name = head.rpartition("/")
+            names.append(name)
+        real = known[head]
+        for name in reversed(names):
+            head = f"{head}/{name}"
+            known[head] = real = self._step(real, name)
+        return real
+
+    def missing(self, path: str) -> bool:
+        """Whether nothing is at an absolute path. True only when that is certain."""
+        try:
+            return self.real(path) in self._missing
+        except (OSError, ValueError):
+            return False
+
+    def _step(self, folder: str, name: str) -> str:
+        """One name further from a folder in which no link is left."""
+        if name in ("", "."):
+            return folder
+        if name == "..":
+            return folder.rpartition("/")[0] or "/"
+        path = f"{folder}/{name}" if folder != "/" else f"/{name}"
+        if folder in self._missing:
+            self._missing.add(path)
+            return path
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            self._missing.add(path)
+            return path
+        except (OSError, ValueError):
+            return path
+        return os.path.realpath(path) if stat.S_ISLNK(mode) else path
+
+    def once(self, question: object, find: Callable[[], Answer]) -> Answer:
+        """What `find` says, asked only the first time for each question."""
+        if question not in self._answers:
+            self._answers[question] = find()
+        return self._answers[question]  # type: ignore[return-value]
+
+
+_CURRENT: ContextVar[Look | None] = ContextVar("look", default=None)
+
+
+def current() -> Look:
+    """The look that lasts, or a fresh one."""
+    return _CURRENT.get() or Look()
+
+
+@contextmanager
+def one_look() -> Iterator[Look]:
+    """While it lasts, the disk is asked once about each path. Inside another one, that one goes on."""
+    if (look := _CURRENT.get()) is not None:
+        yield look
+        return
+    look = Look()
+    token = _CURRENT.set(look)
+    try:
+        yield look
+    finally:
+        _CURRENT.reset(token)
