@@ -71,6 +71,18 @@ class Backend(Protocol):
     """A place where shells can be started."""
 
     @property
+    def place(self) -> str:
+        """What the place is called in messages when it is not this machine; empty = this machine."""
+        ...
+
+    async def open(self) -> int:
+        """Make the place reachable. Raises `ToolError` naming the cause when it is not.
+
+        Returns a number that changes when what shells had left there is lost.
+        """
+        ...
+
+    @property
     def shell(self) -> Literal["bash", "sh"]:
         """What runs the commands; a plain `sh` keeps less between calls."""
         ...

@@ -14,11 +14,13 @@ from tools.redact import Redactor, redact
 from tools.results import ToolError
 from tools.terminal import screen
 from tools.terminal.backend import Child
+from tools.terminal.pump import Ending
 from tools.terminal.rolling import RollingText
 from tools.terminal.threads import on_thread
 from tools.terminal.watch import Watch
 from tools.text import Cleaner
 
+_NOT_STARTED = 126
 MAX_PROCESSES = 64
 MAX_TYPED = 65_536
 """Characters of an unfinished line that are kept; no shell reads longer ones from a person."""
@@ -56,7 +58,6 @@ class BackgroundProcess:
     ) -> None:
         self.id = f"proc_{chance.token_hex(4)}"
         self.command = command
-        self.pid = child.pid
         self.pty = pty
         self.exit_code: int | None = None
         self.was_killed = False
@@ -80,6 +81,11 @@ class BackgroundProcess:
         self.done = asyncio.Event()
         child.watch(self._sink)
         self._waiter = asyncio.create_task(self._wait())
+
+    @property
+    def pid(self) -> int:
+        """Number of the shell where it runs; 0 until that is known."""
+        return self._child.pid
 
     @property
     def is_running(self) -> bool:
@@ -159,7 +165,12 @@ class BackgroundProcess:
             pass
 
     async def _wait(self) -> None:
-        ending = await self._child.ended()
+        try:
+            ending = await self._child.ended()
+        except ToolError as error:
+            # It never started; whoever looks at the process reads why.
+            self._sink(f"{error}\n".encode())
+            ending = Ending(_NOT_STARTED, False)
         rest = await on_thread(self._finish)
         self._match(rest)
         self._on_end()

@@ -12,6 +12,7 @@ from tools.redact import is_secret_name
 # Files that a shell would run at its start, and options it would take over.
 _SHELL_STARTUP = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"})
 _OUR_PYTHON = frozenset({"PYTHONHOME", "__PYVENV_LAUNCHER__"})
+_FAR = frozenset({"LANG", "LANGUAGE", "TZ", "NO_COLOR"})
 # Nobody sits at the terminal of a command: nothing may page, prompt or draw.
 _FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
 
@@ -40,6 +41,18 @@ def child_environment(
     if prefix != base_prefix:
         _forget_venv(child, Path(prefix))
     return child | _FIXED
+
+
+def far_environment(
+    environ: Mapping[str, str], passthrough: Collection[str], own: Mapping[str, str]
+) -> dict[str, str]:
+    """What a command gets beside the other machine's own: language, what `passthrough` names, and `own`."""
+    child = {
+        name: value
+        for name, value in environ.items()
+        if name in passthrough or name in _FAR or name.startswith("LC_")
+    }
+    return child | _FIXED | dict(own)
 
 
 def _forget_venv(child: dict[str, str], prefix: Path) -> None:

@@ -22,15 +22,11 @@ from tools.terminal.guard import Guard
 from tools.terminal.kinship import MARK, kill, kill_group, relatives
 from tools.terminal.pump import Ending, Pump, Sink
 from tools.terminal.shell import folders_file
+from tools.terminal.start import START
 from tools.terminal.threads import on_thread, to_the_end
 from tools.text import clean
 
 _FOLDER = Path(__file__).parent
-# The command stands on the first line, so that line numbers in errors are those of the command.
-_START = {
-    "bash": '. "$1"; builtin eval "$__hermes_options$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
-    "sh": '. "$1"; eval "$__hermes_command"; { __hermes_end "$?"; } 2>/dev/null',
-}
 _WRITE_PATIENCE = 5.0
 """Seconds after which input that nobody reads is given up."""
 
@@ -51,6 +47,13 @@ class LocalBackend:
     @property
     def shell(self) -> Literal["bash", "sh"]:
         return "bash" if Path(self._path).name.startswith("bash") else "sh"
+
+    @property
+    def place(self) -> str:
+        return ""
+
+    async def open(self) -> int:
+        return 1
 
     def start(self, launch: Launch) -> LocalChild:
         for child in [child for child in self._children if child.is_gone()]:
@@ -115,7 +118,7 @@ class LocalBackend:
         return [
             self._path,
             "-c",
-            _START[self.shell],
+            START[self.shell],
             self.shell,
             str(_FOLDER / f"prologue.{self.shell}"),
             str(launch.command_file),

@@ -53,7 +53,8 @@ class Shell:
         self._env = dict(env)
         self._cwd = workspace
         self._previous = ""
-        self._first_note = "" if backend.shell == "bash" else _NO_BASH
+        self._start = workspace
+        self._generation = 0
 
     @property
     def cwd(self) -> Path:
@@ -62,14 +63,15 @@ class Shell:
 
     def place(self, workdir: str | None) -> Place:
         """The folder for the next command. Raises `ToolError` when `workdir` is no usable folder."""
-        note = self._first_note
-        self._first_note = ""
+        if self._backend.place:
+            return self._far_place(workdir)
+        note = ""
         if not self._cwd.is_dir():
             if not self._workspace.is_dir():
                 raise ToolError(
                     f"The workspace {self._workspace} does not exist; create it or start elsewhere."
                 )
-            note += f"The folder {self._cwd} is gone; the shell is back in {self._workspace}."
+            note = f"The folder {self._cwd} is gone; the shell is back in {self._workspace}."
             self._cwd = self._workspace
         if not workdir:
             return Place(self._cwd.resolve(), self._cwd, True, note)
@@ -81,6 +83,26 @@ class Shell:
         if not is_folder:
             raise ToolError(f"workdir {workdir!r} is no folder; make it first or name another.")
         return Place(path, path, False, note)
+
+    async def ready(self) -> str:
+        """Reach the place of the shell; a note when something is different from now on.
+
+        Raises `ToolError` when it cannot be reached, or when the last command's state was lost with the
+        connection: what was about to run may depend on it.
+        """
+        generation = await self._backend.open()
+        if generation == self._generation:
+            return ""
+        is_first, self._generation = self._generation == 0, generation
+        note = "" if self._backend.shell == "bash" else _NO_BASH
+        if is_first:
+            return note
+        self.forget()
+        self._cwd, self._previous = self._start, ""
+        raise ToolError(
+            f"The connection to {self._backend.place} was lost and made again, so the shell starts afresh in "
+            f"{self._start}; run the command again if it still fits."
+        )
 
     def start(
         self,
@@ -127,6 +149,8 @@ class Shell:
         if new is None:
             return
         folders = folders_file(new)
+        if not new.exists() and place.is_own:
+            self._cwd = self._start
         try:
             if _is_complete(new):
                 new.replace(launch.state)
@@ -142,11 +166,22 @@ class Shell:
         """Remove the stored state."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _far_place(self, workdir: str | None) -> Place:
+        """A place that cannot be looked at from here; the shell says so when it is not there."""
+        if not workdir:
+            return Place(self._cwd, self._cwd, True)
+        if "\0" in workdir:
+            raise ToolError(f"workdir {workdir!r} cannot be used: it holds a NUL character.")
+        # Only `~` of the person itself is known there without asking; `..` is left to the far side's links.
+        path = Path(workdir) if workdir.startswith("~") else self._cwd / workdir
+        return Place(path, path, False)
+
     def _move(self, folders: bytes, place: Place) -> None:
         cwd, _, previous = os.fsdecode(folders).partition("\0")
         self._previous = previous
         # A folder named for one call only is left again, unless the command went on from there.
-        if cwd and (place.is_own or Path(cwd).resolve() != place.cwd):
+        reached = Path(cwd) if self._backend.place else Path(cwd).resolve()
+        if cwd and (place.is_own or reached != place.cwd):
             self._cwd = Path(cwd)
 
     def _environment(self, cwd: Path, *, is_fresh: bool) -> dict[str, str]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tools.redact import secret_values
 from tools.sandbox import Boundary
 from tools.terminal.backend import Backend
 from tools.terminal.background import ProcessTable
-from tools.terminal.environment import child_environment
+from tools.terminal.environment import child_environment, far_environment
 from tools.terminal.shell import Shell
 
 if TYPE_CHECKING:
     from tools.context import ToolContext
+    from tools.terminal.backends.options import BackendOptions
 
 
 class Terminals:
@@ -31,10 +33,13 @@ class Terminals:
         environ: Mapping[str, str] = os.environ,
         backend: Backend | None = None,
         boundary: Boundary | None = None,
+        far: BackendOptions | None = None,
     ) -> None:
         self._environ = dict(environ)
         self._backend = backend
-        self.boundary = boundary
+        self._far = far
+        self._places: dict[str, Backend] = {}
+        self.boundary = boundary if far is None else None
         """What commands on this machine are kept in; None = nothing."""
         self._shells: dict[str, Shell] = {}
         self._tables: dict[str, ProcessTable] = {}
@@ -54,14 +59,37 @@ class Terminals:
         """The shell of the context's task."""
         if context.task not in self._shells:
             passthrough = context.options.get("terminal.env_passthrough", ())
+            far = self._far
             self._shells[context.task] = Shell(
                 context.task,
-                context.workspace,
+                context.workspace if far is None else Path(far.start(context.workspace)),
                 context.scratch / "shell",
-                self.backend,
-                child_environment(self._environ, passthrough),
+                self.backend if far is None else self._place(far, context),
+                child_environment(self._environ, passthrough)
+                if far is None
+                else far_environment(self._environ, passthrough, far.env),
             )
         return self._shells[context.task]
+
+    @property
+    def elsewhere(self) -> str:
+        """Name of the machine whose files commands see instead of this one's; empty = the same files."""
+        return "" if self._far is None or self._far.shares_files else self._far.name
+
+    def seen(self, cwd: Path) -> Path:
+        """A folder of a shell as the gate sees it: one on another machine is none of this machine."""
+        if self._far is None or self._far.shares_files:
+            return cwd
+        return Path(f"/{self._far.kind}:{cwd}")
+
+    def _place(self, far: BackendOptions, context: ToolContext) -> Backend:
+        """Containers are for one task each; a host that is there anyway is for all."""
+        from tools.terminal.backends.opening import open_backend
+
+        name = "" if far.kind == "ssh" else context.task
+        if name not in self._places:
+            self._places[name] = open_backend(far, context.workspace)
+        return self._places[name]
 
     def processes(self, task: str) -> ProcessTable:
         """The background processes of a task."""
@@ -76,6 +104,8 @@ class Terminals:
         await asyncio.gather(*(table.aclose() for table in self._tables.values()))
         if self._backend is not None:
             await self._backend.aclose()
+        await asyncio.gather(*(place.aclose() for place in self._places.values()))
+        self._places.clear()
         for shell in self._shells.values():
             shell.forget()
         self._shells.clear()

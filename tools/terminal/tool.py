@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets as chance
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tools.actions import RunCommand
@@ -46,13 +46,15 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
             RunCommand(
                 tool="terminal",
                 command=command,
-                cwd=place.cwd,
+                cwd=context.terminals.seen(place.cwd),
                 background=background,
                 pty=pty,
                 outside=leave.outside,
                 network=leave.network,
             )
         )
+        if note := await shell.ready():
+            place = replace(place, note=f"{note} {place.note}".strip())
         if background:
             return _start(arguments, context, shell, place, pty, leave)
         return await _run(command, context, shell, place, limit, pty, leave)
@@ -138,8 +140,7 @@ def _start(
         "output": "Started in the background.",
         "exit_code": 0,
         "session_id": process.id,
-        "pid": process.pid,
-    }
+    } | ({"pid": process.pid} if process.pid else {})
     return result | {"note": place.note} if place.note else result
 
 

@@ -1,0 +1,1 @@
+"""Backends away from this machine: containers, other hosts, sandboxes of cloud providers."""

@@ -1,0 +1,64 @@
+"""The backend of every place away from this machine, over whatever way there is to reach it."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Literal
+
+from tools.results import ToolError
+from tools.terminal.backend import Launch
+from tools.terminal.backends.anchor import Anchor, Site
+from tools.terminal.backends.child import FarChild
+from tools.terminal.backends.reach import Reach
+from tools.terminal.backends.scripts import call_script
+from tools.terminal.threads import on_thread
+
+
+class FarBackend:
+    """Implements `Backend`. Nothing is reached before `open`."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._owner = secrets.token_hex(6)
+        self._lock = asyncio.Lock()
+        self._anchor: Anchor | None = None
+        self._site: Site | None = None
+        self._generation = 0
+        self._children: set[FarChild] = set()
+
+    @property
+    def shell(self) -> Literal["bash", "sh"]:
+        return "sh" if self._site is not None and not self._site.shell.endswith("/bash") else "bash"
+
+    @property
+    def place(self) -> str:
+        """What the place is called in messages."""
+        return self._reach.place
+
+    async def open(self) -> int:
+        async with self._lock:
+            if self._anchor is None or not self._anchor.is_there:
+                anchor = Anchor(self._reach, self._owner)
+                self._site = await anchor.open()
+                self._anchor = anchor
+                self._generation += 1
+        return self._generation
+
+    def start(self, launch: Launch) -> FarChild:
+        if self._anchor is None or self._site is None or not self._anchor.is_there:
+            raise ToolError(f"The connection to {self.place} was lost; run the command again.")
+        mark = f"{self._owner}.{launch.mark}."
+        command = launch.command_file.read_text(encoding="utf-8")
+        script = call_script(launch, command, folder=self._site.folder, shell=self._site.shell, mark=mark)
+        child = FarChild(self._reach, self._anchor, script, launch, mark, self._children.discard)
+        self._children.add(child)
+        return child
+
+    async def aclose(self) -> None:
+        await asyncio.gather(*(child.kill() for child in list(self._children)))
+        self._children.clear()
+        if self._anchor is not None:
+            await self._anchor.aclose()
+            self._anchor = None
+        await on_thread(self._reach.release)
