@@ -53,9 +53,9 @@ class _Page:
             self._line([(" ▸ Thought for 4 s", "reasoning")]),
             self._line(
                 [
-                    ("   I'll look at how ", "text"),
+                    ("   See how ", "text"),
                     ("round", "text", "match"),
-                    (" treats currencies ", "text"),
+                    (" treats yen ", "text"),
                     ("without decimals", "text", "selection"),
                     (".", "text"),
                 ]

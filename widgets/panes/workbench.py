@@ -199,9 +199,8 @@ class Workbench(Container):
             self._jump[key] = self._jump_to(name)
             if self.mode != "bare" and name not in (MAIN, *self._targets):
                 continue
-            hint.append(f" {key} ", self.palette.style("background", "accent", bold=True))
-            hint.append(f" {name}  ", self.palette.style("text"))
-        self._bottom.say(hint.append("esc back ", self.palette.style("dim")))
+            hint.append_text(self._keyed(name, key)).append("  ", self.palette.style("text"))
+        self._bottom.say(hint.append("esc ", self.palette.style("dim")))
         for pane in shown:
             pane.jump_key = keys.get(pane.label, "")
             pane.repaint()
@@ -210,6 +209,14 @@ class Workbench(Container):
             self._came_from = self.screen.focused
         self.can_focus = True
         self.focus()
+
+    def _keyed(self, name: str, key: str) -> Text:
+        """The name with its key marked in it, or before it where the key is none of its letters."""
+        mark, rest = self.palette.style("background", "accent", bold=True), self.palette.style("text")
+        at = name.find(key)
+        if at < 0:
+            return Text.assemble((key, mark), (f" {name}", rest))
+        return Text.assemble((name[:at], rest), (key, mark), (name[at + 1 :], rest))
 
     def _jump_to(self, name: str) -> Callable[[], object]:
         if name in self._targets:

@@ -135,7 +135,7 @@ async def test_jump_mode_opens_panes_on_narrow_screens() -> None:
         await pilot.press("alt+j")
         await pilot.pause()
         assert " l  LOG 6" in lines(app.bench.bar)[0]
-        assert "p  prompt" in lines(app.bench.query("Rule").last())[0]
+        assert "conversation  prompt" in lines(app.bench.query("Rule").last())[0]
         await pilot.press("l")
         await pilot.pause(0.1)
         assert app.focused is app.calls
