@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from agent.calls import SMALL_RESULT, as_data, describe, shown_arguments
@@ -17,6 +18,7 @@ from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
 from agent.session import LiveSession
 from agent.tool_context import CallContext
+from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
 from tools.redact import redact
 from tools.registry import Registry, call_tool
@@ -29,6 +31,8 @@ SHOWN = 100_000
 """Characters of a result that surfaces get to see."""
 PARALLEL = 8
 """Calls of one script that run at once."""
+WARM_UP_AFTER = 2.0
+"""Seconds between the opening of a session and the start of an interpreter that waits for a script."""
 
 ContextFor = Callable[[ToolCall], CallContext]
 
@@ -46,6 +50,19 @@ class Scripts:
     secrets: Mapping[str, str]
     confined: bool
     """Whether the operating system confines them."""
+
+    def offered(self) -> tuple[Mapping[str, Any], ...]:
+        """Definitions of the tools on offer."""
+        return tuple(
+            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+            for tool in self.specs
+        )
+
+    def warm_up(self, folder: Path, mode: Mode) -> None:
+        """Have an interpreter wait for the first script, once the session has had time to open."""
+        if any(tool.name == "execute_code" for tool in self.specs):
+            job = CodeJob(script="", folder=folder, tools=self.offered(), known=self.tools.names(), mode=mode)
+            self.runner.prepare(job, after=WARM_UP_AFTER)
 
     def calls(self, parent: str, context_for: ContextFor) -> InnerCalls:
         """The calls of the script that the call `parent` runs."""
@@ -68,10 +85,7 @@ class InnerCalls:
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Definitions of the tools on offer."""
-        return tuple(
-            {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            for tool in self._scripts.specs
-        )
+        return self._scripts.offered()
 
     def known(self) -> frozenset[str]:
         """Names of all tools there are."""

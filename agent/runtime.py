@@ -187,6 +187,7 @@ async def _assemble(
         confined=boundary.level != "none",
     )
     closers.append(scripts.runner.aclose)
+    scripts.warm_up(options.workspace, settings.code.mode)
     todos = LiveTodos(session.todos(), stream.emit)
     state = TaskState(session.id, scratch, todos)
     attention = await _attention(options, settings, stream, mailbox, closers)

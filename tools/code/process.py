@@ -62,6 +62,8 @@ class Child:
         self.captures = (Capture(0), Capture(0))
         self.exited: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         """The exit code as `subprocess` gives it: negative for a signal."""
+        self.reported: int | None = None
+        """The exit code that the script chose, where it could be taken for a signal."""
         self._home = home
         self._mark = mark
         self._process: subprocess.Popen[bytes] | None = None

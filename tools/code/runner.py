@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from tools.code.allowed import Offer
@@ -60,10 +61,13 @@ class CodeRunner:
         self._kernels = Kernels(self._home)
         self._stubs: tuple[tuple[Mapping[str, Any], ...], str] | None = None
 
-    def prepare(self, job: CodeJob) -> None:
-        """Have a child wait for scripts like `job`; its script does not matter. Returns at once."""
+    def prepare(self, job: CodeJob, *, after: float = 0.0) -> None:
+        """Have a child wait for scripts like `job`; its script does not matter. Returns at once.
+
+        `after` delays its start by that many seconds.
+        """
         if self._spare is not None and job.mode == "strict" and job.session is None:
-            self._spare.prepare(lambda: self._recipe(job, Offer.of(job.tools, job.known)))
+            self._spare.prepare(lambda: self._recipe(job, Offer.of(job.tools, job.known)), after=after)
 
     async def ready(self) -> None:
         """Wait for the child that `prepare` starts."""

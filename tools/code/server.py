@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-import shutil
 import socket
 import struct
 import sys
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from tools.code.connection import Connection
 from tools.code.desk import Desk
+from tools.code.folder import SOCKET, PrivateFolder
 from tools.code.rpc import Request
 from tools.results import ToolError
 
@@ -27,8 +27,6 @@ CONNECTIONS = 512
 """Connections of one child at the same time."""
 
 _INLET = 262_144
-_PATH_LIMIT = 100
-"""Bytes of a socket's path that every system takes."""
 
 
 class Server:
@@ -42,18 +40,24 @@ class Server:
         self.uid = os.getuid() if uid is None else uid
         self.inlet = memoryview(bytearray(_INLET))
         """Where all connections receive, one after the other: what came in is taken out at once."""
-        self.folder = Path()
+        self._private: PrivateFolder | None = None
         self._listener: asyncio.Server | None = None
 
     @property
+    def folder(self) -> Path:
+        """The private folder, once started."""
+        assert self._private is not None
+        return self._private.path
+
+    @property
     def path(self) -> Path:
-        return self.folder / "rpc.sock"
+        return self.folder / SOCKET
 
     async def start(self) -> None:
         """Make the folder (0700) and listen in it. Raises `ToolError` when neither works."""
         loop = asyncio.get_running_loop()
         try:
-            self.folder = _private_folder()
+            self._private = PrivateFolder()
             self._listener = await loop.create_unix_server(lambda: Connection(self), str(self.path))
             self.path.chmod(0o600)
         except OSError as error:
@@ -75,8 +79,8 @@ class Server:
             self._listener.close()
         for connection in list(self.connections):
             connection.hang_up()
-        if self.folder != Path():
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if self._private is not None:
+            self._private.remove()
 
     def welcomes(self, connection: Connection, peer: socket.socket) -> bool:
         """Whether a client that has connected by name may stay."""
@@ -95,11 +99,3 @@ def peer_uid(peer: socket.socket) -> int | None:
         # struct xucred: version, uid, …; asked with level SOL_LOCAL, option LOCAL_PEERCRED.
         return struct.unpack("2I", peer.getsockopt(0, 1, 76)[:8])[1]
     return None
-
-
-def _private_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="hermes-code-"))
-    if len(os.fsencode(folder)) < _PATH_LIMIT - len("/rpc.sock"):
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="hermes-code-", dir="/tmp"))

@@ -79,7 +79,8 @@ def _killer(child: Child) -> signal.Signals | None:
     """The signal that ended the child, if one did."""
     code = child.exited.result()
     if code >= 0:
-        code = 128 - code if child.is_bounded and code - 128 in _DEADLY else 0
+        is_relayed = child.is_bounded and code - 128 in _DEADLY and code != child.reported
+        code = 128 - code if is_relayed else 0
     try:
         return signal.Signals(-code) if code < 0 else None
     except ValueError:

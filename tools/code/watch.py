@@ -106,5 +106,7 @@ class Watch:
             self._desk.report()
 
     def _note(self, request: Request) -> None:
-        if request.event == "done" and self._child.is_kernel and not self._done.done():
+        if request.event == "done" and not self._child.is_kernel:
+            self._child.reported = request.code
+        elif request.event == "done" and not self._done.done():
             self._done.set_result(request.code)

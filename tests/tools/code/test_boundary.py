@@ -66,3 +66,10 @@ async def test_a_session_is_interrupted_inside(bounded: Scripts) -> None:
     outcome = await bounded.run("while True: pass", session="a", limits={"seconds": 0.4})
     assert outcome.message.endswith("is kept."), outcome
     assert await bounded.output("print(x)", session="a") == "7\n"
+
+
+async def test_an_exit_code_that_looks_like_a_signal_is_told_from_a_signal(bounded: Scripts) -> None:
+    chosen = await bounded.run("import sys; sys.exit(139)")
+    assert (chosen.status, chosen.exit_code) == ("error", 139), chosen
+    killed = await bounded.run("import os; os.kill(os.getpid(), 11)")
+    assert (killed.status, killed.exit_code) == ("crashed", 139), killed

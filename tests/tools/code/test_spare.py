@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.code.conftest import Scripts, living, until
+from tools.code import spare
 from tools.code.runner import CodeRunner
 from tools.code.spare import Spare
 
@@ -82,3 +84,32 @@ async def test_closing_leaves_no_child(tmp_path: Path) -> None:
     await scripts.runner.aclose()
     await runner.aclose()
     assert living(marker) == []
+
+
+async def test_nothing_waits_where_memory_is_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spare, "SCARCE", float("inf"))
+    scripts = Scripts(tmp_path)
+    await scripts.runner.aclose()
+    scripts.runner = CodeRunner()
+    scripts.runner.prepare(scripts.job(""))
+    await scripts.runner.ready()
+    assert (await scripts.run("print(1)")).metadata["warm"] is False
+    await scripts.runner.aclose()
+
+
+async def test_a_child_asked_for_later_comes_later_and_not_after_closing(tmp_path: Path) -> None:
+    marker = f"HERMES_LATER={os.getpid()}"
+    scripts = Scripts(tmp_path)
+    job = scripts.job("", environ={**os.environ, "HERMES_LATER": str(os.getpid())})
+    runner, closed = CodeRunner(), CodeRunner()
+    closed.prepare(job, after=0.01)
+    await closed.aclose()
+    await asyncio.sleep(0.05)
+    assert living(marker) == []
+    runner.prepare(job, after=0.05)
+    await runner.ready()
+    assert living(marker) == []
+    await until(lambda: living(marker))
+    await runner.aclose()
+    assert living(marker) == []
+    await scripts.runner.aclose()

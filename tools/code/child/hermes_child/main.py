@@ -12,6 +12,9 @@ from . import channel, frames
 
 Module = type(sys)
 
+_SIGNALS = 128
+"""Exit codes above it may stand for signals."""
+
 
 class Source:
     """The loader of a script: tracebacks and `inspect` ask it for the text."""
@@ -38,7 +41,12 @@ def main():
     if setup["kernel"]:
         return _serve_kernel(setup, link)
     job = frames.read_frame(link)
-    return 0 if job is None else run(_new_main(), job["script"], job["name"])
+    if job is None:
+        return 0
+    code = run(_new_main(), job["script"], job["name"])
+    if code > _SIGNALS:
+        _tell(channel.Line(link), setup, code)
+    return code
 
 
 def run(module, source, name):
@@ -81,7 +89,16 @@ def _serve_kernel(setup, link):
         _flush(sys.stdout)
         _flush(sys.stderr)
         sys.modules["__main__"] = module
-        notes.tell({"token": setup["token"], "event": "done", "code": code})
+        _tell(notes, setup, code)
+
+
+def _tell(line, setup, code):
+    """Tell the agent how a script ended: from outside, a sandbox shows signals as exit codes."""
+    try:
+        line.tell({"token": setup["token"], "event": "done", "code": code})
+    except OSError:
+        # Nobody is there any more, or the script has closed what was not its own.
+        pass
 
 
 def _take_standard_input():

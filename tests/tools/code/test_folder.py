@@ -1,0 +1,62 @@
+"""Private folders, and what killed processes leave of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tools.code.folder import PrivateFolder, sweep
+
+LEFT = """
+import os, signal
+from tools.code.folder import PrivateFolder
+print(PrivateFolder().path, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def left_behind(root: Path) -> Path:
+    environ = {**os.environ, "TMPDIR": str(root), "PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run([sys.executable, "-c", LEFT], env=environ, capture_output=True, text=True)
+    return Path(done.stdout.strip())
+
+
+def test_the_folder_of_a_killed_process_is_swept(tmp_path: Path) -> None:
+    folder = left_behind(tmp_path)
+    assert folder.is_dir() and folder.parent == tmp_path
+    sweep(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_whose_owner_lives_stays() -> None:
+    folder = PrivateFolder()
+    try:
+        sweep(folder.path.parent)
+        assert folder.path.is_dir()
+    finally:
+        folder.remove()
+    assert not folder.path.exists()
+
+
+def test_what_is_not_ours_to_remove_stays(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    (tmp_path / "hermes-code-link").symlink_to(outside)
+    (tmp_path / "hermes-code-file").touch()
+    (tmp_path / "hermes-code-fresh").mkdir()
+    sweep(tmp_path)
+    names = {"outside", "hermes-code-link", "hermes-code-file", "hermes-code-fresh"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    assert (outside / "kept").exists()
+
+
+def test_an_old_folder_without_a_lock_is_swept(tmp_path: Path) -> None:
+    old = tmp_path / "hermes-code-old"
+    old.mkdir()
+    os.utime(old, (time.time() - 7200,) * 2)
+    sweep(tmp_path)
+    assert not old.exists()
