@@ -82,6 +82,11 @@ class Sandbox(Protocol):
     @property
     def name(self) -> SandboxName: ...
 
+    @property
+    def own_tmp(self) -> bool:
+        """Whether a child finds the policy's private folder as `/tmp`."""
+        ...
+
     def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
         """`argv` behind the boundary. Raises `ToolError` when it cannot be drawn."""
         ...
@@ -96,6 +101,10 @@ class Need:
     terminal: str = ""
     network: bool = False
     """Whether a person allowed this one the network, where the network is off otherwise."""
+    offline: bool = False
+    """Whether it gets no network whatever the policy says: it has calls for that, which are asked for."""
+    hide: tuple[Path, ...] = ()
+    """Files it must not read beyond those that are hidden anyway."""
     sockets: bool = False
     dies_with_parent: bool = False
 
@@ -113,8 +122,23 @@ class Boundary(Protocol):
         """`argv` behind the session's boundary. Raises `ToolError` when it cannot be drawn."""
         ...
 
+    def locate(self, path: str) -> str:
+        """Where the file that a command inside calls `path` lies on this machine; `path` is absolute.
+
+        A file of the machine's `/tmp` counts where the private folder has none of that name.
+        """
+        ...
+
+    def called(self, path: Path) -> Path:
+        """What a command inside calls `path` of this machine."""
+        ...
+
     def asks_for_network(self, command: str, cwd: Path) -> bool:
         """Whether a person has to be asked whether `command` may have the network."""
+        ...
+
+    def private(self) -> tuple[Path, ...]:
+        """Files of the workspace that a person is asked about before they are read. Looks at the disk."""
         ...
 
     def refusal(self, output: str, *, network: bool) -> str:

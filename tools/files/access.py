@@ -8,6 +8,7 @@ from tools.actions import DeletePath, ReadPath, WritePath
 from tools.context import ToolContext
 from tools.files.credentials import Guard
 from tools.files.paths import resolve, resolve_entry, shown
+from tools.results import ToolError
 
 
 class Access:
@@ -20,15 +21,32 @@ class Access:
 
     def target(self, text: str) -> Path:
         """The file `text` names, links followed."""
-        return resolve(text, self._ctx.workspace)
+        return resolve(self._located(text), self._ctx.workspace)
 
     def entry(self, text: str) -> Path:
         """The name `text` leads to, be it a link or not."""
-        return resolve_entry(text, self._ctx.workspace)
+        return resolve_entry(self._located(text), self._ctx.workspace)
 
     def name(self, path: Path) -> str:
         """`path` as the model reads it."""
-        return shown(path, self._ctx.workspace)
+        boundary = self._ctx.terminals.boundary
+        return shown(path if boundary is None else boundary.called(path), self._ctx.workspace)
+
+    def _located(self, text: str) -> str:
+        """`text` as a path of this machine: commands may have a `/tmp` of their own, and mean that."""
+        if place := self._ctx.terminals.elsewhere:
+            raise ToolError(
+                f"Files are on {place}, where commands run, and {self._tool} sees this machine only; use the "
+                "terminal tool there, such as `sed -n 1,200p FILE` to read and a heredoc to write."
+            )
+        boundary = self._ctx.terminals.boundary
+        if boundary is None or not text.startswith(("/tmp", "/var/tmp")):
+            return text
+        try:
+            return boundary.locate(text)
+        except ValueError:
+            # No name of a file; the reason is given where it is resolved.
+            return text
 
     async def permit_read(self, path: Path) -> None:
         self.guard.check_read(path, self.name(path))

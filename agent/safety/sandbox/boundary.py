@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from agent.home import Home, private_folder
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.launch import own_files
+from agent.safety.sandbox.layout import PRIVATE_TMP
+from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.refusals import explain
 from agent.safety.sandbox.repository import repository_of
 from tools.sandbox import Limits, Need, Policy, Sandbox, SandboxName, Wrapped
@@ -70,11 +73,11 @@ class SessionBoundary:
             tmp=self._tmp.resolve(),
             writable=(*self._writable, *repository.store, *need.write),
             readable=(*self._readable, *need.read, *own_files()),
-            hidden=self._hidden,
+            hidden=(*self._hidden, *need.hide),
             protected=tuple(
                 path for path in (*repository.guarded, *secrets.start_up(user)) if os.path.lexists(path)
             ),
-            network=self._mode == "on" or (self._mode == "ask" and need.network),
+            network=not need.offline and (self._mode == "on" or (self._mode == "ask" and need.network)),
             terminal=need.terminal,
             sockets=need.sockets,
             dies_with_parent=need.dies_with_parent,
@@ -84,7 +87,49 @@ class SessionBoundary:
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
         if self._sandbox.name == "none":
             return Wrapped(argv=list(argv), terminal=need.terminal)
-        return self._sandbox.wrap(argv, self.policy(need))
+        let_go = self._fill_gaps()
+        try:
+            wrapped = self._sandbox.wrap(argv, self.policy(need))
+        except BaseException:
+            let_go()
+            raise
+
+        def ended() -> None:
+            wrapped.ended()
+            let_go()
+
+        return replace(wrapped, ended=ended)
+
+    def _fill_gaps(self) -> Callable[[], None]:
+        """Put something read-only where a command could make what git runs programs for."""
+        if not self._sandbox.own_tmp:
+            # Without mounts there is nothing that could keep it from being changed.
+            return _nothing
+        try:
+            return hold(*repository_of(self._workspace).gaps())
+        except OSError:
+            # What cannot be made here cannot be made by a command either.
+            return _nothing
+
+    def private(self) -> tuple[Path, ...]:
+        return () if self.level == "none" else tuple(secrets.in_workspace(self._workspace))
+
+    def locate(self, path: str) -> str:
+        folder = next((root for root in PRIVATE_TMP if Path(path).is_relative_to(root)), None)
+        if not self._sandbox.own_tmp or folder is None:
+            return path
+        plain = Path(os.path.normpath(path))
+        shown = (self._workspace, *self._writable, *self._readable, *self._hidden)
+        if not plain.is_relative_to(folder) or any(plain.is_relative_to(each) for each in shown):
+            return path
+        own = self._tmp / plain.relative_to(folder)
+        return path if os.path.lexists(path) and not os.path.lexists(own) else str(own)
+
+    def called(self, path: Path) -> Path:
+        own = self._tmp.resolve()
+        if not self._sandbox.own_tmp or not path.is_relative_to(own):
+            return path
+        return PRIVATE_TMP[0] / path.relative_to(own)
 
     def asks_for_network(self, command: str, cwd: Path) -> bool:
         return self._mode == "ask" and self.level != "none" and self._reaches_network(command, cwd)
@@ -103,6 +148,10 @@ class SessionBoundary:
         yield from secrets.of_session(environ)
         yield from secrets.of_system()
         yield from more
+
+
+def _nothing() -> None:
+    pass
 
 
 def _real(path: Path) -> Path:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from agent.safety.sandbox import cgroup
+from agent.safety.sandbox.anchors import anchored
 from agent.safety.sandbox.descriptors import closer, filled
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
 from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Place, missing, places
@@ -20,6 +24,7 @@ from tools.sandbox import Policy, SandboxName, Wrapped
 _KEPT_BY_ROOT = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 _SCOPES_SINCE = 6
 _OF_THE_KERNEL = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/acpi", "/proc/fs")
+_PATIENCE = 10.0
 _CONSOLE = "/dev/console"
 """Where bubblewrap puts the terminal that its output goes to."""
 
@@ -28,6 +33,7 @@ class Bubblewrap:
     """Starts programs through `path`, the bubblewrap program."""
 
     name: SandboxName = "bubblewrap"
+    own_tmp = True
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -35,13 +41,14 @@ class Bubblewrap:
     def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
         view = places(policy)
         try:
-            let_go = hold(missing(view))
+            anchors = anchored(view) if _binds_descriptors(self._path) else {}
+            let_go = _held(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
         filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
         join, leave = cgroup.prepare(policy.limits.processes)
-        wrapped = [*join, self._path, *_namespaces(policy), *_mounts(view)]
+        wrapped = [*join, self._path, *_namespaces(policy), *_mounts(view, anchors)]
         wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
 
         def ended() -> None:
@@ -52,9 +59,9 @@ class Bubblewrap:
             argv=wrapped,
             env={"TMPDIR": "/tmp"},
             unset=SESSION_VARIABLES,
-            fds=(filter_fd, *fds),
+            fds=(filter_fd, *fds, *anchors.values()),
             terminal=_CONSOLE if policy.terminal else "",
-            started=closer(filter_fd, *fds),
+            started=closer(filter_fd, *fds, *anchors.values()),
             ended=ended,
         )
 
@@ -72,7 +79,22 @@ def _namespaces(policy: Policy) -> list[str]:
     return chosen
 
 
-def _mounts(view: Sequence[Place]) -> list[str]:
+@functools.cache
+def _binds_descriptors(program: str) -> bool:
+    """Whether this bubblewrap mounts what was opened before, as versions since 0.8 do. Blocks once."""
+    said = subprocess.run([program, "--help"], capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    return "--bind-fd" in said.stdout + said.stderr
+
+
+def _held(view: list[Place], anchors: Mapping[Path, int]) -> Callable[[], None]:
+    try:
+        return hold(missing(view))
+    except OSError:
+        closer(*anchors.values())()
+        raise
+
+
+def _mounts(view: Sequence[Place], anchors: Mapping[Path, int]) -> list[str]:
     chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for name in _OF_THE_KERNEL:
         # The files belong to root, who needs no capability to write them.
@@ -80,7 +102,9 @@ def _mounts(view: Sequence[Place]) -> list[str]:
     covers: list[str] = []
     for place in view:
         path, source = str(place.path), str(place.source)
-        if place.kind == "write":
+        if place.path in anchors:
+            chosen += ["--bind-fd", str(anchors[place.path]), path]
+        elif place.kind == "write":
             chosen += ["--bind", source, path]
         elif place.kind == "read":
             chosen += ["--ro-bind", source, path]

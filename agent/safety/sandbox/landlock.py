@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.safety.sandbox import cgroup
+from agent.safety.sandbox.anchors import anchored, identities
 from agent.safety.sandbox.descriptors import closer
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
 from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Kind, Place, covering, missing, places
@@ -51,15 +52,18 @@ class Landlock:
 
     def __init__(self, *, spaces: bool, version: int | None = None) -> None:
         self.spaces = spaces
+        self.own_tmp = spaces
         self._version = landlock_version() if version is None else version
 
     def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
         view = places(policy)
         try:
+            known = identities(anchored(view))
             let_go = hold(missing(view) if self.spaces else ())
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
         spec = self._in_spaces(view, policy) if self.spaces else self._alone(view, policy)
+        spec["known"] = known
         launcher, fds = launcher_argv(spec)
         join, leave = cgroup.prepare(policy.limits.processes)
 

@@ -9,6 +9,7 @@ program with code 125 before the command has run.
 """
 
 import ctypes
+import errno
 import marshal
 import os
 import signal
@@ -138,7 +139,7 @@ def _mount_all(spec):
     _mount("none", "/", None, _MS_REC | _MS_PRIVATE)
     # Sources are opened first: what is mounted later may cover them.
     places = [
-        (path, kind, os.open(source, os.O_PATH | os.O_CLOEXEC) if kind != "hide" else -1, is_folder)
+        (path, kind, _source(spec, path, source) if kind != "hide" else -1, is_folder)
         for path, kind, source, is_folder in spec["places"]
     ]
     devices = [(name, os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC)) for name in _DEVICES]
@@ -183,6 +184,22 @@ def _mount_devices(devices):
     os.symlink("fd/2", "/dev/stderr")
 
 
+def _source(spec, path, source):
+    """What is to be mounted at `path`, opened."""
+    if path == source:
+        return _opened(path, spec["known"])
+    return os.open(source, os.O_PATH | os.O_CLOEXEC)
+
+
+def _opened(path, known):
+    """`path`, which has to be what it was when it was looked at: a link may have taken its place."""
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if known.get(path, (status.st_dev, status.st_ino)) != (status.st_dev, status.st_ino):
+        raise OSError(errno.ESTALE, f"{path} is not what it was a moment ago")
+    return descriptor
+
+
 def _make_mount_point(path, is_folder):
     """Make what is missing; that can only be inside what was mounted for this view."""
     if os.path.lexists(path):
@@ -216,9 +233,10 @@ def _landlock(spec):
     # Older kernels refuse a longer form whose new fields are used, and take one whose new fields are 0.
     attributes = (ctypes.c_uint64 * 3)(*values)
     ruleset = _syscall(_CREATE_RULESET, ctypes.byref(attributes), ctypes.c_size_t(24), ctypes.c_uint(0))
+    known = spec.get("known", {})
     for path, rights in spec.get("rules", ()):
         try:
-            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            descriptor = _opened(path, known)
         except FileNotFoundError:
             continue
         if not _is_folder(descriptor):

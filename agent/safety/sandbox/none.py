@@ -11,6 +11,7 @@ class NoSandbox:
     """Starts programs as they are."""
 
     name: SandboxName = "none"
+    own_tmp = False
 
     def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
         return Wrapped(argv=list(argv), terminal=policy.terminal)

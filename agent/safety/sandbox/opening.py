@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from agent.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.probe import probe
+from tools.sandbox import Limits
 
 if TYPE_CHECKING:
     from agent.config.schema import SandboxSettings
@@ -24,6 +25,7 @@ def open_boundary(
         scratch / "tmp",
         home,
         network=settings.network,
+        limits=Limits(data=settings.memory * 1_000_000),
         writable=[Path(path) for path in settings.writable],
         hidden=[Path(path) for path in settings.hidden],
         readable=[scratch],

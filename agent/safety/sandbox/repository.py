@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 _RUNS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
+_HARMLESS = {"commondir": b".\n"}
+"""The repository is its own common folder; an empty file would stop git."""
 _LONGEST = 4096
 """Bytes read of a file that holds one path."""
 
@@ -16,6 +19,12 @@ class Repository:
 
     store: tuple[Path, ...]
     guarded: tuple[Path, ...]
+
+    def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
+        """Folders and files of `guarded` that are missing, the files with a content that means nothing."""
+        missing = [path for path in self.guarded if not os.path.lexists(path)]
+        files = {path: _HARMLESS.get(path.name, b"") for path in missing if path.name != "hooks"}
+        return [path for path in missing if path not in files], files
 
 
 NONE = Repository((), ())

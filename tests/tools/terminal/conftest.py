@@ -42,6 +42,10 @@ class Task:
         given = {"action": action, "session_id": session_id, **arguments}
         return json.loads(await call_tool("process", given, self.context))
 
+    async def tool(self, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        """Any other tool of the same task."""
+        return json.loads(await call_tool(tool, arguments, self.context))
+
     async def output(self, command: str, **arguments: Any) -> str:
         result = await self.run(command, **arguments)
         assert "error" not in result, result

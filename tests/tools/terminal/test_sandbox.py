@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+import tools.files.read_file
+import tools.files.search
+import tools.files.write_file  # noqa: F401 registers
 from agent.home import Home
 from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.tool_context import deny_all
 from tests.tools.terminal.conftest import Task, processes_with, until
-from tools.actions import RunCommand
+from tools.actions import ReadPath, RunCommand
 from tools.terminal.terminals import Terminals
 
 Open = Callable[..., Task]
@@ -209,3 +212,29 @@ async def test_what_a_command_leaves_as_state_is_not_followed_elsewhere(task: Ta
         'printf "\\n# complete\\n" >"$target"; trap - EXIT; kill -9 $$'
     )
     assert "hidden words" not in str(await task.run("pwd"))
+
+
+@pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
+async def test_files_in_tmp_are_the_same_for_commands_and_file_tools(task: Task, tmp_path: Path):
+    name = f"/tmp/hermes-{os.getpid()}"
+    await task.run(f"echo from a command > {name}.a; ln -s /etc/hostname {name}.link")
+    read = await task.tool("read_file", path=f"{name}.a")
+    assert "from a command" in read["content"] and not Path(f"{name}.a").exists()
+    found = await task.tool("search", pattern="from a command", path="/tmp")
+    assert "hermes-" in str(found) and "private" not in str(found)
+    written = await task.tool("write_file", path=f"{name}.b", content="from a tool\n")
+    assert written["path"] == f"{name}.b" and not Path(f"{name}.b").exists()
+    assert await task.output(f"cat {name}.b") == "from a tool\n"
+    await task.tool("read_file", path=f"{name}.link")
+    assert task.context.actions[-1] == ReadPath(tool="read_file", path=Path("/etc/hostname").resolve())
+
+
+@pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
+async def test_a_file_that_only_the_machine_has_in_tmp_can_still_be_read(task: Task, tmp_path: Path):
+    (tmp_path / "theirs.txt").write_text("of the person\n")
+    assert tmp_path.is_relative_to("/tmp")
+    read = await task.tool("read_file", path=str(tmp_path / "theirs.txt"))
+    assert "of the person" in read["content"]
+    (task.workspace / "ours.txt").write_text("of the workspace\n")
+    assert "of the workspace" in (await task.tool("read_file", path=f"{task.workspace}/ours.txt"))["content"]
+    assert "NUL" in (await task.tool("read_file", path="/tmp/a\0b"))["error"]

@@ -60,7 +60,7 @@ def _call(libc, code):
     try:
         exec(code, names)
     except OSError as error:
-        return f"refused {errno.errorcode.get(error.errno, type(error).__name__)}"
+        return f"refused {errno.errorcode.get(error.errno or 0, type(error).__name__)}"
     return "passed" if names["r"] >= 0 else f"refused {errno.errorcode.get(ctypes.get_errno(), '?')}"
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import struct
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +18,7 @@ from agent.events import Decision
 from agent.safety.gate import Gate
 from agent.safety.permissions.modes import ModeName
 from agent.safety.sandbox import landlock, seccomp
+from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.layout import covering, places
 from agent.safety.sandbox.leave import steps_over
 from agent.safety.sandbox.placeholders import hold
@@ -23,15 +27,55 @@ from agent.safety.sandbox.refusals import explain
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
 from agent.safety.verdict import Verdict
+from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
 from tools.actions import Action, ReadPath, RunCommand
-from tools.results import DeniedError
-from tools.sandbox import Policy, SandboxName
+from tools.results import DeniedError, ToolError
+from tools.sandbox import Need, Policy, SandboxName
 
 
 def test_the_strongest_boundary_that_holds_is_taken():
     assert probe("auto").name == (next(iter(KINDS.values())).name if KINDS else "none")
     assert probe("off").name == "none"
+
+
+def test_every_boundary_this_machine_can_draw_is_tested():
+    wanted: set[str] = set()
+    unshare = ["unshare", "--mount", "--pid", "--net", "--ipc", "--fork", *(["-r"] if os.geteuid() else [])]
+    if landlock_version() >= 1 and subprocess.run([*unshare, "true"], capture_output=True).returncode == 0:
+        wanted |= {"landlock"} | ({"bubblewrap"} if shutil.which("bwrap") else set())
+    if landlock_version() >= landlock.SCOPES_SINCE:
+        wanted |= {"landlock-alone"}
+    assert wanted <= set(KINDS)
+
+
+def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path: Path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "inner").mkdir()
+    policy = Policy(workspace=tmp_path / "real" / "ws", tmp=tmp_path / "tmp")
+    policy.workspace.mkdir()
+    for swapped in (policy.workspace, policy.workspace.parent):
+        kept = swapped.with_name("kept")
+        swapped.rename(kept)
+        swapped.symlink_to(tmp_path / "inner" if swapped == policy.workspace else kept)
+        for sandbox in KINDS.values():
+            with pytest.raises(ToolError, match="cannot be drawn"):
+                sandbox.wrap(["true"], policy)
+        swapped.unlink()
+        kept.rename(swapped)
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_link_put_there_after_the_look_is_not_followed_either(kind: str, make_cell: Callable[..., Cell]):
+    cell = make_cell()
+    wrapped = cell.boundary.wrap(["/bin/sh", "-c", "echo in > ../outside/new; echo in > new"], Need())
+    cell.workspace.rename(cell.root / "moved")
+    cell.workspace.symlink_to(cell.outside)
+    done = subprocess.run(wrapped.argv, cwd="/", pass_fds=wrapped.fds, capture_output=True, timeout=20)
+    wrapped.started()
+    wrapped.ended()
+    assert done.returncode != 0 and os.listdir(cell.outside) == ["file"]
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -41,6 +85,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
 
     class Leaky:
         name: SandboxName = sandbox.name
+        own_tmp = sandbox.own_tmp
 
         def wrap(self, argv, policy):
             from dataclasses import replace

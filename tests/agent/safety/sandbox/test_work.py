@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Callable
 
@@ -49,6 +50,20 @@ def test_git_works_and_its_programs_cannot_be_changed(repository: Cell):
         "echo a > a; git status -s; git add a && git commit -qm first && git log --oneline | wc -l"
     )
     assert ended.code == 0 and ended.output.split()[-1] == "1", ended.output
+
+
+@pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
+def test_what_git_would_run_cannot_be_made_where_it_is_missing(repository: Cell):
+    store = repository.workspace / ".git"
+    shutil.rmtree(store / "hooks")
+    before = sorted(os.listdir(store))
+    ended = repository.shell(
+        "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; echo /evil > .git/commondir; "
+        "rm .git/commondir; echo evil > .git/config.worktree; echo a > a && git add a && git commit -qm first && git status -s"
+    )
+    assert ended.code == 0, ended.output
+    made = {"COMMIT_EDITMSG", "index", "logs"}
+    assert sorted(set(os.listdir(store)) - made) == sorted(set(before) - made)
 
 
 @pytest.mark.parametrize("kind", list(WITH_NAMESPACES))
