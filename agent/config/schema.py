@@ -85,6 +85,7 @@ class SandboxSettings(Section):
     )
     writable: list[str] = Field([], description="Folders beside the project that commands may change.")
     hidden: list[str] = Field([], description="Further files and folders that commands cannot read.")
+    memory: int = Field(0, ge=0, description="Megabytes each process in the sandbox may use; 0 = no limit.")
 
 
 class CodeSettings(Section):
