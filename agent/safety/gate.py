@@ -21,7 +21,7 @@ from typing import Literal, Protocol
 from agent.events import Decision
 from agent.home import Home
 from agent.safety.grants import Grant, Grants, Subject, subject
-from agent.safety.permissions.decider import GRANTED, Decider
+from agent.safety.permissions.decider import Decider
 from agent.safety.permissions.modes import Mode, ModeName
 from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.places import Places
@@ -159,7 +159,7 @@ class Gate:
 
     def decide(self, action: Action) -> Verdict:
         """What would happen to `action` now. Asks nobody; looks at files of rules and at links."""
-        return self._decider.decide(action, self._is_granted)[0]
+        return self._decider.decide(action, self._granted)[0]
 
     async def permit(self, action: Action) -> None:
         """Return if the action may happen. Raises `DeniedError` otherwise.
@@ -189,11 +189,12 @@ class Gate:
         # A long command takes a while to read, and so do files that have changed.
         permissions = self._decider.permissions
         if isinstance(action, (RunCommand, SendInput)) or (permissions is not None and permissions.stale):
-            return await asyncio.to_thread(self._decider.decide, action, self._is_granted)
-        return self._decider.decide(action, self._is_granted)
+            return await asyncio.to_thread(self._decider.decide, action, self._granted)
+        return self._decider.decide(action, self._granted)
 
-    def _is_granted(self, action: Action) -> bool:
-        return self.grants.find(action) is not None
+    def _granted(self, action: Action) -> str | None:
+        grant = self.grants.find(action)
+        return None if grant is None else grant.reason
 
     def _tell(self) -> None:
         """Pass on that the permissions were read again, once for each time."""
@@ -214,7 +215,7 @@ class Gate:
         try:
             async with lock:
                 if grant := self.grants.find(action):
-                    granted = Verdict("allow", (GRANTED,))
+                    granted = Verdict("allow", (grant.reason,))
                     await self._record(action, granted, "grant", "allowed", grant=grant)
                 else:
                     await self._ask_now(approver, action, verdict)

@@ -73,6 +73,11 @@ class Grant:
     def headline(self) -> str:
         return self.rule
 
+    @property
+    def reason(self) -> str:
+        """Why it lets an action pass, as a clause for a person."""
+        return "allowed for this session" if self.scope == "session" else "always allowed in this workspace"
+
     def holds(self, now: float) -> bool:
         return self.expires is None or now < self.expires
 

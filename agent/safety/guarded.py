@@ -37,6 +37,7 @@ from tools.actions import Action, ChangeSettings, DeletePath, WritePath
 _MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")
 is_open = _MARK.search
 """Whether a marked text may stand for others."""
+_ENDING = re.compile(r"[*?…]+\.\w+")
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
 _BARE = frozenset({"hooks", "config", "head"})
@@ -114,7 +115,7 @@ class _Guard:
         plain = tuple(_plain(name) for name in names)
         return (
             self._own(names, whole)
-            or _by_name(plain, whole)
+            or _by_name(names, plain, whole)
             or self._in_home(names, plain, whole)
             or self._in_system(names, plain)
             or (None if _BARE.isdisjoint(plain) else _bare_repository(names))
@@ -159,7 +160,7 @@ class _Guard:
         return None
 
 
-def _by_name(plain: tuple[str, ...], whole: bool) -> str | None:
+def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
     """Places that are known by their name in any folder."""
     if _KNOWN.isdisjoint(plain) and not any(map(is_open, plain)):
         return _by_ending(plain) if plain else None
@@ -168,7 +169,7 @@ def _by_name(plain: tuple[str, ...], whole: bool) -> str | None:
         if name == ".git" or (marked and _may_be(name, ".git")):
             if plain[at + 1 :] not in GIT_HARMLESS:
                 return _GIT
-        elif place := ANYWHERE.get(name) or (_guessed(name) if marked else None):
+        elif place := ANYWHERE.get(name) or (_guessed(name, names[:at]) if marked else None):
             return place
         elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",)):
             return _PROJECT
@@ -203,11 +204,20 @@ def _nested(plain: tuple[str, ...], whole: bool) -> str | None:
     return None
 
 
-def _guessed(name: str) -> str | None:
-    """A name with marks in it that can be one of the guarded ones, and says so with more than marks."""
-    if not literal(name).strip("*?[…."):
+def _guessed(name: str, above: Sequence[str]) -> str | None:
+    """A name with marks in it that can be one of the guarded ones, and says so with more than marks.
+
+    `*.py` says no more than what a file is for: it counts where a guarded file is in that folder.
+    """
+    text = literal(name)
+    if not text.strip("*?[…."):
         return None
-    return next((place for known, place in ANYWHERE.items() if _may_be(name, known)), None)
+    found = [known for known in ANYWHERE if _may_be(name, known)]
+    if found and _ENDING.fullmatch(text):
+        folder = "/".join(("", *above))
+        look = current()
+        found = [] if is_open(folder) else [each for each in found if not look.missing(f"{folder}/{each}")]
+    return ANYWHERE[found[0]] if found else None
 
 
 def _may_be(name: str, known: str) -> bool:

@@ -24,12 +24,14 @@ KERNEL_FILES = ("/proc/sysrq-trigger", "/proc/kcore", "/dev/mem", "/dev/kmem", "
 LONGEST_PATH = 4_096
 """Characters; the system opens no longer paths."""
 
+_has_glob = re.compile(f"[{''.join(GLOBS)}]").search
 _DISK = re.compile(
     r"/dev/(?:"
     r"r?(?:sd|vd|xvd|hd)[a-z]{1,3}\d{0,3}|nvme\d+(?:c\d+)?(?:n\d+)?(?:p\d+)?|mmcblk\d+(?:p\d+|boot\d|rpmb)?"
     r"|r?disk\d+(?:s\d+)*|md\d+|dm-\d+|disk/by-[a-z]+/.+|mapper/(?!control$).+|zd\d+|pmem\d+"
     r")"
 )
+_UNTIDY = frozenset({"", ".", ".."})
 _SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
 # Unlike names, so that a pattern which matches two of them matches nearly everything.
 _PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
@@ -37,7 +39,10 @@ _PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
 
 def parts(path: str) -> tuple[str, ...]:
     """The names a marked absolute path goes through: `.`, `..`, doubled and closing slashes resolved."""
-    names: list[str] = []
+    names = path.split("/")
+    if names[0] == "" and names[1:2] != ["proc"] and _UNTIDY.isdisjoint(names[1:]):
+        return tuple(names[1:])
+    names = []
     for name in path.split("/"):
         if name in ("", "."):
             continue
@@ -80,9 +85,9 @@ class Places:
         self.home = home
         self._folders = _precious((home, *other_homes), (*guarded, *secret))
         self._files = _vital((*guarded, *secret))
-        self._guarded = tuple(parts(path) for path in (*guarded, *secret))
-        self._secret = tuple(parts(path) for path in secret)
-        self._secret_names = tuple(names[-1] for names in self._secret if names)
+        self._guarded = _Own(tuple(parts(path) for path in (*guarded, *secret)))
+        self._secret = _Own(tuple(parts(path) for path in secret))
+        self._secret_names = tuple(names[-1] for names in self._secret.paths)
 
     def disaster(self, path: str) -> str | None:
         """What would be lost if everything at the marked path were deleted or moved; None if nothing vital.
@@ -111,16 +116,33 @@ class Places:
             return f"the disk {literal(path)}"
         if (file := _find(names, self._files)) is not None:
             return file
-        return "Hermes' own files" if any(_covers(own, names) for own in self._guarded) else None
+        return "Hermes' own files" if self._guarded.covers(names) else None
 
     def hides(self, path: str) -> bool:
         """Whether the marked path holds keys or conversations that tools must not read."""
-        if not self._secret or _impossible(path):
+        if not self._secret_names or _impossible(path):
             return False
-        if not any(name in path for name in self._secret_names) and not any(mark in path for mark in GLOBS):
+        if not any(name in path for name in self._secret_names) and not _has_glob(path):
             return False
-        names = parts(path)
-        return any(_covers(own, names) for own in self._secret)
+        return self._secret.covers(parts(path))
+
+
+class _Own:
+    """Files and folders of Hermes."""
+
+    def __init__(self, paths: Sequence[tuple[str, ...]]) -> None:
+        self.paths = tuple(dict.fromkeys(names for names in paths if names))
+        self._known = frozenset(self.paths)
+        self._depths = sorted({len(names) for names in self.paths})
+        self._folders = frozenset(names[:-1] for names in self.paths)
+
+    def covers(self, names: tuple[str, ...]) -> bool:
+        """Whether `names` is one of them, something inside one, or a journal beside one."""
+        if any(map(_has_glob, names)):
+            return any(_covers(own, names) for own in self.paths)
+        if any(names[:depth] in self._known for depth in self._depths):
+            return True
+        return names[:-1] in self._folders and any(_covers(own, names) for own in self.paths)
 
 
 Index = dict[tuple[str, ...], str]
@@ -152,7 +174,7 @@ def _find(names: tuple[str, ...], index: Index) -> str | None:
     """What the index has for the names, which may be globs."""
     if (found := index.get(names)) is not None:
         return found
-    if not any(mark in name for name in names for mark in GLOBS):
+    if not any(map(_has_glob, names)):
         return None
     return next((what for path, what in index.items() if _matches(names, path)), None)
 
@@ -167,13 +189,13 @@ def _somebodys_home(names: tuple[str, ...], whole: bool) -> str | None:
 
 def _impossible(path: str) -> bool:
     """Whether a path is too long to exist."""
-    return len(path) > LONGEST_PATH and not any(mark in path for mark in GLOBS)
+    return len(path) > LONGEST_PATH and not _has_glob(path)
 
 
 def is_disk(path: str) -> bool:
     """Whether a marked absolute path names a raw disk or partition, or a glob that can match one."""
     full = absolute(path)
-    if any(mark in full for mark in GLOBS):
+    if _has_glob(full):
         names = parts(full)
         return any(_matches(names, ("dev", disk)) for disk in _SAMPLE_DISKS)
     if UNKNOWN in full:
@@ -183,7 +205,7 @@ def is_disk(path: str) -> bool:
 
 def _is_everything(name: str) -> bool:
     """Whether a part of a path is a glob that matches nearly any name."""
-    if not any(mark in name for mark in GLOBS):
+    if not _has_glob(name):
         return False
     expression = pattern(name)
     return sum(expression.fullmatch(probe) is not None for probe in _PROBES) >= 2
@@ -193,7 +215,7 @@ def _matches(names: Sequence[str], folder: Sequence[str]) -> bool:
     if len(names) != len(folder):
         return False
     return all(
-        name == real or (any(mark in name for mark in GLOBS) and pattern(name).fullmatch(real) is not None)
+        name == real or (_has_glob(name) is not None and pattern(name).fullmatch(real) is not None)
         for name, real in zip(names, folder, strict=True)
     )
 

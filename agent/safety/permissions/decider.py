@@ -24,7 +24,8 @@ from agent.safety.typed_input import follows
 from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
 from tools.actions import Action, DeletePath, ReadPath, RunCommand, SendInput, WritePath
 
-GRANTED = "allowed for this session"
+Granted = Callable[[Action], str | None]
+"""Why an action is allowed by what a person has said before; None when it is not."""
 OFF = "actions that need approval are switched off"
 
 _PASSES_PLAIN: tuple[Mode, ...] = ("normal", "auto-edit", "deny")
@@ -59,7 +60,7 @@ class Decider:
         setting = permissions.setting if permissions is not None else Setting(workspace, Path(places.home))
         self._empty = Policy(RuleSet((), setting))
         self._protection = Protection(setting, own)
-        self._assessor = Assessor(places, workspace, scratch)
+        self._assessor = Assessor(places, workspace, scratch, own)
         self._defaults = Defaults(setting, scratch, self._assessor.assess)
 
     @property
@@ -80,12 +81,12 @@ class Decider:
         """Why the action is asked each time anew, whatever was granted; None if it is not."""
         return steps_over(action) or self._protection.reason(action)
 
-    def decide(self, action: Action, granted: Callable[[Action], bool]) -> tuple[Verdict, Judge]:
-        """The verdict and who gives it. `granted` tells what a person has allowed before."""
+    def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
+        """The verdict and who gives it. `granted` tells why a yes from before lets it pass."""
         with one_look():
             return self._decided(action, granted)
 
-    def _decided(self, action: Action, granted: Callable[[Action], bool]) -> tuple[Verdict, Judge]:
+    def _decided(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         if reasons := self._forbidden(action):
             return Verdict("hardline", reasons), "rule"
         policy = self.policy
@@ -102,16 +103,16 @@ class Decider:
         may_grant = mode not in _NO_GRANTS and not guarded
         wider = widens(action)
         if guarded or wider or found.doubtful or (found.asked and mode != "yolo"):
-            if may_grant and granted(action):
-                return Verdict("allow", (GRANTED,)), "grant"
+            if may_grant and (reason := granted(action)):
+                return Verdict("allow", (reason,)), "grant"
             said = default if not guarded or isinstance(action, RunCommand) else Verdict("ask")
             if isinstance(action, RunCommand) and not said.parts:
                 said = replace(said, parts=self._assessor.assess(action.command, action.cwd).parts)
             return _asked(mode, found, guarded or wider, said), "rule"
         if default.kind == "allow":
             return default, "mode"
-        if may_grant and granted(action):
-            return Verdict("allow", (GRANTED,)), "grant"
+        if may_grant and (reason := granted(action)):
+            return Verdict("allow", (reason,)), "grant"
         if mode != "plan" or isinstance(action, ReadPath):
             plain = self._is_plain if mode in _PASSES_PLAIN else None
             if allowed := policy.rules.allowed(action, plain):

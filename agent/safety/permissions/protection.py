@@ -6,14 +6,17 @@ for writing to them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from agent.safety.guarded import guarded_place, guarded_reason
 from agent.safety.permissions.reading import Command, Touched
 from agent.safety.permissions.subjects import Setting
-from agent.safety.places import joined
-from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.places import Places, joined
+from agent.safety.rules import Line
+from agent.safety.shell.marks import words
 from agent.safety.shell.names import DELETERS, OWNERS, WRITERS
 from agent.safety.typed_input import follows
 from tools.actions import Action, RunCommand, SendInput
@@ -26,6 +29,9 @@ _WRITERS = (
 )
 _WHOLE = DELETERS | words("mv rsync rmdir")
 """Programs that take everything inside a folder with it."""
+_NOWHERE = Places("/")
+_PLACERS = words("cp mv ln install rsync scp")
+"""Programs that put what they are given into a folder under its own name."""
 _GIT_ASKS = words("--get --get-all --get-regexp --list -l --show-origin get list")
 
 
@@ -55,11 +61,11 @@ class Protection:
         for each, whole in (*touched, *_written(reading.commands)):
             for folder in each.cwds:
                 path = joined(folder, each.path)
-                # Hermes asks about an unknown path by its own rules; here only names count.
-                if path.startswith("/") and UNKNOWN not in path:
-                    place = guarded_place(path, setting.workspace, setting.home, own=self._own, whole=whole)
-                    if place:
-                        return f"changes {place}"
+                # Of a place that is not known, the names that are known count.
+                path = path if path.startswith("/") else f"/{path}"
+                place = guarded_place(path, setting.workspace, setting.home, own=self._own, whole=whole)
+                if place:
+                    return f"changes {place}"
         return None
 
 
@@ -71,6 +77,25 @@ def _written(commands: tuple[Command, ...]) -> Iterator[tuple[Touched, bool]]:
                 paths += [rest for rest in (word.partition("=")[2],) if rest]
                 for path in paths:
                     yield Touched(path, command.cwds), command.name in _WHOLE
+        if command.name in _PLACERS:
+            for path in _landings(command):
+                yield Touched(path, command.cwds), True
+
+
+def _landings(command: Command) -> Iterator[str]:
+    """Where copies end up if the target is a folder."""
+    line = Line(command.name, command.arguments, "/", _NOWHERE)
+    operands = line.operands("tS")
+    target = line.value("t", "target-directory")
+    for option, following in pairwise(command.arguments):
+        if re.fullmatch(r"-[A-Za-su-z]+t", option):
+            target = following
+    if target is None and len(operands) > 1:
+        target = operands.pop()
+    for source in operands if target else ():
+        name = source.rstrip("/").rpartition("/")[2]
+        if name not in ("", ".", ".."):
+            yield f"{target}/{name}"
 
 
 def _in_place(command: Command) -> bool:

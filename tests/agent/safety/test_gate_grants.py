@@ -42,6 +42,7 @@ async def test_always_holds_in_the_next_session_until_it_is_taken_back(tmp_path:
     await gate(tmp_path, Person("always"), log).permit(push(tmp_path))
     later = gate(tmp_path, Person("deny"), log)
     await later.permit(push(tmp_path))
+    assert later.decide(push(tmp_path)).reasons == ("always allowed in this workspace",)
     (grant,) = later.grants.all()
     assert [(each.judge, each.grant) for each in log] == [("person", grant.id), ("grant", grant.id)]
     with pytest.raises(DeniedError):

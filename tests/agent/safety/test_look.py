@@ -1,0 +1,65 @@
+"""The one look at the disk during a decision."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.safety.look import Look, current, one_look
+
+
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name).resolve()
+        (root / "a" / "b").mkdir(parents=True)
+        (root / "a" / "file").write_text("x")
+        (root / "up").symlink_to("a/b")
+        (root / "a" / "b" / "back").symlink_to("../../up/..")
+        (root / "gone").symlink_to("nowhere/at/all")
+        (root / "loop").symlink_to("loop")
+        (root / "full").symlink_to(root / "a")
+        yield root
+
+
+NAMES = st.sampled_from(["a", "b", "file", "up", "back", "gone", "full", "nowhere", "..", ".", "", "x"])
+
+
+@given(st.lists(st.lists(NAMES, max_size=7), min_size=1, max_size=6))
+@settings(max_examples=200, deadline=None)
+def test_paths_lead_where_the_system_says(tree: Path, paths: list[list[str]]) -> None:
+    look = Look()
+    for names in paths:
+        path = "/".join([str(tree), *names])
+        assert look.real(path) == os.path.realpath(path)
+        if look.missing(path):
+            assert not os.path.lexists(os.path.realpath(path))
+
+
+def test_a_link_to_itself_ends(tree: Path) -> None:
+    assert Look().real(f"{tree}/loop/x").endswith("loop/x")
+
+
+def test_a_very_deep_path_is_followed_too(tree: Path) -> None:
+    assert Look().real(f"{tree}/up" + "/x" * 300) == f"{tree}/a/b" + "/x" * 300
+
+
+def test_what_no_path_can_be_is_not_missing() -> None:
+    assert Look().missing("/a\0b") is False
+
+
+def test_the_disk_is_asked_once_while_a_look_lasts_and_anew_after_it(tmp_path: Path) -> None:
+    root = str(tmp_path.resolve())
+    with one_look() as look:
+        assert look.real(f"{root}/x") == f"{root}/x"
+        (tmp_path / "y").mkdir()
+        (tmp_path / "x").symlink_to("y")
+        with one_look():
+            assert current().real(f"{root}/x") == f"{root}/x"
+    assert current().real(f"{root}/x") == f"{root}/y"
