@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from agent.safety.commands.secrets import is_secret
 from agent.safety.permissions.modes import Mode
 from agent.safety.permissions.reading import Reading
 from agent.safety.permissions.subjects import READERS, Setting
@@ -51,7 +52,7 @@ class Defaults:
 
     def verdict(self, mode: Mode, action: Action) -> Verdict:
         """What the mode says. `deny` answers like `normal`; turning asks into denials is the gate's."""
-        if isinstance(action, ReadPath) and self._is_open(action.path):
+        if isinstance(action, ReadPath) and self._is_open(action.path) and not is_secret(str(action.path)):
             return Verdict("allow", ("reading inside the workspace",))
         if mode == "yolo" and not isinstance(action, ChangeSettings):
             return Verdict("allow", ("yolo mode lets everything pass that nothing forbids",))
@@ -98,6 +99,8 @@ class Defaults:
         outside = "" if self._inside(action) else ", outside the workspace"
         match action:
             case ReadPath():
+                if is_secret(str(action.path)):
+                    return (f"reads secrets{outside}",)
                 return (f"reads a file or folder{outside}",)
             case WritePath():
                 return (f"{'creates' if action.creates else 'changes'} a file{outside}",)

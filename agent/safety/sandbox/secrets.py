@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from agent.safety.commands.secrets import is_secret
+from agent.safety.shell.marks import words
 
 _IN_HOME = """
 .ssh .aws .gnupg .azure .kube .oci .terraform.d .vault-token .password-store .netrc .git-credentials
@@ -28,6 +32,13 @@ _STARTUP = """
 .zlogout .config/fish .config/autostart .config/systemd .config/environment.d .gitconfig .config/git
 .inputrc .pam_environment .xprofile .xinitrc .xsessionrc .local/bin bin .local/share/applications .pythonrc
 """
+_DEPTH = 2
+"""Folders below the workspace down to which files are looked for."""
+_FOLDERS = 64
+"""Folders that are looked into."""
+_UNINTERESTING = words(
+    ".git .hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache"
+)
 _SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "TMUX")
 _ADDRESSES = ("DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "PULSE_SERVER")
 _SYSTEM = ("/var/lib/docker", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d")
@@ -55,6 +66,23 @@ def of_session(environ: Mapping[str, str]) -> Iterator[Path]:
         path = "/" + path.lstrip("/") if path.startswith("/") else ""
         if found and path:
             yield Path(path)
+
+
+def in_workspace(workspace: Path) -> Iterator[Path]:
+    """Files of a project that hold secrets, such as `.env`, as far as they lie near its top."""
+    folders = [(workspace, 0)]
+    for folder, depth in folders:
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                if depth < _DEPTH and entry.name not in _UNINTERESTING and len(folders) < _FOLDERS:
+                    folders.append((Path(entry.path), depth + 1))
+            elif is_secret(f"/{entry.name}"):
+                yield Path(entry.path)
 
 
 def of_system() -> tuple[Path, ...]:

@@ -42,7 +42,7 @@ _LITERAL = str.maketrans(
     {ANY: "*", ONE: "?", SET: "[", OPEN: "{", CLOSE: "}", COMMA: ",", GAP: " ", KEEP: "", UNKNOWN: "…"}
 )
 _UNBRACED = str.maketrans({OPEN: "{", CLOSE: "}", COMMA: ","})
-_MARKS = re.compile("[\ue000-\ue0ff]")
+_MARKS = re.compile("[\ue000-\ue0ff\r\v\f]")
 _EXTENDED = re.compile(r"[?*+@!]\([^()]*\)")
 _SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
 _SEQUENCE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.-?\d{1,9})?")
@@ -54,7 +54,10 @@ def words(text: str) -> frozenset[str]:
 
 
 def unmarked(source: str) -> str:
-    """Source text without characters that could be taken for marks; NUL, which shells skip, is dropped."""
+    """Source text without characters that could be taken for marks; NUL, which shells skip, is dropped.
+
+    Carriage returns, vertical tabs and form feeds are letters of a word to a shell, and blanks to the parser.
+    """
     return _MARKS.sub("\ufffd", source.replace("\0", ""))
 
 
