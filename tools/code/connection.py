@@ -23,6 +23,8 @@ _PATIENCE_WITH_NONSENSE = 20
 """Requests that are none, after which a connection is closed."""
 _MUCH = 256_000
 """Bytes of a request or a result above which it is handled off the event loop."""
+_SEND_BUFFER = 1_000_000
+"""Bytes on their way to a client: many enough for both ends to work at the same time."""
 _TURN = 0.001
 """Seconds of requests answered in a row before the event loop gets its turn."""
 _QUICK = 0.0002
@@ -237,6 +239,7 @@ class Connection(asyncio.BufferedProtocol):
 
 def pour(link: socket.socket, data: Iterable[bytes]) -> None:
     """Write all of `data` to a non-blocking socket, then let go of it. Raises OSError when it closes."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
     waiting = select.poll()
     waiting.register(link, select.POLLOUT)
     with link:

@@ -6,7 +6,7 @@ import math
 import os
 from _thread import get_ident
 
-from .frames import read_exactly, write_all
+from .frames import read_into, write_all
 
 GONE = "The agent process disconnected: tools cannot be called any more."
 
@@ -22,6 +22,7 @@ class Line:
         self.is_busy = False
         self._owner = owner
         self._rest = bytearray()
+        self._large = bytearray()
         self._number = 0
 
     def ask(self, token, tool, arguments):
@@ -62,14 +63,16 @@ class Line:
         return json.loads(self._read_payload(head["size"]))
 
     def _read_payload(self, size):
-        have = self._rest[:size]
-        del self._rest[:size]
-        if len(have) < size:
-            more = read_exactly(self.descriptor, size - len(have))
-            if more is None:
-                raise RuntimeError(GONE)
-            have = have + more if have else more
-        return str(have, "utf-8")
+        # Kept for the next one: fresh memory costs as much as what is read into it.
+        if len(self._large) < size:
+            self._large = bytearray(size)
+        view = memoryview(self._large)[:size]
+        have = min(len(self._rest), size)
+        view[:have] = self._rest[:have]
+        del self._rest[:have]
+        if not read_into(self.descriptor, view[have:]):
+            raise RuntimeError(GONE)
+        return str(view, "utf-8")
 
 
 class Lines:

@@ -9,14 +9,17 @@ import os
 def read_exactly(descriptor, size):
     """`size` bytes as a bytearray, or None when the other end closed before."""
     data = bytearray(size)
-    view = memoryview(data)
-    done = 0
-    while done < size:
-        count = os.readv(descriptor, [view[done:]])
+    return data if read_into(descriptor, memoryview(data)) else None
+
+
+def read_into(descriptor, view):
+    """Fill `view`; whether the other end stayed open until it was full."""
+    while view:
+        count = os.readv(descriptor, [view])
         if count == 0:
-            return None
-        done += count
-    return data
+            return False
+        view = view[count:]
+    return True
 
 
 def read_frame(descriptor):
