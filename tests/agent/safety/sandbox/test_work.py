@@ -59,7 +59,8 @@ def test_what_git_would_run_cannot_be_made_where_it_is_missing(repository: Cell)
     before = sorted(os.listdir(store))
     ended = repository.shell(
         "mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; echo /evil > .git/commondir; "
-        "rm .git/commondir; echo evil > .git/config.worktree; echo a > a && git add a && git commit -qm first && git status -s"
+        "rm .git/commondir; echo evil > .git/config.worktree; echo a > a "
+        "&& git add a && git commit -qm first && git status -s"
     )
     assert ended.code == 0, ended.output
     made = {"COMMIT_EDITMSG", "index", "logs"}
