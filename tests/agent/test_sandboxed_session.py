@@ -48,7 +48,7 @@ async def test_a_project_is_written_and_tested_inside(tmp_path: Path) -> None:
         # Where the packages lie below /tmp, commands do not see them otherwise.
         b.config(f"sandbox:\n  writable: ['{sys.prefix}']\n")
         b.environ["PYTHONPATH"] = os.pathsep.join(sys.path[1:])
-        *_, tested, reported, read = await _results(b, len(steps) - 1)
+        *_, tested, _, reported, read = await _results(b, len(steps) - 1)
         assert b.seen(SessionOpened)[0].sandbox == KEPT_IN != "none"
     assert "1 passed" in tested["output"]
     assert "outside=true" in reported["note"] and not Path("/usr/hermes-out").exists()

@@ -132,3 +132,14 @@ class Cell:
 
     def python(self, code: str) -> Ended:
         return self.run([PYTHON, "-I", "-c", code])
+
+
+def picture(cell: Cell) -> dict[str, tuple[str, int]]:
+    """All files and folders outside the workspace with their content and mode."""
+    return {
+        str(path): (path.read_text(errors="replace") if path.is_file() else "", path.stat().st_mode)
+        for path in sorted(cell.root.rglob("*"))
+        if not path.is_socket()
+        and not path.is_relative_to(cell.workspace)
+        and not path.is_relative_to(cell.private)
+    }

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.safety.sandbox.attempts import CALLS, READS, SETTINGS, SOCKETS, WRITES
-from tests.agent.safety.sandbox.cell import PYTHON, Cell, Ended, room
+from tests.agent.safety.sandbox.cell import PYTHON, Cell, Ended, picture, room
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tools.sandbox import Need
 
@@ -179,14 +179,3 @@ def test_running_from_memory_gets_no_further(cell: Cell):
         f"os.execve(f, ['sh', '-c', 'echo in; echo x > {cell.outside}/new'], {{}})"
     )
     assert ended.output.startswith("in\n") and picture(cell) == before
-
-
-def picture(cell: Cell) -> dict[str, tuple[str, int]]:
-    """All files and folders outside the workspace with their content and mode."""
-    return {
-        str(path): (path.read_text(errors="replace") if path.is_file() else "", path.stat().st_mode)
-        for path in sorted(cell.root.rglob("*"))
-        if not path.is_socket()
-        and not path.is_relative_to(cell.workspace)
-        and not path.is_relative_to(cell.private)
-    }

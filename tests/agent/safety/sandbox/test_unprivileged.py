@@ -1,0 +1,41 @@
+"""The boundary under an ordinary user. These tests exist where root can become one."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.agent.safety.sandbox.kinds import KINDS
+
+ROOT = Path(__file__).parents[4]
+NOBODY = 65534
+SYSTEM = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+
+if os.geteuid() == 0 and SYSTEM is not None:
+
+    def test_an_ordinary_user_does_not_get_out_either():
+        with tempfile.TemporaryDirectory(dir="/var/lib", prefix="hermes-code-") as made:
+            code, work = Path(made, "code"), Path(made, "work")
+            Path(made).chmod(0o755)
+            work.mkdir()
+            os.chown(work, NOBODY, NOBODY)
+            leave = shutil.ignore_patterns("__pycache__")
+            for part in ("agent", "tools", "tests/agent/safety/sandbox"):
+                shutil.copytree(ROOT / part, code / part, ignore=leave)
+            done = subprocess.run(
+                [SYSTEM, "-I", "-B", str(code / "tests/agent/safety/sandbox/unprivileged.py"), code, work],
+                user=NOBODY,
+                group=NOBODY,
+                extra_groups=[],
+                cwd=work,
+                env={"HOME": str(work), "PATH": "/usr/bin:/bin"},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == {kind: [] for kind in KINDS}
