@@ -65,6 +65,11 @@ class Browser(Surface, can_focus=True):
         self._wanted_step = 0
         """The step to a hit that is not known yet; 0: none."""
 
+    @property
+    def dragging(self) -> bool:
+        """Whether the mouse holds the scrollbar."""
+        return self._on_scrollbar and self.app.mouse_captured is self
+
     async def find(self, pattern: str) -> int | None:
         """Search all items without regard to case; the number of hits, None if another search took over.
 
@@ -111,7 +116,7 @@ class Browser(Surface, can_focus=True):
             here += 1
         index = here + step
         while self.document.has(index):
-            if isinstance(self.document.entries[index].item, UserItem):
+            if isinstance(self.document.entry(index).item, UserItem):
                 self._focused = index
                 self._viewport.to(self.document.start_of(index))
                 break
@@ -280,7 +285,7 @@ class Browser(Surface, can_focus=True):
         """Ask for the focused item on the full screen."""
         if self._focused is not None:
             self.settle()
-            self.post_message(self.Opened(self.document.entries[self._focused].item))
+            self.post_message(self.Opened(self.document.entry(self._focused).item))
 
     def action_copy(self) -> None:
         """Copy the source of the focused item."""

@@ -29,6 +29,11 @@ class Calls:
         """Whether any call runs."""
         return bool(self._running)
 
+    @property
+    def first(self) -> int | None:
+        """The first item that belongs to a running call."""
+        return min((index for index, _ in self._running.values()), default=None)
+
     def start(self, call: str, tool: str, display: Display, arguments: Mapping[str, Any]) -> int:
         """Show the card of a call; the index of its item."""
         index = self._document.append(CallItem(call, tool, display, arguments))
@@ -91,6 +96,6 @@ class Calls:
         self._output.clear()
 
     def _item(self, index: int) -> CallItem:
-        item = self._document.entries[index].item
+        item = self._document.entry(index).item
         assert isinstance(item, CallItem)
         return item

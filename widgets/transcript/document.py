@@ -9,6 +9,7 @@ from typing import NamedTuple
 from textual.strip import Strip
 
 from widgets.palette import Palette
+from widgets.transcript.archive import Archive
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
 from widgets.transcript.entries import Entries, Entry
 from widgets.transcript.heights import Heights
@@ -45,7 +46,8 @@ class Document:
     Rows are found by place, so heights that turn out different from their estimate
     move nothing on screen; they only make the scrollbar more exact. Items from
     before are fetched as they are wanted, upwards from the last: one that is
-    fetched gets the next index below `first`, and none changes its own.
+    fetched gets the next index below `first`, and none changes its own. The
+    first can be put away, and is then one from before.
     """
 
     def __init__(self, palette: Palette, draw: Draw = draw) -> None:
@@ -60,9 +62,11 @@ class Document:
         self._kept = KeptRows()
         self._looked: OrderedDict[int, None] = OrderedDict()
         """Items whose parts are kept, the one made last at the end."""
+        self.archive = Archive()
+        """Items that were put away."""
         self._earlier: Iterator[Item] = iter(())
         self._above: Item | None = None
-        """The item above the first, fetched to know whether an empty row stands between them."""
+        """The item above all that ever were here, fetched to know whether an empty row stands between."""
         self._age = 0
         self._folded = Fold.CLOSED
         """How everything was folded the last time, if `_age` is not 0."""
@@ -83,7 +87,7 @@ class Document:
     @property
     def complete(self) -> bool:
         """Whether nothing stands above the first item."""
-        return self._above is None
+        return self._above is None and not self.archive
 
     def use(self, palette: Palette) -> None:
         """Draw everything anew in another look."""
@@ -113,6 +117,7 @@ class Document:
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
         """Replace everything by `items`, and above them `earlier`: newest first, fetched as it is wanted."""
         self.entries, self.heights = Entries(), Heights()
+        self.archive.clear()
         self._looked.clear()
         self._shifts.clear()
         self._age = 0
@@ -125,13 +130,26 @@ class Document:
 
     def more(self) -> bool:
         """Fetch the item above the first. False if there is none."""
-        item = self._above
-        if item is None:
+        if self.archive:
+            entry, height = self.archive.pop()
+        elif self._above is not None:
+            item, self._above = self._above, next(self._earlier, None)
+            entry = Entry(item, gap_between(self._above, item))
+            height = entry.guess(self._room)
+        else:
             return False
-        self._above = next(self._earlier, None)
-        entry = Entry(item, gap_between(self._above, item))
         self.entries.prepend(entry)
-        self.heights.prepend(entry.guess(self._room))
+        self.heights.prepend(height)
+        return True
+
+    def put_away(self) -> bool:
+        """Take the first item out of memory until it is fetched again. False: it is being written."""
+        if not self.entries or self.entries[self.first].open:
+            return False
+        self._looked.pop(self.first, None)
+        self.archive.push(self.entries[self.first], self.heights[self.first])
+        self.entries.drop()
+        self.heights.drop()
         return True
 
     def fill(self) -> Iterator[None]:
@@ -146,7 +164,9 @@ class Document:
         return self.first <= index < self.stop
 
     def entry(self, index: int) -> Entry:
-        """An item with what is known of it, its fold up to date."""
+        """An item with what is known of it, its fold up to date; one from before is fetched."""
+        if index < self.first:
+            self.has(index)
         entry = self.entries[index]
         if entry.age != self._age:
             entry.age = self._age
@@ -156,6 +176,8 @@ class Document:
 
     def append(self, item: Item) -> int:
         """Add an item at the end; its index."""
+        if not self.entries and self.archive:
+            self.more()
         before = self.entries[self.stop - 1].item if self.entries else self._above
         entry = Entry(item, gap_between(before, item), self._age)
         self.entries.append(entry)
@@ -199,7 +221,7 @@ class Document:
 
     def write(self, index: int, closed: list[Part], live: list[Strip]) -> None:
         """Go on writing an answer: parts completed since the last time, and the rows of the open one."""
-        entry = self.entries[index]
+        entry = self.entry(index)
         parts = self.parts(index)
         del parts[entry.closed :], entry.heights[entry.closed :]
         for part in closed:
@@ -290,13 +312,13 @@ class Document:
 
     def start_of(self, index: int) -> Place:
         """The first row of an item, without the gap above it."""
-        return Place(index, 1 if self.entries[index].gap else 0, 0)
+        return Place(index, 1 if self.entry(index).gap else 0, 0)
 
     def rows_above(self, place: Place) -> int:
         """How many rows stand above a place, as far as known."""
         if place.item >= self.stop:
             return self.heights.total
-        heights = self.entries[place.item].heights
+        heights = self.entry(place.item).heights
         return self.heights.before(place.item) + sum(heights[: place.part]) + place.row
 
     def place_at(self, row: int) -> Place:
@@ -315,7 +337,7 @@ class Document:
         """The nearest place that exists; folding and rewriting can take one away."""
         if place.item >= self.stop:
             return self.end
-        if place.item < self.first:
+        if not self.has(place.item):
             return self.start
         if place.part >= len(self.parts(place.item)):
             return self.start_of(place.item)
@@ -324,7 +346,7 @@ class Document:
 
     def source(self, index: int) -> str:
         """The words of an item."""
-        return source_of(self.entries[index].item)
+        return source_of(self.entry(index).item)
 
     def _add(self, entry: Entry, part: Part) -> None:
         """Add a part at the end of an item, an empty row above it."""

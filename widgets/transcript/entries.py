@@ -1,4 +1,4 @@
-"""The items of a document in their order, added at both ends."""
+"""The items of a document in their order, added at both ends and dropped from the first."""
 
 from __future__ import annotations
 
@@ -49,27 +49,30 @@ class Entry:
 
 
 class Entries:
-    """Entries by index. What is appended counts on from 0, what is prepended down from -1."""
+    """Entries by index. What is appended counts on from 0, what is prepended down from the first."""
 
     def __init__(self) -> None:
         self._below: list[Entry] = []
         self._above: list[Entry] = []
+        """Those above `_middle`, the nearest first."""
+        self._middle = 0
 
     @property
     def first(self) -> int:
         """The index of the first one."""
-        return -len(self._above)
+        return self._middle - len(self._above)
 
     @property
     def stop(self) -> int:
         """The index behind the last one."""
-        return len(self._below)
+        return self._middle + len(self._below)
 
     def __len__(self) -> int:
         return len(self._above) + len(self._below)
 
     def __getitem__(self, index: int) -> Entry:
-        return self._below[index] if index >= 0 else self._above[~index]
+        at = index - self._middle
+        return self._below[at] if at >= 0 else self._above[~at]
 
     def __iter__(self) -> Iterator[Entry]:
         yield from reversed(self._above)
@@ -82,3 +85,11 @@ class Entries:
     def prepend(self, entry: Entry) -> None:
         """Add one above the first."""
         self._above.append(entry)
+
+    def drop(self) -> None:
+        """Take the first away; the indices of the others stay."""
+        if not self._above:
+            half = (len(self._below) + 1) // 2
+            self._above, self._below = self._below[half - 1 :: -1], self._below[half:]
+            self._middle += half
+        self._above.pop()

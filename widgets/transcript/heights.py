@@ -6,23 +6,25 @@ from collections.abc import Iterable
 
 
 class Heights:
-    """Heights in rows, of things that are added at both ends.
+    """Heights in rows, of things that are added at both ends and dropped from the first.
 
-    What is appended counts on from 0, what is prepended down from -1, so that an
-    index stays the same whatever comes above it. Reading one is O(1); adding one,
-    changing one, adding up and finding a row are O(log n).
+    What is appended counts on from 0, what is prepended down from the first, so that
+    an index stays the same whatever comes and goes above it. Reading one is O(1); adding
+    one, changing one, adding up and finding a row are O(log n), and so is dropping many.
     """
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._below = _Tree(heights)
         self._above = _Tree()
-        """Those of negative index, -1 first."""
+        """Those above `_middle`, the nearest first."""
+        self._middle = 0
 
     def __len__(self) -> int:
         return len(self._above) + len(self._below)
 
     def __getitem__(self, index: int) -> int:
-        return self._below[index] if index >= 0 else self._above[~index]
+        at = index - self._middle
+        return self._below[at] if at >= 0 else self._above[~at]
 
     @property
     def total(self) -> int:
@@ -39,16 +41,27 @@ class Heights:
 
     def set(self, index: int, height: int) -> None:
         """Change one height."""
-        if index >= 0:
-            self._below.set(index, height)
+        at = index - self._middle
+        if at >= 0:
+            self._below.set(at, height)
         else:
-            self._above.set(~index, height)
+            self._above.set(~at, height)
+
+    def drop(self) -> None:
+        """Take the first away; the indices of the others stay."""
+        if not len(self._above):
+            heights = self._below.heights
+            half = (len(heights) + 1) // 2
+            self._above, self._below = _Tree(heights[half - 1 :: -1]), _Tree(heights[half:])
+            self._middle += half
+        self._above.pop()
 
     def before(self, index: int) -> int:
         """Rows of all above `index` together."""
-        if index >= 0:
-            return self._above.total + self._below.before(index)
-        return self._above.total - self._above.before(-index)
+        at = index - self._middle
+        if at >= 0:
+            return self._above.total + self._below.before(at)
+        return self._above.total - self._above.before(-at)
 
     def find(self, row: int) -> tuple[int, int]:
         """Which one holds `row`, and the row within it. Beyond the end: one past the last, and rows beyond.
@@ -57,40 +70,46 @@ class Heights:
         """
         above = self._above.total
         if row >= above:
-            return self._below.find(row - above)
-        index, rest = self._above.find(above - 1 - row)
-        return ~index, self._above[index] - 1 - rest
+            at, rest = self._below.find(row - above)
+            return self._middle + at, rest
+        at, rest = self._above.find(above - 1 - row)
+        return self._middle + ~at, self._above[at] - 1 - rest
 
 
 class _Tree:
     """Heights that are added at one end only."""
 
     def __init__(self, heights: Iterable[int] = ()) -> None:
-        self._heights = list(heights)
-        self._tree = [0, *self._heights]
+        self.heights = list(heights)
+        self._tree = [0, *self.heights]
         for index in range(1, len(self._tree)):
             parent = index + (index & -index)
             if parent < len(self._tree):
                 self._tree[parent] += self._tree[index]
-        self.total = sum(self._heights)
+        self.total = sum(self.heights)
 
     def __len__(self) -> int:
-        return len(self._heights)
+        return len(self.heights)
 
     def __getitem__(self, index: int) -> int:
-        return self._heights[index]
+        return self.heights[index]
 
     def append(self, height: int) -> None:
-        self._heights.append(height)
-        end = len(self._heights)
+        self.heights.append(height)
+        end = len(self.heights)
         self._tree.append(self.before(end - 1) - self.before(end - (end & -end)) + height)
         self.total += height
 
+    def pop(self) -> None:
+        # No other node of the tree covers the last height.
+        self.total -= self.heights.pop()
+        self._tree.pop()
+
     def set(self, index: int, height: int) -> None:
-        change = height - self._heights[index]
+        change = height - self.heights[index]
         if not change:
             return
-        self._heights[index] = height
+        self.heights[index] = height
         self.total += change
         node = index + 1
         while node < len(self._tree):
@@ -106,10 +125,10 @@ class _Tree:
 
     def find(self, row: int) -> tuple[int, int]:
         index = 0
-        step = 1 << len(self._heights).bit_length()
+        step = 1 << len(self.heights).bit_length()
         while step:
             reached = index + step
-            if reached <= len(self._heights) and self._tree[reached] <= row:
+            if reached <= len(self.heights) and self._tree[reached] <= row:
                 index = reached
                 row -= self._tree[reached]
             step >>= 1

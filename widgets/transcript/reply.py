@@ -91,6 +91,11 @@ class Reply:
         """The item that is being written."""
         return self._stretches[-1].index if self._stretches else None
 
+    @property
+    def first(self) -> int | None:
+        """The first item of what is being written."""
+        return self._stretches[0].index if self._stretches else None
+
     def add(self, text: str, *, reasoning: bool = False) -> None:
         """Take in a piece. It shows with the next `flush`."""
         if text:
@@ -201,7 +206,7 @@ class Reply:
     def _close(self, stretches: list[_Stretch], node: int) -> None:
         for stretch in stretches:
             if stretch.reasoning:
-                item = self._document.entries[stretch.index].item
+                item = self._document.entry(stretch.index).item
                 if isinstance(item, ReasoningItem) and item.live:
                     self._think(stretch, live=False)
             else:

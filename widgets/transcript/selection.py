@@ -47,6 +47,8 @@ def whole(document: Document, index: int) -> Selection:
 def selected_text(document: Document, selection: Selection) -> str:
     """The selected text, without gutter and blanks at the ends of rows; lines of code are whole."""
     if selection.start is None and selection.end is None:
+        for _ in document.fill():
+            pass
         return "\n\n".join(clean(document.source(index)) for index in range(document.first, document.stop))
     start = place_of(selection.start.y) if selection.start is not None else document.start
     last = selection.end.y if selection.end is not None else line_of(document.end)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,11 @@ FRAME = 1 / 30
 """Seconds between two frames while something streams."""
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
+KEPT_ITEMS = 2_000
+"""Items above those in sight that stay in memory; more only while somebody wants them."""
+SLACK = 200
+"""How many more there may be before the first are put away."""
+_ALL = 1 << 60
 
 
 class Transcript(Browser):
@@ -54,8 +59,8 @@ class Transcript(Browser):
         self._frame: Timer | None = None
         self._ticks: Timer | None = None
         self._face = 0
-        self._filling = False
-        """Whether items from before are being fetched."""
+        self._fitting = False
+        """Whether items are being fetched, or put away."""
 
     def use(self, palette: Palette) -> None:
         """Draw everything in another look."""
@@ -72,7 +77,8 @@ class Transcript(Browser):
         """Show a conversation from before, at its end.
 
         `earlier` are the items above `items`, newest first. What is in sight is fetched
-        at once, the rest between other things, so it may be long and cost something.
+        at once, a number above it between other things, and the rest when it is wanted, so it may
+        be long and cost something.
         """
         self._reply = Reply(self.document, lambda: self.clock())
         self._calls.clear()
@@ -82,10 +88,12 @@ class Transcript(Browser):
         self.finder.clear()
         self._viewport.to_end()
         self.repaint()
-        self._fill()
+        self._fit()
 
     def put_above(self, earlier: Iterable[Item]) -> None:
         """Show items from before, newest first, above what has been noticed since; at the end."""
+        while self.document.archive:
+            self.document.more()
         self.load([entry.item for entry in self.document.entries], earlier)
 
     def add_user(self, text: str, node: int = 0, origin: str = "prompt") -> None:
@@ -148,6 +156,7 @@ class Transcript(Browser):
             self._unread.update(changed)
         self._tick_while_running()
         self.repaint()
+        self._fit()
 
     def redraw_open(self) -> None:
         """Draw the answer that is being written once more."""
@@ -159,6 +168,7 @@ class Transcript(Browser):
 
     def painted(self) -> None:
         """Tell when the end is left or reached, or more came in below."""
+        self._fit()
         state = (self.following, self.unread)
         if state != self._reported:
             self._reported = state
@@ -166,7 +176,6 @@ class Transcript(Browser):
 
     def on_mount(self) -> None:
         self.flush()
-        self._fill()
 
     def on_resize(self, event: events.Resize) -> None:
         self.document.resize(max(event.size.width - BAR - SCROLLBAR, 4))
@@ -174,18 +183,40 @@ class Transcript(Browser):
         self._viewport.height = event.size.height
         self.repaint()
 
-    def _fill(self) -> None:
-        """Fetch what stands above, slice by slice; the scrollbar becomes exact by it."""
-        if self.is_attached and not self.document.complete and not self._filling:
-            self._filling = True
-            self.run_worker(self._fill_slices)
+    def _wanted(self) -> int:
+        """The first item that should be in memory."""
+        document = self.document
+        if self.finder.searching:
+            return document.first
+        if self._viewport.at_start or self.dragging:
+            return -_ALL
+        top = document.stop if self.following else self._viewport.top.item
+        written = (first for first in (self._reply.first, self._calls.first) if first is not None)
+        return min((top - KEPT_ITEMS, *written))
 
-    async def _fill_slices(self) -> None:
+    def _fit(self) -> None:
+        """Have as much of the conversation in memory as is wanted. Beyond it the scrollbar is not exact."""
+        if self._fitting or not self.is_attached:
+            return
+        above = self.document.first - self._wanted()
+        if above < -SLACK or (above > 0 and not self.document.complete):
+            self._fitting = True
+            self.run_worker(self._fit_slices)
+
+    async def _fit_slices(self) -> None:
         try:
-            async for _ in sliced(self.document.fill()):
+            async for _ in sliced(self._fit_steps()):
                 self._soon()
         finally:
-            self._filling = False
+            self._fitting = False
+
+    def _fit_steps(self) -> Iterator[None]:
+        """Fetch what stands above, or put away what nobody looks at, one item with each step."""
+        document = self.document
+        while above := document.first - self._wanted():
+            if not (document.more() if above > 0 else document.put_away()):
+                return
+            yield
 
     def _add(self, item: Item) -> None:
         self._changed(self._reply.flush() | {self.document.append(item)})

@@ -1,0 +1,290 @@
+"""Items that were put away: in memory few, on the screen all."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.widgets.transcript.support import DIFF, Host, call
+from themes.skin import Skin
+from tools.results import DiffDetail, Display, TextDetail
+from widgets.palette import Palette
+from widgets.transcript.archive import UNREADABLE, Archive
+from widgets.transcript.document import Document
+from widgets.transcript.entries import Entry
+from widgets.transcript.finding import Finder
+from widgets.transcript.items import (
+    AnswerItem,
+    CallItem,
+    CutItem,
+    Fold,
+    NoticeItem,
+    ReasoningItem,
+    UserItem,
+    source_of,
+)
+from widgets.transcript.view import KEPT_ITEMS, SLACK
+from widgets.transcript.viewport import Viewport
+
+ONE_OF_EACH = [
+    UserItem("said", 3, "steer"),
+    ReasoningItem("thought", 1.5),
+    ReasoningItem("thinks", live=True),
+    AnswerItem("# Head\n\ntext \U0001f600 \x1b[31m", 4),
+    CallItem("c", "read", Display("read", "a.py", "2 lines", TextDetail("a\nb", "python")), {"path": "a.py"}),
+    CallItem("d", "edit", Display("edit", "a.py", "", DiffDetail(DIFF)), {"n": [{"x": None}]}, "done", 0.25),
+    CallItem("e", "run", Display("run", "make"), {}, "failed", 2.0, '{"error": "no"}', "live"),
+    NoticeItem("warning", "noticed"),
+    CutItem("broke off"),
+]
+
+
+def document(items=(), width=40):
+    made = Document(Palette(Skin()))
+    made.resize(width)
+    made.load(items)
+    return made
+
+
+def rows(shown):
+    return [row.strip.text for row in shown.down(shown.start)]
+
+
+@pytest.mark.parametrize("item", ONE_OF_EACH)
+def test_every_kind_of_item_comes_back_as_it_was(item):
+    archive = Archive()
+    entry = Entry(item, gap=True, age=3)
+    entry.chosen = Fold.OPEN
+    archive.push(entry, 7)
+    back, height = archive.pop()
+    assert (back.item, back.gap, back.age, back.chosen, height) == (item, True, 3, Fold.OPEN, 7)
+    assert not archive
+
+
+def test_what_came_last_goes_first_and_the_file_shrinks_with_it(tmp_path):
+    archive = Archive(tmp_path)
+    for number in range(100):
+        archive.push(Entry(UserItem(f"{number}" * 50), gap=False), 1)
+    full = archive.size
+    assert [source_of(archive.pop()[0].item)[:2] for _ in range(3)] == ["99", "98", "97"]
+    assert 0 < archive.size < full
+    archive.push(Entry(UserItem("again"), gap=False), 1)
+    assert [source_of(archive.pop()[0].item) for _ in range(2)] == ["again", "96" * 50]
+
+
+def test_the_file_has_no_name(tmp_path):
+    archive = Archive(tmp_path)
+    archive.push(Entry(UserItem("secret"), gap=False), 1)
+    assert archive.size and list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("depth", [600, 5_000])
+def test_arguments_nested_too_deeply_to_be_written_stay_in_memory(depth):
+    arguments = {}
+    for _ in range(depth):
+        arguments = {"a": arguments}
+    archive = Archive()
+    archive.push(Entry(UserItem("below"), gap=False), 1)
+    archive.push(Entry(CallItem("c", "t", Display("run", "a"), arguments), gap=False), 1)
+    item = archive.pop()[0].item
+    assert isinstance(item, CallItem) and item.call == "c"
+    found = 0
+    while arguments:
+        arguments, found = arguments["a"], found + 1
+    assert found == depth and archive.pop()[0].item == UserItem("below")
+
+
+def test_without_a_place_for_the_file_everything_stays_in_memory(tmp_path):
+    archive = Archive(tmp_path / "gone")
+    for item in ONE_OF_EACH:
+        archive.push(Entry(item, gap=False), 1)
+    assert [archive.pop()[0].item for _ in ONE_OF_EACH] == ONE_OF_EACH[::-1]
+
+
+def test_what_the_disk_lost_leaves_a_notice_and_moves_no_index(tmp_path):
+    shown = document([UserItem(f"question {number}") for number in range(5)])
+    for _ in range(3):
+        shown.put_away()
+    with shown.archive._opened() as file:
+        file.truncate(5)
+    assert shown.source(0) == UNREADABLE.text
+    assert [shown.source(index) for index in (3, 4)] == ["question 3", "question 4"]
+
+
+texts = st.text("ab *`#-\n", max_size=60)
+items = st.one_of(
+    texts.map(UserItem),
+    texts.map(AnswerItem),
+    texts.map(ReasoningItem),
+    texts.map(lambda text: NoticeItem("info", text)),
+    texts.map(lambda text: CallItem("1", "read", Display("read", "a.py"), {}, "done", 0.1, text)),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(items, max_size=12), st.lists(st.sampled_from("aadddmrfowsx"), max_size=30), st.data())
+def test_put_away_or_not_a_document_is_the_same(said, steps, data):
+    small, whole = document(said), document(said)
+    views = [Viewport(each) for each in (small, whole)]
+    for view in views:
+        view.height = 6
+    both = (small, whole)
+    for step in steps:
+        at = data.draw(st.integers(0, max(whole.stop - 1, 0)), label="at")
+        match step:
+            case "a":
+                item = data.draw(items)
+                assert small.append(item) == whole.append(item)
+            case "d":
+                small.put_away()
+            case "m":
+                small.more()
+            case "r":
+                for each in both:
+                    each.resize(30 if each.width == 40 else 40)
+            case "f":
+                fold = data.draw(st.sampled_from(list(Fold)))
+                for each in both:
+                    each.fold_all(fold)
+            case "o" if len(whole):
+                for each in both:
+                    each.fold(at, Fold.OPEN)
+            case "w":
+                by = data.draw(st.integers(-20, 20))
+                for view in views:
+                    view.scroll(by)
+                few, many = ([row.strip.text for row in view.rows()] for view in views)
+                assert few == many
+            case "s":
+                finders = [Finder(), Finder()]
+                found = []
+                for finder, each in zip(finders, both, strict=True):
+                    for _ in finder.search(each, "a"):
+                        small.put_away()
+                    match = finder.move(-1, at)
+                    found.append((finder.count, match, match and finder.place(each, match)))
+                assert found[0] == found[1]
+            case "x" if len(whole):
+                other = replace(UserItem(""), text=data.draw(texts))
+                for each in both:
+                    each.change(at, other)
+    for _ in small.fill():
+        pass
+    assert (small.first, small.stop, small.complete) == (0, whole.stop, True)
+    assert rows(small) == rows(whole)
+    assert small.heights.total == len(rows(small))
+    for row, found in enumerate(small.down(small.start)):
+        assert small.place_at(row) == found.place
+        assert small.rows_above(found.place) == row
+
+
+async def settled(host):
+    host.transcript.flush()
+    await host.workers.wait_for_complete()
+
+
+async def test_ten_thousand_items_leave_a_bounded_number_in_memory():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        for number in range(10_000):
+            host.transcript.add_notice("info", f"notice {number}")
+            if number % 1_000 == 999:
+                await settled(host)
+                assert len(host.transcript.document) <= KEPT_ITEMS + SLACK
+        document = host.transcript.document
+        assert document.stop == 10_000 and len(document.archive) == 10_000 - len(document)
+        assert len(document._looked) <= len(document)
+        assert host.rows()[-1].endswith("notice 9999")
+
+
+async def test_the_top_brings_all_back_in_order_and_the_end_lets_go_of_it():
+    host = Host()
+    async with host.run_test(size=(80, 10)) as pilot:
+        for number in range(3 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        assert host.transcript.document.first >= 2 * KEPT_ITEMS - SLACK
+        host.transcript.focus()
+        await pilot.press("g")
+        await settled(host)
+        shown = host.transcript.document
+        assert shown.complete and shown.first == 0
+        assert [shown.source(index) for index in range(shown.stop)] == [
+            f"notice {number}" for number in range(3 * KEPT_ITEMS)
+        ]
+        assert host.rows()[0].endswith("notice 0")
+        await pilot.press("G")
+        await settled(host)
+        assert len(shown) <= KEPT_ITEMS + SLACK and host.rows()[-1].endswith(f"notice {3 * KEPT_ITEMS - 1}")
+
+
+async def test_who_reads_above_keeps_what_is_in_sight():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        for number in range(KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        host.transcript.scroll_rows(-100)
+        before = host.rows()[:-1]
+        for number in range(3 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"more {number}")
+        await settled(host)
+        assert host.rows()[:-1] == before
+        assert host.transcript.document.first <= host.transcript._viewport.top.item
+
+
+async def test_a_search_finds_what_was_put_away_and_a_step_leads_there():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        host.transcript.add_notice("info", "the needle")
+        for number in range(2 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        assert host.transcript.document.first > 0
+        assert await host.transcript.find("needle") == 1
+        host.transcript.jump_to_end()
+        await settled(host)
+        assert host.transcript.document.first > 0
+        host.transcript.find_next()
+        assert any("the needle" in row for row in host.rows())
+
+
+async def test_a_message_of_the_person_is_reached_among_what_was_put_away():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        host.transcript.add_user("the question")
+        for number in range(2 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        host.transcript.jump_user(-1)
+        assert host.rows()[0].endswith("the question")
+
+
+async def test_a_call_that_runs_is_not_put_away_before_it_ends():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        host.transcript.start_call("slow", "run", Display("run", "make"), {})
+        for number in range(2 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        assert host.transcript.document.first == 0
+        host.transcript.finish_call("slow", "done", 9.0, Display("run", "make", "built"), "{}")
+        await settled(host)
+        shown = host.transcript.document
+        assert len(shown) <= KEPT_ITEMS + SLACK
+        item = shown.entry(0).item
+        assert isinstance(item, CallItem) and item.display.summary == "built"
+
+
+async def test_another_conversation_leaves_nothing_of_the_one_before(tmp_path: Path):
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        for number in range(KEPT_ITEMS + 2 * SLACK):
+            call(host.transcript, number, "read", "a.py", "2 lines", TextDetail("a\nb"))
+        await settled(host)
+        archive = host.transcript.document.archive
+        assert len(archive) and archive.size
+        host.transcript.clear()
+        assert not len(archive) and not archive.size and host.transcript.document.complete
