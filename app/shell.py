@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import HermesError
+from tools.redact import redact, secret_values
 from tools.terminal.environment import child_environment
 from tools.text import Cleaner, truncate
 
@@ -64,7 +65,8 @@ async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.
         await child.wait()
         raise
     pieces.append(cleaner.finish())
-    return ShellOutcome(command, truncate("".join(pieces), SHOWN_CHARS), code)
+    output = await asyncio.to_thread(redact, "".join(pieces), secret_values(environ))
+    return ShellOutcome(command, truncate(output, SHOWN_CHARS), code)
 
 
 def _stop(process: int) -> None:

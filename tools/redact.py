@@ -93,9 +93,39 @@ _SHAPES: tuple[_Shape, ...] = (
     _shape("sk- sk_live_ sk_test_ rk_live_ rk_test_ nvapi- tvly-", "A-Za-z0-9_-", 16, unbroken=12),
     _shape("ghp_ gho_ ghu_ ghs_ ghr_ npm_ hf_ gsk_ r8_ shpat_ dop_v1_ lin_api_ pplx- xai-", "A-Za-z0-9", 20),
     _shape("github_pat_ dckr_pat_ glpat- gldt- glrt- AIza ya29. GOCSPX-", "A-Za-z0-9_-", 16),
+    _shape(
+        "glptt- gloas- glcbt- glimt- glagent- glft- glffct- glsa_ GR1348941 whsec_ ATATT3x sbp_ ntn_ sk_org_ "
+        "cfut_ rubygems_ pscale_pw_ pscale_tkn_ shpss_ shpca_ dckr_oat_ EAACEdEose0cBA",
+        "A-Za-z0-9_-",
+        16,
+    ),
     _shape("xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xapp-", "A-Za-z0-9-", 10),
     _shape("SG. hvs. pypi-AgE tskey-", "A-Za-z0-9_.-", 20),
-    _shape("AKIA ASIA AGE-SECRET-KEY-1", "A-Z0-9", 16),
+    _shape("AKIA ASIA", "A-Z0-9", 16),
+    (("AGE-SECRET-KEY-",), re.compile(r"(?<![\w-])(AGE-SECRET-KEY-)(?:PQ-)?1[A-Z0-9]{20,}")),
+    (
+        ("hooks.slack.com/", "/api/webhooks/"),
+        re.compile(r"(hooks\.slack\.com/\w{4,12}/T\w{1,20}/B\w{1,20}/|/api/webhooks/\d{1,24}/)[\w-]{16,}"),
+    ),
+    (("sig=",), re.compile(r"([?&;]sig=)[A-Za-z0-9%+/=_-]{24,}")),
+    (("Cookie:", "cookie:"), re.compile(r"(\b[Cc]ookie:[ \t]{0,4}[^\s=;,]{1,64}=)[^\s;,\"']{16,}")),
+    (
+        ("password",),
+        re.compile(
+            r"(\b(?:machine[ \t]{1,8}\S{1,256}|default)\s{1,16}login[ \t]{1,8}\S{1,128}"
+            r"\s{1,16}password[ \t]{1,8})[^\s\"']{4,256}(?=\s|\Z)"
+        ),
+    ),
+    (
+        ("curl",),
+        re.compile(
+            r"(\bcurl\b[^\n]{0,200}?[ \t](?:-u|--user)[ =]?[\"']?[^\s:\"'$]{1,64}:)(?![$%*{<])[^\s\"']{4,128}"
+        ),
+    ),
+    (
+        ("@",),
+        re.compile(r"(://)(?=[\w-]{0,256}[0-9])(?=[\w-]{0,256}[A-Za-z])[\w-]{24,256}(?=@)"),
+    ),
     (
         ("eyJ",),
         re.compile(r"(?<![\w-])(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"),

@@ -70,8 +70,37 @@ def test_assigned_and_sent_secrets_are_masked_and_their_surroundings_stay(text, 
 
 
 @pytest.mark.parametrize(
+    ("kept", "secret", "rest"),
+    [
+        ("glptt-", LETTERS, ""),
+        ("glsa_", LETTERS, ""),
+        ("whsec_", LETTERS[:32], ""),
+        ("ATATT3x", LETTERS, ""),
+        ("AGE-SECRET-KEY-", "1" + "QYQSZQGP" * 7, ""),
+        ("https://hooks.slack.com/services/T0ABCDEFG/B0ABCDEFG/", LETTERS[:24], ""),
+        ("https://discord.com/api/webhooks/1234567890/", LETTERS, ""),
+        ("https://x.blob.core.windows.net/c?sv=2024&sig=", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5%3D", "&se=1"),
+        ("Cookie: session=", "abcdef0123456789abcdef", "; a=b"),
+        ("machine github.com login me password ", "hunter2abc", "\nmachine x"),
+        ("machine h\n  login me\n  password ", "p4ssw0rd9", "\n"),
+        ("curl -s -u admin:", "S3cretPw9", " http://h"),
+        ("curl --user 'admin:", "S3cretPw9", "' http://h"),
+        ("git clone https://", "0123456789abcdef0123456789abcdef01234567", "@github.com/x"),
+    ],
+)
+def test_what_a_service_calls_a_secret_is_masked_and_its_surroundings_stay(kept, secret, rest):
+    assert redact(f"{kept}{secret}{rest}") == f"{kept}{MASK}{rest}"
+    assert redact(redact(f"{kept}{secret}{rest}")) == f"{kept}{MASK}{rest}"
+
+
+@pytest.mark.parametrize(
     "text",
     [
+        "docker run -u node:node-app x; curl -u admin:$PASSWORD http://h",
+        "please login with password first, then go on",
+        "npm WARN cookie: none",
+        "ssh://git@github.com/x https://user@host/x",
+        '"integrity": "sha512-9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08==",',
         "commit e83c5163316f89bfbde7d9ab23ca2e25604af290",
         "550e8400-e29b-41d4-a716-446655440000",
         "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
@@ -245,6 +274,13 @@ def test_masking_twice_changes_nothing_more(text):
         "\\",
         "token\t",
         "A1",
+        "curl ",
+        "curl -u a:",
+        "machine h login a password ",
+        "://a1",
+        "&sig=",
+        "cookie: a=",
+        "hooks.slack.com/services/T1/B1/",
     ],
 )
 def test_two_hundred_thousand_characters_of_anything_are_no_burden(unit):

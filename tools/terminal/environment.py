@@ -1,4 +1,9 @@
-"""The environment of commands: ours, without our secrets and without our own virtual environment."""
+"""The environment of commands: ours, without our secrets and without our own virtual environment.
+
+It is no list of allowed names: compilers, package managers and the user's own programs take
+hundreds of variables nobody can list, and a build that lacks one fails in ways nobody
+understands. A variable is left out when its name or its value says that it is secret.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
-from tools.redact import is_secret_name
+from tools.redact import is_secret_name, redact
 
 # Files that a shell would run at its start, and options it would take over.
 _SHELL_STARTUP = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"})
@@ -26,7 +31,8 @@ def child_environment(
 ) -> dict[str, str]:
     """The environment a command gets.
 
-    Variables with secret names are left out unless `passthrough` names them.
+    Variables with secret names, and those whose values hold a secret such as the
+    password of a database address, are left out unless `passthrough` names them.
     `prefix` and `base_prefix` are those of the Python that runs Hermes: when they
     differ, it runs in a virtual environment of its own, which is none of a
     command's business. The user's own virtual environment stays.
@@ -34,7 +40,7 @@ def child_environment(
     child = {
         name: value
         for name, value in environ.items()
-        if (name in passthrough or not is_secret_name(name))
+        if (name in passthrough or not (is_secret_name(name) or redact(value) != value))
         and name not in _SHELL_STARTUP
         and name not in _OUR_PYTHON
     }

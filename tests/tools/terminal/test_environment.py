@@ -32,6 +32,19 @@ def test_secrets_stay_here_unless_they_are_let_through():
     }
 
 
+def test_a_value_that_holds_a_secret_stays_here_whatever_its_name():
+    environ = {
+        "DATABASE_URL": "postgres://app:hunter22@db/shop",
+        "PIP_INDEX_URL": "https://ci:Zk3mPq9xw@pypi.example/simple",
+        "DEPLOY": "ghp_abcDEF1234567890ghiJKL0987654321mnoPQR",
+        "LANG": "de_DE.UTF-8",
+        "HTTPS_PROXY": "http://proxy:3128",
+        "LS_COLORS": "rs=0:di=01;34:ln=01;36:mh=00:pi=40;33",
+    }
+    assert {name for name in environ if name in child(environ)} == {"LANG", "HTTPS_PROXY", "LS_COLORS"}
+    assert "DATABASE_URL" in child(environ, "DATABASE_URL")
+
+
 def test_files_a_shell_would_run_at_its_start_are_not_named():
     assert (
         not {"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"}
