@@ -59,6 +59,7 @@ class CodeRunner:
         self._home = Home(owner := os.urandom(6).hex(), Guard(owner), boundary)
         self._spare = Spare(self._home) if spare and AVAILABLE else None
         self._kernels = Kernels(self._home)
+        self._environ: tuple[dict[str, str], dict[str, str]] | None = None
         self._stubs: tuple[tuple[Mapping[str, Any], ...], str] | None = None
 
     def prepare(self, job: CodeJob, *, after: float = 0.0) -> None:
@@ -147,7 +148,7 @@ class CodeRunner:
         self.prepare(job)
 
     async def _recipe(self, job: CodeJob, offer: Offer) -> Recipe:
-        environ = child_environment(job.environ or os.environ)
+        environ = self._environ_for(job)
         folder = job.folder.resolve()
         return Recipe(
             interpreter=choose(job.mode, folder, environ),
@@ -164,6 +165,13 @@ class CodeRunner:
         if boundary is None or boundary.level == "none":
             return ()
         return await on_thread(boundary.private)
+
+    def _environ_for(self, job: CodeJob) -> dict[str, str]:
+        """What the child inherits. Kept: telling secrets by name takes longer than starting a script."""
+        given = dict(job.environ or os.environ)
+        if self._environ is None or self._environ[0] != given:
+            self._environ = given, child_environment(given)
+        return self._environ[1]
 
     async def _module(self, offer: Offer) -> str:
         if self._stubs is None or self._stubs[0] != offer.tools:
