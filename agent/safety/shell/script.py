@@ -365,6 +365,9 @@ class Interpreter:
             self.judge.consulted(name)
         return found
 
+    def spend(self, steps: int) -> None:
+        self.state.spend(steps)
+
     def set_default(self, name: str, values: list[Value]) -> None:
         self.state.assign(name, values)
 
@@ -372,7 +375,10 @@ class Interpreter:
         """What `$(script)` may print, without the closing line feeds."""
         with self.state.scope(merge=False):
             found = self.run(script)
-        return [UNKNOWN] if found is None else [text.rstrip("\n") for text in found]
+        if found is None:
+            return [UNKNOWN]
+        self.state.spend(sum(map(len, found)) // 64)
+        return [text.rstrip("\n") for text in found]
 
     def file_of(self, script: str, writes: bool) -> str:
         """A path that stands for `<(script)` or `>(script)`."""

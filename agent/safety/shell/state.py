@@ -87,7 +87,7 @@ class State:
             values = [*(self.get("variable", name) or [UNKNOWN]), *values]
         unique = list(dict.fromkeys(values))
         most = MOST_MERGED if add else MOST_VALUES
-        self.spend(len(unique))
+        self.spend(len(unique) + sum(map(len, unique)) // 64)
         if len(unique) > most:
             unique = [UNKNOWN, *unique[-most:]]
         if not add:

@@ -56,6 +56,9 @@ class Scope(Protocol):
     def set_default(self, name: str, values: list[Value]) -> None:
         """Carry out the assignment of `${name:=value}`."""
 
+    def spend(self, steps: int) -> None:
+        """Count work that is done. Raises when there was too much of it."""
+
 
 def expand(word: str, scope: Scope) -> list[list[str]]:
     """All readings of a word of a command line; each is the list of its fields."""
@@ -241,6 +244,7 @@ class _Reader:
 
     def _insert(self, values: list[Value], quoted: bool, joined: bool = True) -> None:
         """Put the values of an expansion into the word, as the quoting asks."""
+        self._scope.spend(sum(map(len, values)) // 16)
         separators = self._separators()
         options: list[str] = []
         for value in values:
