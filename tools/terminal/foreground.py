@@ -105,7 +105,8 @@ async def _leftovers(child: Child, command: str, ending: Ending) -> list[str]:
         return []
     names = ", ".join(left[:5]) + (f" and {len(left) - 5} more" if len(left) > 5 else "")
     return [
-        f"Left running in the background: {names}. Their further output is lost; "
+        f"Left running in the background: {names}. Their further output is lost, and later commands may "
+        "neither see nor stop them; "
         "use background=true for processes that should go on, to read their output and to stop them."
     ]
 
