@@ -13,9 +13,9 @@ from tests.agent.safety.sandbox.kinds import KINDS
 
 ROOT = Path(__file__).parents[4]
 NOBODY = 65534
-SYSTEM = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+SYSTEM = shutil.which("python3", path="/usr/bin:/usr/local/bin") or ""
 
-if os.geteuid() == 0 and SYSTEM is not None:
+if os.geteuid() == 0 and SYSTEM:
 
     def test_an_ordinary_user_does_not_get_out_either():
         with tempfile.TemporaryDirectory(dir="/var/lib", prefix="hermes-code-") as made:
