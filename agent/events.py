@@ -65,7 +65,10 @@ class SessionOpened(Event):
     approvals: ModeName = "ask"
     """What happens to actions: the mode of the gate."""
     sandbox: str = ""
-    """What commands are kept in: `bubblewrap`, `landlock`, `none`; empty = not told."""
+    """What commands are kept in: `bubblewrap`, `landlock`, `none`; empty = not told.
+
+    Where they run elsewhere, the name of that place, such as `docker` or `ssh build.example.org`.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)

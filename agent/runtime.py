@@ -41,12 +41,12 @@ from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.system import ensure_system, tone_of
 from agent.tasks import LiveTodos, TaskState
+from agent.terminal_backend import backend_options
 from agent.tool_context import CallContext, PersonApprover, PersonAsker
 from agent.turn import TurnRunner
 from tools.code.runner import CodeRunner
 from tools.discovery import discover
 from tools.registry import registry
-from tools.sandbox import SandboxName
 from tools.terminal.terminals import Terminals
 from tools.todo import render
 from tools.toolsets import resolve as resolve_toolsets
@@ -167,13 +167,14 @@ async def _assemble(
     boundary = await asyncio.to_thread(
         open_boundary, settings.sandbox, home, options.workspace, scratch, environ
     )
-    terminals = Terminals(environ, boundary=boundary)
+    far = backend_options(settings.terminal, environ)
+    terminals = Terminals(environ, boundary=boundary, far=far)
     closers.append(terminals.aclose)
     recorder = Recorder(
         AuditLog(home.audit), session.id, options.surface, options.workspace, terminals.secrets
     )
     offered = [tool.name for tool in tools]
-    around = Surroundings(options.workspace, Path.home(), boundary.level, boundary.network)
+    around = Surroundings(options.workspace, Path.home(), boundary.level, boundary.network, far is not None)
     gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered, around)
     gate.changed = _policy_teller(stream, gate)
     problems = [*problems, *_permission_problems(gate.policy)]
@@ -215,7 +216,8 @@ async def _assemble(
         stream.emit,
         max_steps=options.max_steps or settings.agent.max_turns,
     )
-    _announce(stream, session, opened, routes[0], gate.mode, boundary.level, changed, problems)
+    runs_in = boundary.level if far is None else far.title
+    _announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
     model, closing = routes[0].name, list(reversed(closers))
     return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention)
 
@@ -412,7 +414,7 @@ def _announce(
     opened: _Opened,
     route: Route,
     approvals: Mode,
-    sandbox: SandboxName,
+    sandbox: str,
     changed: bool,
     problems: Sequence[str],
 ) -> None:

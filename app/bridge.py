@@ -43,6 +43,7 @@ from widgets.panes import figures
 from widgets.panes.files import Change
 from widgets.panes.status import Status
 
+_SANDBOXES = ("", "bubblewrap", "landlock", "none")
 KEPT_RESULTS = 500
 """Calls whose results are at hand; those before are read from the session's path."""
 
@@ -219,6 +220,7 @@ class Bridge:
             folder=Path(event.workspace).name,
             model=event.model,
             unsandboxed=event.sandbox == "none",
+            place="" if event.sandbox in _SANDBOXES else event.sandbox,
         )
         self.show_approvals(event.approvals)
 

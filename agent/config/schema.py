@@ -67,13 +67,73 @@ class ContextSettings(Section):
     file_chars: int = Field(20_000, ge=0, description="Characters taken from one context file.")
 
 
+class DockerSettings(Section):
+    image: str = Field("debian:stable-slim", min_length=1, description="Image of the container.")
+    program: str = Field("docker", min_length=1, description="`docker`, or one like it such as `podman`.")
+    pull: Literal["missing", "always", "never"] = Field("missing", description="When the image is fetched.")
+    network: bool = Field(True, description="Whether the container reaches the network.")
+    cpus: float = Field(0, ge=0, description="Processors it may use; 0 = all.")
+    memory: str = Field("", pattern=r"^(\d+[bkmg]?)?$", description="Memory it may use, such as `2g`.")
+    processes: int = Field(1024, ge=0, description="Processes it may hold; 0 = no limit.")
+    mounts: list[str] = Field([], description="Further folders, as `source:target` or `source:target:ro`.")
+    user: str = Field("", description="Who commands run as, as `uid:gid`; empty = you.")
+
+
+class SshSettings(Section):
+    host: str = Field("", description="Host that commands run on.")
+    user: str = Field("", description="Name to log in with; empty = what ssh is configured for.")
+    port: int = Field(0, ge=0, le=65535, description="Port; 0 = what ssh is configured for.")
+    key: str = Field("", description="Path of a private key; empty = what ssh finds.")
+    known_hosts: str = Field("", description="File with the keys of hosts, in place of the usual one.")
+    connect_timeout: int = Field(10, ge=1, description="Seconds until the host counts as unreachable.")
+    shared: bool = Field(False, description="Whether the host has the project under the same path.")
+
+
+class SingularitySettings(Section):
+    image: str = Field(
+        "docker://debian:stable-slim", min_length=1, description="Image file, or where to fetch one."
+    )
+    program: str = Field("", description="`apptainer` or `singularity`; empty = whichever there is.")
+    network: bool = Field(True, description="Whether the container reaches the network.")
+    gpu: bool = Field(False, description="Whether it sees the graphics processors.")
+    mounts: list[str] = Field([], description="Further folders, as `source:target` or `source:target:ro`.")
+
+
+class ModalSettings(Section):
+    image: str = Field("debian:stable-slim", min_length=1, description="Image of the sandbox.")
+    app: str = Field("hermes", min_length=1, description="App that the sandbox belongs to.")
+    cpus: float = Field(0, ge=0, description="Processors; 0 = the provider's default.")
+    memory: int = Field(0, ge=0, description="Mebibytes of memory; 0 = the provider's default.")
+    lifetime: int = Field(3600, ge=1, description="Seconds after which the sandbox ends in any case.")
+    network: bool = Field(True, description="Whether the sandbox reaches the network.")
+
+
+class DaytonaSettings(Section):
+    image: str = Field("", description="Image of the sandbox; empty = the provider's default.")
+    lifetime: int = Field(60, ge=1, description="Minutes without activity until the sandbox stops.")
+
+
 class TerminalSettings(Section):
-    backend: Literal["local"] = Field("local", description="Where commands run.")
+    backend: Literal["local", "docker", "ssh", "singularity", "modal", "daytona"] = Field(
+        "local", description="Where commands run; see docs/backends.md."
+    )
+    workdir: str = Field(
+        "",
+        description="Folder to begin in elsewhere; empty = the project in containers, else the home there.",
+    )
+    env: dict[str, str] = Field(
+        {}, description="Variables commands get elsewhere; secrets do not belong here."
+    )
     timeout: int = Field(180, ge=1, description="Seconds a command may run.")
     max_timeout: int = Field(600, ge=1, description="Largest timeout the model may ask for.")
     env_passthrough: list[str] = Field(
         [], description="Variables handed to commands although they look secret."
     )
+    docker: DockerSettings = DockerSettings.model_construct()
+    ssh: SshSettings = SshSettings.model_construct()
+    singularity: SingularitySettings = SingularitySettings.model_construct()
+    modal: ModalSettings = ModalSettings.model_construct()
+    daytona: DaytonaSettings = DaytonaSettings.model_construct()
 
 
 class SandboxSettings(Section):

@@ -32,7 +32,7 @@ CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 
 LEFT_OUT = (
     "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "title", "model", "approvals",
-    "elapsed", "context", "offline", "budget", "unsandboxed", "spinner",
+    "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
 CLICKABLE = frozenset({"questions", "model", "gauge", "context"})
@@ -59,6 +59,8 @@ class Status(NamedTuple):
     approvals: str = ""
     """The approvals mode where it is worth a badge, such as `all`."""
     unsandboxed: bool = False
+    place: str = ""
+    """Where commands run when it is not this machine, such as `ssh build.example.org`."""
     offline: bool = False
     budget_reached: bool = False
     busy_since: float | None = None
@@ -213,6 +215,7 @@ class StatusBar(Widget):
             ("offline", status.offline, "✗ offline", "error"),
             ("budget", status.budget_reached, "■ budget reached", "warning"),
             ("unsandboxed", status.unsandboxed, "unsandboxed", "error"),
+            ("place", bool(status.place), one_line(status.place, 24), "accent"),
             ("approvals", bool(status.approvals), f"approvals {one_line(status.approvals, 20)}", "warning"),
         ):
             if shown:

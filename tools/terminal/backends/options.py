@@ -103,6 +103,12 @@ class BackendOptions:
         """What the place is called where there is little room."""
         return self.options.host if isinstance(self.options, SshOptions) else self.kind
 
+    @property
+    def title(self) -> str:
+        """Kind and place: `ssh build.example.org`."""
+        own = self.options
+        return f"ssh {own.host}" if isinstance(own, SshOptions) else self.kind
+
     def start(self, workspace: Path) -> str:
         """The folder the first command runs in."""
         return self.workdir or (str(workspace) if self.shares_files else "~")
