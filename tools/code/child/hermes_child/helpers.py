@@ -1,3 +1,6 @@
+"""Functions beside the tools. This text becomes part of the module that scripts import."""
+
+
 def parse_json(text):
     """Read JSON out of the text of a model or a program; data that is parsed already is returned as it is.
 
