@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -15,8 +16,10 @@ from pathlib import Path
 
 import pytest
 
+import tools.files.read_file  # noqa: F401 registers
 from tests.tools.terminal.conftest import processes_with, until
 from tests.tools.terminal.far import environment, far_task, place, sshd
+from tools.registry import call_tool
 from tools.terminal.backends.options import (
     DaytonaOptions,
     DockerOptions,
@@ -248,3 +251,12 @@ async def test_the_socket_of_the_connection_is_in_a_folder_of_our_own(tmp_path: 
     reach.release()
     assert not folder.exists()
     await task.context.terminals.aclose()
+
+
+@pytest.mark.parametrize(("kind", "refused"), [("ssh", True), ("docker", False)])
+async def test_file_tools_do_not_take_one_machine_for_another(tmp_path: Path, kind: str, refused: bool):
+    task = far_task(place(kind, tmp_path), tmp_path)
+    (task.workspace / "notes").write_text("ours\n")
+    result = json.loads(await call_tool("read_file", {"path": "notes"}, task.context))
+    assert ("sees this machine only" in result.get("error", "")) is refused
+    assert ("ours" in result.get("content", "")) is not refused
