@@ -84,8 +84,8 @@ class HermesApp(App[None], inherit_bindings=False):
     ) -> None:
         self.looks = Looks(self, skin or Skin(), skins, os.environ)
         super().__init__()
-        self._crash = CrashLog()
-        self.error_console = Console(file=self._crash, width=110, no_color=True)
+        self.crash = CrashLog()
+        self.error_console = Console(file=self.crash, width=110, no_color=True)
         self._write: Callable[[str], None] = lambda _text: None
         self.session = SessionScreen(history, files)
         self.looks.begin()
@@ -135,7 +135,7 @@ class HermesApp(App[None], inherit_bindings=False):
     @property
     def crashed(self) -> bool:
         """Whether a fault of ours ended the application."""
-        return self._crash.happened
+        return self.crash.happened
 
     # What Textual asks for
 
@@ -259,6 +259,9 @@ class HermesApp(App[None], inherit_bindings=False):
         self.session.transcript.load(earlier=self._said(path))
 
     def _show_past(self, engine: Engine) -> None:
+        from agent.home import Home
+
+        self.session.transcript.document.archive.folder = Home.locate().root
         path = tuple(engine.session.path)
         if len(path) > 1:
             self.session.transcript.put_above(self._said(path))

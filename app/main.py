@@ -89,7 +89,7 @@ def _drop_output() -> None:
 def _run(arguments: list[str]) -> int:
     args = build_parser(arguments).parse_args(arguments)
     if args.version:
-        print(f"hermes {_version()}")
+        print(f"hermes {version()}")
         return int(ExitCode.DONE)
     from app.logs import start_logging
 
@@ -176,7 +176,7 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _version() -> str:
+def version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:

@@ -28,8 +28,6 @@ from widgets.prompt.history import History
 if TYPE_CHECKING:
     from agent.engine import Engine
 
-CRASHED = "hermes: it ended unexpectedly; nothing that was said is lost, and the log has the details:"
-
 
 def run(args: argparse.Namespace) -> int:
     """Show the application until it ends; returns the exit code."""
@@ -91,8 +89,12 @@ def _farewell(app: HermesApp, home: Home) -> int:
     """What is left to say once the terminal is as it was."""
     if app.failure is not None:
         raise app.failure
+    session = app.host.session if app.host.spoken else ""
     if app.crashed:
-        say(f"{CRASHED} {home.logs / 'hermes.log'}", sys.stderr)
-    if app.host.session and app.host.spoken:
-        say(f"To go on with this session: hermes --resume {app.host.session}")
+        from app.crash import farewell, write_report
+        from app.main import version
+
+        say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)
+    elif session:
+        say(f"To go on with this session: hermes --resume {session}")
     return app.return_code or 0
