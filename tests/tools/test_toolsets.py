@@ -22,6 +22,7 @@ DEFAULT = {
     "todo_read",
     "clarify",
     "session_search",
+    "execute_code",
 }
 
 
@@ -39,7 +40,7 @@ def own(*names: str, toolset: str = "own") -> Registry:
     return tools
 
 
-def test_the_default_set_is_the_ten_tools_of_the_first_edition() -> None:
+def test_the_default_set_is_that_of_the_first_edition_with_scripts() -> None:
     assert set(resolve(["default"])) == DEFAULT
 
 

@@ -177,6 +177,7 @@ registry.register(
     },
     handler=execute_code,
     check_fn=lambda: AVAILABLE,
+    emoji="🐍",
     describe=describe,
     patch=patched,
 )
