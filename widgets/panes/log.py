@@ -20,8 +20,8 @@ from widgets.panes.pane import Pane, Summary
 from widgets.row_text import fit, one_line, spread
 from widgets.rows import RowList
 
-KEPT = 20_000
-"""Calls the log keeps; older ones make room."""
+KEPT = 5_000
+"""Calls the log keeps; older ones make room, a twentieth of them at a time."""
 TITLE, EMPTY = "LOG", "Every tool call shows up here."
 SANDBOX_TITLE, SANDBOX_EMPTY = "SANDBOX LOG", "No script has called a tool yet. s shows all calls."
 TEXT_LIMIT = 200
@@ -70,7 +70,7 @@ class LogPane(Pane):
     """Every call with its time, subject, outcome and duration, the newest in view.
 
     Its other view is the sandbox log: scripts that called tools, and these calls.
-    It keeps the newest `kept` calls and says in its title how many went.
+    It keeps the newest `kept` calls and says above them, and in its title, how many went.
     """
 
     FLEXIBLE = True
@@ -220,7 +220,7 @@ class LogPane(Pane):
 
     def _make_room(self) -> None:
         excess = len(self._all) - self._kept
-        if excess <= 0:
+        if excess <= self._kept // 20:
             return
         for entry in self._all[:excess]:
             self._live.discard(entry)
@@ -309,7 +309,11 @@ class LogPane(Pane):
         if entry.summary:
             line.append(" · " if entry.subject else "", self.ink("dim"))
             line.append(entry.summary, self.ink("error" if entry.outcome == "failed" else "dim"))
-        return [spread(line, self._end(entry), width)]
+        row = spread(line, self._end(entry), width)
+        if index or not self.lost or self.sandbox:
+            return [row]
+        older = f"   {self.lost:,} older calls are in the session's history"
+        return [fit(Text(older, self.ink("dim")), width), row]
 
     def _end(self, entry: _Entry) -> Text:
         seconds = self._seconds(entry)

@@ -71,19 +71,14 @@ class Archive:
 
     def pop(self) -> tuple[Entry, int]:
         """Give back the entry that came last, and its height. Of one the disk has lost a notice stands in."""
-        start, end = self._starts.pop(), self._end
-        self._end = start
-        held = self._held.pop(len(self._starts), None)
-        if held is not None:
-            return held
-        try:
-            file = self._opened()
-            file.seek(start)
-            found = _unpacked(file.read(end - start))
-            file.truncate(start)
-            return found
-        except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
-            return Entry(UNREADABLE, gap=True), 2
+        found = self._read(-1)
+        self._end = self._starts.pop()
+        self._held.pop(len(self._starts), None)
+        return found
+
+    def peek(self, back: int) -> Item:
+        """An item that stays where it is: -1 is the last, -2 the one before."""
+        return self._read(back)[0].item
 
     def clear(self) -> None:
         """Forget everything."""
@@ -93,6 +88,18 @@ class Archive:
         if self._close is not None:
             self._close()
             self._file = self._close = None
+
+    def _read(self, back: int) -> tuple[Entry, int]:
+        held = self._held.get(len(self._starts) + back)
+        if held is not None:
+            return held
+        start, end = self._starts[back], self._end if back == -1 else self._starts[back + 1]
+        try:
+            file = self._opened()
+            file.seek(start)
+            return _unpacked(file.read(end - start))
+        except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
+            return Entry(UNREADABLE, gap=True), 2
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:

@@ -87,7 +87,12 @@ class Document:
     @property
     def complete(self) -> bool:
         """Whether nothing stands above the first item."""
-        return self._above is None and not self.archive
+        return self.reached_top and not self.archive
+
+    @property
+    def reached_top(self) -> bool:
+        """Whether nothing stands above all that is in memory or put away."""
+        return self._above is None
 
     def use(self, palette: Palette) -> None:
         """Draw everything anew in another look."""
@@ -346,7 +351,17 @@ class Document:
 
     def source(self, index: int) -> str:
         """The words of an item."""
-        return source_of(self.entry(index).item)
+        return source_of(self.peek(index))
+
+    def knows(self, index: int) -> bool:
+        """Whether there is an item of this index, in memory or put away."""
+        return self.first - len(self.archive) <= index < self.stop
+
+    def peek(self, index: int) -> Item:
+        """An item as it was last brought up to date; one that was put away stays so."""
+        if index < self.first and self.knows(index):
+            return self.archive.peek(index - self.first)
+        return self.entry(index).item
 
     def _add(self, entry: Entry, part: Part) -> None:
         """Add a part at the end of an item, an empty row above it."""

@@ -96,7 +96,14 @@ class Finder:
         self._expression = re.compile(re.escape(pattern), re.IGNORECASE) if pattern else None
 
     def _steps(self, document: Document, run: int) -> Iterator[None]:
-        while self.searching and run == self._run and document.has(self._reached - 1):
+        while self.searching and run == self._run:
+            if not document.knows(self._reached - 1):
+                if document.reached_top:
+                    break
+                document.more()
+                if not document.knows(self._reached - 1):
+                    yield
+                    continue
             self._reached -= 1
             if count := self._hits(document.source(self._reached)):
                 self._items.append(self._reached)
