@@ -24,6 +24,7 @@ from themes.colors import normalized
 from themes.contrast import check, tightest
 from themes.loader import list_skins, load_file, load_skin
 from themes.skin import ROLES, Skin
+from widgets.reader import Reader
 
 SIZES = [(80, 24), (120, 40)]
 ACCENT = tuple(ROLES).index("accent")
@@ -169,7 +170,7 @@ async def test_a_bad_name_is_told_and_asked_for_again(home: Path) -> None:
 
 
 def dialog_text(app: Dressed) -> str:
-    return " ".join(str(each.render()) for each in app.screen.query("#dialog Static"))
+    return " ".join(each.text for each in app.screen.query("#dialog Reader").results(Reader))
 
 
 @pytest.mark.parametrize("name", ["night", "taken"])
