@@ -179,7 +179,11 @@ async def _assemble(
     gate.changed = _policy_teller(stream, gate)
     problems = [*problems, *_permission_problems(gate.policy)]
     scripts = Scripts(
-        runner=CodeRunner(boundary, secrets=terminals.secrets),
+        runner=CodeRunner(
+            boundary,
+            secrets=terminals.secrets,
+            passthrough=tuple(settings.terminal.env_passthrough),
+        ),
         tools=registry,
         specs=tools,
         session=session,

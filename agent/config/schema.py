@@ -127,7 +127,8 @@ class TerminalSettings(Section):
     timeout: int = Field(180, ge=1, description="Seconds a command may run.")
     max_timeout: int = Field(600, ge=1, description="Largest timeout the model may ask for.")
     env_passthrough: list[str] = Field(
-        [], description="Variables handed to commands although they look secret."
+        [],
+        description="Further variables commands get: a name, secret or not, or a prefix such as `FOO_*`.",
     )
     docker: DockerSettings = DockerSettings.model_construct()
     ssh: SshSettings = SshSettings.model_construct()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ def ignore(_: CodeProgress) -> None:
 class CodeRunner:
     """Runs the scripts of one session. Close it: it holds a waiting child and the kernels.
 
-    `secrets` are values, by name, that are masked in what scripts print.
+    `secrets` are values, by name, that are masked in what scripts print; `passthrough` names
+    variables they get beside the usual ones.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class CodeRunner:
         *,
         spare: bool = True,
         secrets: Mapping[str, str] | None = None,
+        passthrough: tuple[str, ...] = (),
     ) -> None:
         self._secrets = secrets or {}
+        self._passthrough = passthrough
         self._home = Home(owner := os.urandom(6).hex(), Guard(owner), boundary)
         self._spare = Spare(self._home) if spare and AVAILABLE else None
         self._kernels = Kernels(self._home)
@@ -166,11 +169,15 @@ class CodeRunner:
             return ()
         return await on_thread(boundary.private)
 
+    def given(self, job: CodeJob) -> Collection[str]:
+        """The variables a script like `job` gets, by name."""
+        return self._environ_for(job).keys()
+
     def _environ_for(self, job: CodeJob) -> dict[str, str]:
         """What the child inherits. Kept: telling secrets by name takes longer than starting a script."""
         given = dict(job.environ or os.environ)
         if self._environ is None or self._environ[0] != given:
-            self._environ = given, child_environment(given)
+            self._environ = given, child_environment(given, self._passthrough)
         return self._environ[1]
 
     async def _module(self, offer: Offer) -> str:

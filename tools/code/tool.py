@@ -72,7 +72,12 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
         return await context.inner.run(tool, inner, waiting)
 
     outcome = await context.scripts.run(job, serve, _Teller(context), clock=clock)
-    return result_of(outcome)
+    result = result_of(outcome)
+    if outcome.status != "ok" and (
+        hint := context.terminals.missing(outcome.stderr, context.scripts.given(job))
+    ):
+        result["note"] = hint
+    return result
 
 
 class _Teller:

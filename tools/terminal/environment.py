@@ -1,25 +1,37 @@
-"""The environment of commands: ours, without our secrets and without our own virtual environment.
+"""The environment of commands and scripts: what is on the list of `tools.terminal.inherited`, and no secrets.
 
-It is no list of allowed names: compilers, package managers and the user's own programs take
-hundreds of variables nobody can list, and a build that lacks one fails in ways nobody
-understands. A variable is left out when its name or its value says that it is secret.
+A list and not a filter: nobody can name all variables that hold secrets, so what is not known
+stays here. What a person's own programs need besides, `terminal.env_passthrough` names.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from tools.redact import is_secret_name, redact
+from tools.terminal.inherited import INHERITED, TRAVELLING, NameList
 
 # Files that a shell would run at its start, and options it would take over.
 _SHELL_STARTUP = frozenset({"BASH_ENV", "ENV", "SHELLOPTS", "BASHOPTS"})
 _OUR_PYTHON = frozenset({"PYTHONHOME", "__PYVENV_LAUNCHER__"})
-_FAR = frozenset({"LANG", "LANGUAGE", "TZ", "NO_COLOR"})
+_NEVER = _SHELL_STARTUP | _OUR_PYTHON
 # Nobody sits at the terminal of a command: nothing may page, prompt or draw.
 _FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "MANPAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
+
+_SAYS_MISSING = re.compile(
+    r"unbound variable|parameter (?:null or )?not set|KeyError|missing"
+    r"|(?:not|n't|never|un) ?(?:set|defined|found|exist)|required|must be|is empty|undefined|provide",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_LOOKED_AT = 20_000
+"""Characters at the end of a failed command's output in which a missing variable is looked for."""
+_SHORTEST = 3
+"""Letters of a name that is taken for one wherever it stands."""
 
 
 def child_environment(
@@ -29,21 +41,15 @@ def child_environment(
     prefix: str = sys.prefix,
     base_prefix: str = sys.base_prefix,
 ) -> dict[str, str]:
-    """The environment a command gets.
+    """The environment a command gets: the variables on the list, and those `passthrough` names.
 
-    Variables with secret names, and those whose values hold a secret such as the
-    password of a database address, are left out unless `passthrough` names them.
-    `prefix` and `base_prefix` are those of the Python that runs Hermes: when they
-    differ, it runs in a virtual environment of its own, which is none of a
-    command's business. The user's own virtual environment stays.
+    A name in `passthrough` goes as it is. A pattern there (`FOO_*`) adds to the list: as with
+    what stands on it, a variable with a secret name, or whose value holds a secret such as the
+    password of a database address, is left out. `prefix` and `base_prefix` are those of the
+    Python that runs Hermes: when they differ, it runs in a virtual environment of its own,
+    which is none of a command's business. The user's own virtual environment stays.
     """
-    child = {
-        name: value
-        for name, value in environ.items()
-        if (name in passthrough or not (is_secret_name(name) or redact(value) != value))
-        and name not in _SHELL_STARTUP
-        and name not in _OUR_PYTHON
-    }
+    child = _chosen(environ, passthrough, INHERITED)
     if prefix != base_prefix:
         _forget_venv(child, Path(prefix))
     return child | _FIXED
@@ -52,13 +58,44 @@ def child_environment(
 def far_environment(
     environ: Mapping[str, str], passthrough: Collection[str], own: Mapping[str, str]
 ) -> dict[str, str]:
-    """What a command gets beside the other machine's own: language, what `passthrough` names, and `own`."""
-    child = {
+    """What a command gets beside the other machine's own: what means the same there, what
+    `passthrough` names, and `own`.
+    """
+    return _chosen(environ, passthrough, TRAVELLING) | _FIXED | dict(own)
+
+
+def missing_hint(output: str, withheld: Collection[str]) -> tuple[str, str]:
+    """The variable a failed command seems to miss and what to say about it; both empty if there is none.
+
+    `withheld` are the variables that were kept from it. Looks at lines of the end of `output` that
+    name one of them and say that something is missing.
+    """
+    if not withheld:
+        return "", ""
+    for line in output[-_LOOKED_AT:].splitlines():
+        if _SAYS_MISSING.search(line) is None:
+            continue
+        for word in _WORD.findall(line):
+            if len(word) >= _SHORTEST and word in withheld:
+                return word, (
+                    f"{word} is set, but kept from commands; the user can add it to terminal.env_passthrough "
+                    "in config.yaml."
+                )
+    return "", ""
+
+
+def _chosen(environ: Mapping[str, str], passthrough: Collection[str], listed: NameList) -> dict[str, str]:
+    asked = NameList(passthrough)
+    return {
         name: value
         for name, value in environ.items()
-        if name in passthrough or name in _FAR or name.startswith("LC_")
+        if name not in _NEVER
+        and (name in asked.exact or ((name in listed or name in asked) and _is_open(name, value)))
     }
-    return child | _FIXED | dict(own)
+
+
+def _is_open(name: str, value: str) -> bool:
+    return not is_secret_name(name) and redact(value) == value
 
 
 def _forget_venv(child: dict[str, str], prefix: Path) -> None:

@@ -8,7 +8,7 @@ import itertools
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +55,11 @@ class Shell:
         self._previous = ""
         self._start = workspace
         self._generation = 0
+
+    @property
+    def given(self) -> Collection[str]:
+        """The variables it began with, by name."""
+        return self._env.keys()
 
     @property
     def cwd(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from tools.redact import secret_values
 from tools.sandbox import Boundary
 from tools.terminal.backend import Backend
 from tools.terminal.background import ProcessTable
-from tools.terminal.environment import child_environment, far_environment
+from tools.terminal.environment import child_environment, far_environment, missing_hint
 from tools.terminal.shell import Shell
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 class Terminals:
     """One per engine. Tasks share nothing but the backend.
 
-    `environ` is what commands inherit, after secrets are taken out; their values
-    are masked in all output. Cheap to make: nothing is started before the first
-    command.
+    Of `environ` commands inherit what `tools.terminal.inherited` lists. `secrets` are
+    values, by name, that are masked in all output beside those of `environ`. Cheap
+    to make: nothing is started before the first command.
     """
 
     def __init__(
@@ -34,8 +34,10 @@ class Terminals:
         backend: Backend | None = None,
         boundary: Boundary | None = None,
         far: BackendOptions | None = None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self._environ = dict(environ)
+        self._told: set[str] = set()
         self._backend = backend
         self._far = far
         self._places: dict[str, Backend] = {}
@@ -43,7 +45,7 @@ class Terminals:
         """What commands on this machine are kept in; None = nothing."""
         self._shells: dict[str, Shell] = {}
         self._tables: dict[str, ProcessTable] = {}
-        self.secrets: Mapping[str, str] = secret_values(self._environ)
+        self.secrets: Mapping[str, str] = {**(secrets or {}), **secret_values(self._environ)}
         """Values to mask in output, by name of their variable."""
 
     @property
@@ -70,6 +72,16 @@ class Terminals:
                 else far_environment(self._environ, passthrough, far.env),
             )
         return self._shells[context.task]
+
+    def missing(self, output: str, given: Collection[str]) -> str:
+        """What to say when a failed command seems to lack a variable that was kept from it.
+
+        `given` are the variables it got. Each variable is spoken of once.
+        """
+        name, hint = missing_hint(output, self._environ.keys() - set(given) - self._told)
+        if name:
+            self._told.add(name)
+        return hint
 
     @property
     def elsewhere(self) -> str:

@@ -102,6 +102,8 @@ async def _run(
         result["cwd"] = clean(str(shell.cwd))
     notes = [place.note, *outcome.notes]
     boundary = context.terminals.boundary
+    if outcome.code != 0:
+        notes.append(context.terminals.missing(outcome.output.text, shell.given))
     if outcome.code != 0 and boundary is not None and not leave.outside:
         notes.append(boundary.refusal(outcome.output.text, network=leave.network))
     if note := " ".join(filter(None, notes)):
