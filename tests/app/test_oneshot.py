@@ -96,12 +96,13 @@ def test_an_unreachable_model_is_exit_code_3(work: Path, home: Path) -> None:
 
 
 def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path) -> None:
-    script = "script = by_step([call('terminal', command='touch made'), say('Not allowed.')])"
+    (work / "kept").touch()
+    script = "script = by_step([call('terminal', command='rm kept'), say('Not allowed.')])"
     with ServerProcess(script, tmp_path) as server:
         done = command.run("-p", "hi", env=command.environment(home, server.base_url), cwd=work)
     assert done.returncode == 4
     assert done.stdout == "Not allowed.\n"
-    assert not (work / "made").exists()
+    assert (work / "kept").exists()
 
 
 def test_ctrl_c_stops_the_command_and_is_exit_code_130(work: Path, home: Path, tmp_path: Path) -> None:

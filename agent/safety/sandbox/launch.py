@@ -28,8 +28,9 @@ def interpreter() -> str:
 
 @functools.cache
 def own_files() -> tuple[Path, ...]:
-    """What the launcher needs to be able to read, wherever Hermes is installed."""
-    return (_FOLDER, Path(sys.base_prefix).resolve(), Path(interpreter()))
+    """What the launcher needs to read, and commands that use our Python, wherever Hermes is installed."""
+    prefixes = dict.fromkeys(Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix))
+    return (_FOLDER, *prefixes, Path(interpreter()))
 
 
 def launcher_argv(spec: Mapping[str, Any]) -> tuple[list[str], tuple[int, ...]]:
