@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern, words
 
@@ -31,6 +32,9 @@ _DISK = re.compile(
     r"|r?disk\d+(?:s\d+)*|md\d+|dm-\d+|disk/by-[a-z]+/.+|mapper/(?!control$).+|zd\d+|pmem\d+"
     r")"
 )
+_SHORT = 256
+"""Characters of a path whose parts are remembered: several judges ask for each one."""
+_is_tidy = re.compile(r"(?:/(?!proc/)(?!\.{0,2}(?:/|\Z))[^/]+)+", re.DOTALL).fullmatch
 _UNTIDY = frozenset({"", ".", ".."})
 _SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
 # Unlike names, so that a pattern which matches two of them matches nearly everything.
@@ -39,6 +43,10 @@ _PROBES = ("bin", "docs", "src1", "Zeta", "x9", ".config", ".local")
 
 def parts(path: str) -> tuple[str, ...]:
     """The names a marked absolute path goes through: `.`, `..`, doubled and closing slashes resolved."""
+    return _known_parts(path) if len(path) <= _SHORT else _parts(path)
+
+
+def _parts(path: str) -> tuple[str, ...]:
     names = path.split("/")
     if names[0] == "" and names[1:2] != ["proc"] and _UNTIDY.isdisjoint(names[1:]):
         return tuple(names[1:])
@@ -57,9 +65,12 @@ def parts(path: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+_known_parts = lru_cache(maxsize=4_096)(_parts)
+
+
 def absolute(path: str) -> str:
     """A marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
-    return "/" + "/".join(parts(path))
+    return path if _is_tidy(path) else "/" + "/".join(parts(path))
 
 
 def joined(cwd: str, path: str) -> str:

@@ -108,6 +108,8 @@ class Commands:
         return None
 
     def _without_assignments(self, argv: Arguments) -> Arguments:
+        if not argv or "=" not in argv[0]:
+            return argv
         at = 0
         while at < len(argv) and (match := ASSIGNMENT.fullmatch(argv[at])):
             self._state.assign(match[1], [value(match[3])])

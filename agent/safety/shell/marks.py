@@ -42,6 +42,8 @@ _LITERAL = str.maketrans(
     {ANY: "*", ONE: "?", SET: "[", OPEN: "{", CLOSE: "}", COMMA: ",", GAP: " ", KEEP: "", UNKNOWN: "…"}
 )
 _UNBRACED = str.maketrans({OPEN: "{", CLOSE: "}", COMMA: ","})
+_is_active = re.compile(r"[*?\[{},(]").search
+_is_globbing = re.compile(r"[*?\[]").search
 _MARKS = re.compile("[\ue000-\ue0ff\r\v\f]")
 _EXTENDED = re.compile(r"[?*+@!]\([^()]*\)")
 _SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
@@ -63,6 +65,8 @@ def unmarked(source: str) -> str:
 
 def active(text: str) -> str:
     """Unquoted text of a word."""
+    if _is_active(text) is None:
+        return text
     if "(" in text:
         text = _EXTENDED.sub(ANY, text)
     return text.translate(_ACTIVE)
@@ -70,16 +74,19 @@ def active(text: str) -> str:
 
 def globbing(text: str) -> str:
     """Text that an unquoted expansion put into a word: globs count, braces do not."""
-    return text.translate(_GLOBBING)
+    return text if _is_globbing(text) is None else text.translate(_GLOBBING)
 
 
 def literal(text: str) -> str:
     """Marked text as a person would read it."""
-    return text.translate(_LITERAL)
+    # No mark is an ASCII character, and asking a text for that takes no time.
+    return text if text.isascii() else text.translate(_LITERAL)
 
 
 def value(text: str) -> str:
     """Marked text as the value of a variable: globs are plain characters, the unknown stays unknown."""
+    if text.isascii():
+        return text
     return UNKNOWN.join(literal(piece) for piece in text.split(UNKNOWN))
 
 
@@ -133,6 +140,8 @@ def combine(segments: Sequence[Sequence[str]]) -> list[str]:
     When they are too many, the options of each segment are tried in turn while
     the other open segments count as unknown.
     """
+    if len(segments) == 1 and len(segments[0]) == 1:
+        return [segments[0][0]]
     if prod(len(options) for options in segments) <= ALTERNATIVES:
         return ["".join(choice) for choice in product(*segments)]
     fixed = [options[0] if len(options) == 1 else UNKNOWN for options in segments]
@@ -146,6 +155,8 @@ def combine(segments: Sequence[Sequence[str]]) -> list[str]:
 
 def braces(text: str, depth: int = 0) -> list[str]:
     """Marked text after brace expansion."""
+    if text.isascii():
+        return [text]
     if OPEN not in text:
         return [text.translate(_UNBRACED)]
     ends, commas = _pairs(text)
@@ -218,5 +229,7 @@ def _sequence(first: str, last: str) -> list[str]:
 
 def fields(text: str) -> list[str]:
     """Marked text split into the fields of a command line; nothing but quoted empty fields stays empty."""
+    if text.isascii():
+        return [text] if text else []
     pieces: Iterable[str] = text.split(GAP) if GAP in text else (text,)
     return [piece.replace(KEEP, "") for piece in pieces if piece]

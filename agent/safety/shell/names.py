@@ -35,7 +35,10 @@ _PROBES = ("ls", "cat", "make", "python3", "nginx", "x9", "node")
 
 def possible_names(word: str) -> tuple[str, ...]:
     """The programs a marked first word may start: folders cut off, globs compared with known names."""
-    name = word.rpartition("/")[2].replace(UNKNOWN, "")
+    name = word.rpartition("/")[2]
+    if name.isascii():
+        return (name,) if name else ()
+    name = name.replace(UNKNOWN, "")
     if not any(mark in name for mark in GLOBS):
         return (name,) if name else ()
     return _globbed(name) if "/" in word else ()

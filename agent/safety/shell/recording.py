@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from agent.safety.shell import marks
 from agent.safety.shell.judge import Judge
@@ -17,8 +18,7 @@ from agent.safety.shell.state import TangledError
 from agent.safety.shell.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(NamedTuple):
     """A program would be started; see `Judge.command`."""
 
     name: str
@@ -31,8 +31,7 @@ class Start:
         judge.command(self.name, self.arguments, self.cwds, word=self.word, stdin=self.stdin)
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """The shell itself would open a file."""
 
     path: str
@@ -43,8 +42,7 @@ class Opened:
         (judge.written if self.writes else judge.read)(self.path, self.cwds)
 
 
-@dataclass(frozen=True, slots=True)
-class Assigned:
+class Assigned(NamedTuple):
     """A variable would be set to one of the values."""
 
     name: str
@@ -54,8 +52,7 @@ class Assigned:
         judge.assigned(self.name, self.values)
 
 
-@dataclass(frozen=True, slots=True)
-class Remark:
+class Remark(NamedTuple):
     """Anything else a judge is told, by the name of the method that tells it."""
 
     method: str

@@ -32,6 +32,10 @@ class Redirection:
     """What follows `&&` or `||` behind a here-document's start."""
 
 
+NO_REDIRECTION = Redirection()
+"""For the many commands without any. Nobody changes it."""
+
+
 def redirection(source: Source, nodes: Sequence[Node]) -> Redirection:
     """Collect the redirections in `nodes`."""
     found = Redirection()

@@ -23,7 +23,7 @@ from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.output import Output, content, either, remember
-from agent.safety.shell.redirects import Redirection, redirection
+from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
 from agent.safety.shell.state import State, TangledError
 from agent.safety.shell.tree import REDIRECTS, Source, is_several, parse, rough_commands
 from agent.safety.shell.values import Value
@@ -86,12 +86,6 @@ class Interpreter:
             self._scripts -= 1
         return output
 
-    def _deeper(self) -> None:
-        self._depth += 1
-        if self._depth > DEEPEST:
-            self._depth -= 1
-            raise TangledError
-
     def _run_roughly(self, text: str) -> None:
         """The second reading of text that is no proper shell."""
         for rough in rough_commands(text):
@@ -113,8 +107,10 @@ class Interpreter:
         self.state.spend()
         kind = node.type
         handler = _HANDLERS.get(kind)
-        self._deeper()
+        self._depth += 1
         try:
+            if self._depth > DEEPEST:
+                raise TangledError
             if handler is not None:
                 return handler(self, node, stdin)
             if kind in _EXPRESSIONS:
@@ -300,16 +296,23 @@ class Interpreter:
         return paths
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:
-        inner = [child for child in node.children if child.type in REDIRECTS]
-        around = redirection(self.source, inner)
-        inside = [child for child in node.children if child.type in _STATEMENTS]  # `time ( … )`
-        words = [
-            child
-            for child in node.children
-            if child.type not in REDIRECTS and child.type != "variable_assignment" and child not in inside
-        ]
-        assignments = [child for child in node.children if child.type == "variable_assignment"]
-        stdin = self._input(around, stdin)
+        inner: list[Node] = []
+        inside: list[Node] = []  # `time ( … )`
+        words: list[Node] = []
+        assignments: list[Node] = []
+        for child in node.children:
+            kind = child.type
+            if kind in REDIRECTS:
+                inner.append(child)
+            elif kind in _STATEMENTS:
+                inside.append(child)
+            elif kind == "variable_assignment":
+                assignments.append(child)
+            else:
+                words.append(child)
+        around = redirection(self.source, inner) if inner else NO_REDIRECTION
+        if inner:
+            stdin = self._input(around, stdin)
         raw = [*self.source.words(words), *around.words, *more]
         output = self._run_words(raw, stdin, assignments)
         if any(is_several(word) for word in raw):
@@ -318,11 +321,13 @@ class Interpreter:
             output = None
         for child in inside:
             output = self._statement(child, stdin)
-        return self._finish(around, output)
+        return self._finish(around, output) if inner else output
 
     def _run_words(self, raw: Sequence[str], stdin: Output, assignments: Sequence[Node] = ()) -> Output:
         """Expand raw words and follow every command line they may form."""
         lines = self._lines(raw)
+        if not assignments and len(lines) == 1:
+            return self.commands.invoke(lines[0], stdin) if lines[0] else [""]
         if not any(lines):
             for node in assignments:
                 assignment(self, node, None)
@@ -338,10 +343,12 @@ class Interpreter:
     def _lines(self, raw: Sequence[str]) -> list[tuple[str, ...]]:
         """All command lines that raw words may stand for."""
         readings = [expand(word, self) for word in raw]
-        self.state.spend(sum(len(reading) for options in readings for reading in options))
         open_places = [place for place, options in enumerate(readings) if len(options) > 1]
         if not open_places:
-            return [tuple(field for options in readings for field in options[0])]
+            line = tuple([field for options in readings for field in options[0]])
+            self.state.spend(len(line))
+            return [line]
+        self.state.spend(sum(len(reading) for options in readings for reading in options))
         if prod(len(readings[place]) for place in open_places) * len(raw) <= 4_096:
             choices = product(*readings)
         else:
@@ -406,6 +413,8 @@ class Interpreter:
 
 def _joined(first: Output, second: Output) -> Output:
     """The output of two commands one after the other."""
+    if first == [""] and second is not None and len(second) == 1:
+        return second
     if first is None or second is None or len(first) * len(second) > 64:
         return None
     return [one + other for one in first for other in second]

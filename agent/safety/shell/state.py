@@ -8,8 +8,8 @@ others (a branch that may not be taken).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from agent.safety.places import LONGEST_PATH, absolute
@@ -121,24 +121,20 @@ class State:
                     path = absolute(path)
                 found[path] = None
         self.spend(sum(1 + len(path) // 16 for path in found))
-        self.cwds = tuple(found) if len(found) <= MOST_FOLDERS else (*list(found)[:MOST_FOLDERS], UNKNOWN)
+        self.cwds = _limited(found)
 
-    @contextmanager
-    def scope(self, *, merge: bool) -> Iterator[None]:
+    def scope(self, *, merge: bool) -> AbstractContextManager[None]:
         """Undo all changes at the end; with `merge` keep them as further possibilities."""
-        mark = len(self._journal)
-        cwds, positional = self.cwds, self.positional
-        try:
-            yield
-        finally:
-            self._leave(mark, merge)
-            if merge:
-                self.cwds = tuple(dict.fromkeys((*self.cwds, *cwds)))[:MOST_FOLDERS]
-            else:
-                self.cwds = cwds
-            self.positional = positional
+        return _Scope(self, merge)
 
-    def _leave(self, mark: int, merge: bool) -> None:
+    def mark(self) -> int:
+        """The present place in the journal of changes."""
+        return len(self._journal)
+
+    def leave(self, mark: int, merge: bool) -> None:
+        """Undo all changes of tables since `mark`; with `merge` keep them as further possibilities."""
+        if len(self._journal) == mark:
+            return
         changed: dict[tuple[str, str], Any] = {}
         while len(self._journal) > mark:
             table, name, before = self._journal.pop()
@@ -154,3 +150,34 @@ class State:
                 self.assign(name, after or [UNKNOWN], add=True)
             elif after is not None:
                 self.put(table, name, after)
+
+
+def _limited(folders: dict[str, None]) -> tuple[str, ...]:
+    """The first folders, and the unknown one for the others when they are too many."""
+    if len(folders) <= MOST_FOLDERS:
+        return tuple(folders)
+    return tuple(dict.fromkeys((*list(folders)[:MOST_FOLDERS], UNKNOWN)))
+
+
+class _Scope(AbstractContextManager[None]):
+    """One stay in a scope. There are many of them, so it is no generator."""
+
+    __slots__ = ("_cwds", "_mark", "_merge", "_positional", "_state")
+
+    def __init__(self, state: State, merge: bool) -> None:
+        self._state = state
+        self._merge = merge
+
+    def __enter__(self) -> None:
+        state = self._state
+        self._mark = state.mark()
+        self._cwds, self._positional = state.cwds, state.positional
+
+    def __exit__(self, *error: object) -> None:
+        state = self._state
+        state.leave(self._mark, self._merge)
+        if not self._merge:
+            state.cwds = self._cwds
+        elif state.cwds != self._cwds:
+            state.cwds = _limited(dict.fromkeys((*state.cwds, *self._cwds)))
+        state.positional = self._positional

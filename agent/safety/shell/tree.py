@@ -49,18 +49,19 @@ class Source:
 
     def words(self, nodes: list[Node]) -> list[str]:
         """The raw words that neighbouring nodes form; nodes without a gap between them are one word."""
-        words: list[str] = []
+        spans: list[tuple[int, int]] = []
         start = end = -1
         for node in nodes:
-            if node.start_byte != end and end >= 0:
-                words.append(self.slice(start, end))
-                start = node.start_byte
-            elif end < 0:
-                start = node.start_byte
+            begin = node.start_byte
+            if begin != end:
+                if end >= 0:
+                    spans.append((start, end))
+                start = begin
             end = node.end_byte
         if end >= 0:
-            words.append(self.slice(start, end))
-        return words
+            spans.append((start, end))
+        data = self.data
+        return [data[start:end].decode("utf-8", "replace") for start, end in spans]
 
 
 @cache

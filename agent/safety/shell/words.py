@@ -36,6 +36,9 @@ _BRACED = re.compile(
 )
 
 
+USUAL_SEPARATORS: list[Value] = [" \t\n"]
+
+
 class Scope(Protocol):
     """What words refer to."""
 
@@ -65,7 +68,10 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
     if _PLAIN.fullmatch(word):
         return [[word]] if word else [[]]
     readings: dict[tuple[str, ...], None] = {}
-    for text in _Reader(word, scope).read():
+    texts = _Reader(word, scope).read()
+    if len(texts) == 1 and texts[0].isascii():
+        return [texts] if texts[0] else [[]]
+    for text in texts:
         for alternative in _brace_alternatives(text):
             readings[alternative] = None
     return [list(reading) for reading in readings]
@@ -118,10 +124,16 @@ class _Reader:
         return combine(self._segments)
 
     def _add(self, *options: str) -> None:
-        self._segments.append(list(dict.fromkeys(options)) or [UNKNOWN])
+        if len(options) == 1:
+            self._segments.append([options[0]])
+        else:
+            self._segments.append(list(dict.fromkeys(options)) or [UNKNOWN])
 
     def _unquoted(self, text: str) -> None:
         if not self._assigns:
+            self._add(marks.active(text))
+            return
+        if "~" not in text:
             self._add(marks.active(text))
             return
         first, *rest = re.split(r"(?<=[:=])~(?=[/:]|$)", text)
@@ -245,7 +257,7 @@ class _Reader:
     def _insert(self, values: list[Value], quoted: bool, joined: bool = True) -> None:
         """Put the values of an expansion into the word, as the quoting asks."""
         self._scope.spend(sum(map(len, values)) // 16)
-        separators = self._separators()
+        separators = "" if quoted else self._separators()
         options: list[str] = []
         for value in values:
             if isinstance(value, str):
@@ -260,6 +272,8 @@ class _Reader:
 
     def _separators(self) -> str:
         known = self._scope.values("IFS")
+        if known == USUAL_SEPARATORS:
+            return " \t\n"
         texts = [value for value in known or () if isinstance(value, str)]
         return "".join(texts) if known is not None else " \t\n"
 
