@@ -60,16 +60,19 @@ class Line:
         return False
 
     def value(self, short: str, *long: str) -> str | None:
-        """The value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`."""
+        """The value of an option: `-t value`, `-tvalue`, `--word value` or `--word=value`.
+
+        The beginning of a long option counts as well, as many programs take it.
+        """
         for place, option in enumerate(self.arguments):
             following = self.arguments[place + 1] if place + 1 < len(self.arguments) else None
-            if option in (f"-{short}", *(f"--{name}" for name in long)):
-                return following
+            given, equals, value = option.partition("=")
+            if (short and option == f"-{short}") or given in (f"--{name}" for name in long):
+                return value if equals else following
             if short and re.match(rf"-{short}[^-]", option):
                 return option[2:]
-            for name in long:
-                if option.startswith(f"--{name}="):
-                    return option.partition("=")[2]
+            if len(given) > 4 and given.startswith("--") and any(n.startswith(given[2:]) for n in long):
+                return value if equals else following
         return None
 
     def path(self, argument: str) -> str:

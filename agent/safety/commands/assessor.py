@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.safety import rules
 from agent.safety.commands import (
     builders,
+    cmake,
     connections,
     databases,
     files,
@@ -19,6 +20,7 @@ from agent.safety.commands import (
     services,
     streams,
     system,
+    utilities,
     wrappers,
 )
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask
@@ -39,6 +41,8 @@ RULES: dict[str, Rule] = (
     | files.RULES
     | system.RULES
     | builders.RULES
+    | cmake.RULES
+    | utilities.RULES
     | services.RULES
     | databases.RULES
     | network.RULES

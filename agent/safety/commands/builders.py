@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
@@ -13,7 +14,7 @@ from agent.safety.shell.marks import UNKNOWN, literal, words
 BUILDS = fine("builds or tests the project")
 PUBLISHES = "publishes or deploys"
 INSTALLS = "installs packages, which may run their programs"
-_OUTWARD = re.compile(
+OUTWARD = re.compile(
     r".*(?:deploy|publish|release|upload|push|install|destroy|prod(?:uction)?$|migrate|rollback"
     r"|provision|drop|nuke|wipe|seed"
     r"|distclean|purge).*",
@@ -23,32 +24,47 @@ _OUTWARD = re.compile(
 _CHECKERS = words(
     "pytest py.test tox nox ruff black isort flake8 pylint mypy pyright basedpyright pyflakes "
     "pycodestyle pydocstyle "
-    "bandit vulture autopep8 yapf coverage tsc eslint prettier jest vitest mocha ava biome oxlint "
+    "bandit vulture autopep8 autoflake pyupgrade yapf "
+    " coverage tsc eslint prettier jest vitest mocha ava biome oxlint "
     "stylelint karma c8 nyc "
     "gcc g++ cc c++ clang clang++ ld as javac kotlinc scalac rustc rustfmt gofmt goimports "
     "golangci-lint staticcheck "
     "clang-format clang-tidy cppcheck ctest meson ninja ant checkstyle ktlint detekt swiftformat swiftlint "
-    "rspec rubocop standardrb phpunit phpstan psalm pint ghc ocamlc dune protoc thrift "
+    "rspec rubocop standardrb phpunit phpcs phpcbf php-cs-fixer phpstan psalm "
+    " pint ghc ocamlc dune protoc thrift "
     "esbuild rollup webpack parcel swc tsup svelte-check turbo nx gulp grunt "
     "doxygen sphinx-build mkdocs jsdoc typedoc pdflatex xelatex latexmk pandoc dot plantuml ansible-lint "
-    "behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
+    "tflint behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
     "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
 )
 """Compilers, test runners and linters."""
 
 # Options that load code or run a program from elsewhere, or write elsewhere.
+_COMPILER_RUNS = words(
+    "-wrapper -fplugin -specs --specs -Xclang -Xlinker -fpass-plugin -fprofile-generate --ld-path -load"
+)
 _RUNNER_OPTIONS: dict[str, frozenset[str]] = {
-    "gcc": words("-wrapper -fplugin -specs -B"),
-    "g++": words("-wrapper -fplugin -specs -B"),
-    "clang": words("-fplugin -Xclang -B"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILER_RUNS),
     "ld": words("-plugin --plugin"),
+    "ghc": words("-e -F -pgmF -pgmP -pgmL -pgmc -pgmlc -fplugin"),
+    "javac": words("-processorpath --processor-path -processor"),
     "pandoc": words("--filter -F --lua-filter -L --pdf-engine"),
     "pdflatex": words("-shell-escape --shell-escape"),
     "xelatex": words("-shell-escape --shell-escape"),
     "latexmk": words("-shell-escape -e -pdflatex -latex"),
     "protoc": words("--plugin"),
     "rustc": words("-Clinker"),
+    "pytest": words("--pyargs -c --config-file"),
+    "py.test": words("--pyargs -c --config-file"),
 }
+_PROGRAM_OPTIONS = re.compile(
+    r"-B.+|-J.*|-Wl,.*plugin.*|-fuse-ld=.*/.*|-fplugin.*|-Zcodegen.*|linker=.*|-Clinker.*|-pgm.*|@.+"
+)
+"""Options that name a program, a plugin or a file of more options, with their value glued to them."""
+_GLUED = words("gcc g++ cc c++ clang clang++ ld javac rustc ghc")
+
+
+_RUNNERS = words("ninja ant meson gulp grunt nx turbo dune tox nox")
 
 
 def check(call: Call) -> Opinion:
@@ -57,6 +73,10 @@ def check(call: Call) -> Opinion:
         return fine("only looks")
     if call.flag(*_RUNNER_OPTIONS.get(call.name, ())):
         return ask("runs another program")
+    if call.name in _GLUED and any(_PROGRAM_OPTIONS.fullmatch(argument) for argument in call.arguments):
+        return ask("runs another program")
+    if call.name in _RUNNERS and any(OUTWARD.fullmatch(operand) for operand in call.operands()):
+        return ask("runs a task that may reach beyond the workspace")
     if not (call.inside or call.ground.private(call.cwd)):
         return ask("works outside of the workspace")
     if any(UNKNOWN in argument and argument.startswith("-") for argument in call.arguments):
@@ -109,7 +129,7 @@ def make(call: Call) -> Opinion:
             or re.search(r"[$`(;|&]", value)
         ):
             return ask("sets a variable of the makefile that may run a program")
-        if not equals and _OUTWARD.fullmatch(operand):
+        if not equals and OUTWARD.fullmatch(operand):
             return ask(f"makes {literal(operand)}, which may reach beyond the workspace")
     return BUILDS
 
@@ -129,18 +149,33 @@ def task(call: Call) -> Opinion:
         "--eval",
         "-e",
         "--execute",
+        "--settings",
+        "--global-settings",
+        "-gs",
+        "--override_repository",
+        "--run_under",
+        "--shell_executable",
     ):
         return ask("runs tasks from another file")
-    if not call.inside:
+    places = (
+        call.value("p", "project-dir", "include-build"),
+        call.value("s") if "mvn" in call.name else None,
+    )
+    if not call.inside or any(place and not call.ground.inside(call.path(place)) for place in places):
         return ask("works outside of the workspace")
     for operand in call.operands():
         if UNKNOWN in operand:
             return ask("runs a task that is not known here")
-        if _OUTWARD.fullmatch(operand) and operand not in ("install",):
+        if _STARTS_PROGRAM.fullmatch(operand):
+            return ask(RUNS_PROJECT)
+        if OUTWARD.fullmatch(operand) and operand not in ("install",):
             return ask(f"runs {literal(operand)}, which may reach beyond the workspace")
     return BUILDS
 
 
+_STARTS_PROGRAM = re.compile(
+    r"(?::?[\w-]+:)*(?:run|bootRun|exec|java|antrun)(?:@\w+)?|exec:.*|.*exec-maven.*"
+)
 _SCRIPT_WORDS = words("run run-script")
 
 
@@ -150,7 +185,7 @@ def node_manager(call: Call) -> Opinion:
         return fine("only looks")
     if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "-g", "--global"):
         return ask("works outside of the workspace, or for every project")
-    operands = call.operands("w")
+    operands = call.operands("wF")
     if not operands:
         return ask(INSTALLS) if call.name in ("yarn", "pnpm") else fine("only looks")
     verb, rest = operands[0], operands[1:]
@@ -194,6 +229,8 @@ def node_manager(call: Call) -> Opinion:
         "version",
     ):
         return ask("publishes, or uses the account at the registry")
+    if call.name == "yarn" and operands[:2] == ["workspaces", "info"]:
+        return fine("lists packages")
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
         return ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
@@ -220,7 +257,7 @@ def node_manager(call: Call) -> Opinion:
         return ask(RUNS_PROJECT) if call.inside else ask("works outside of the workspace")
     if not known:
         return ask(INSTALLS)
-    if _OUTWARD.fullmatch(script):
+    if OUTWARD.fullmatch(script):
         return ask(f"runs the script {literal(script)}, which may reach beyond the workspace")
     return BUILDS if call.inside else ask("works outside of the workspace")
 
@@ -231,16 +268,12 @@ def npx(call: Call) -> Opinion:
     installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
     options = call.arguments[: call.arguments.index(name)] if name else ()
     known = name in _CHECKERS and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
-    if known and (installed or {"--no-install", "--no"} & set(options)):
-        return BUILDS if call.inside else ask("works outside of the workspace")
+    fetched = {"--yes", "-y"} & set(options)
+    if known and (installed or (call.name == "npx" and not fetched)):
+        # Without the network, which is asked for on its own, only what the project installed runs.
+        rest = call.arguments[call.arguments.index(name) + 1 :]
+        return check(replace(call, name=name, arguments=rest, word=name))
     return ask("fetches and runs a package")
-
-
-def cmake(call: Call) -> Opinion:
-    if call.flag("-P", "--install") or call.arguments[:1] == ("-E",):
-        return ask("runs a script or installs")
-    folder = call.value("B") or call.value("", "build") or "."
-    return call.changed([folder]) or BUILDS
 
 
 def go(call: Call) -> Opinion:
@@ -339,7 +372,8 @@ FLUTTER = Verbs(
     inside=True,
 )
 BUNDLE = Verbs(
-    harmless=r"exec (?:rspec|rubocop|rake (?:test|spec|lint)|standardrb|minitest|rails test)|list"
+    harmless=r"exec (?:rspec|rubocop|standardrb|minitest|"
+    r"rake (?:test|spec|lint)|rails (?:test|routes|stats|notes|about))|list"
     r"|show|check|outdated|info|platform",
     reason="builds or tests the project",
     effects=(("install|update|add|remove|config|lock", INSTALLS),),
@@ -412,7 +446,6 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("just task rake gradle gradlew mvn mvnw mvnd sbt bazel bazelisk buck2 invoke inv mage configure", task),
     ("npm yarn pnpm bun", node_manager),
     ("npx bunx pnpx pipx uvx", npx),
-    ("cmake", cmake),
     ("go", go),
     ("cargo", cargo),
     ("deno", DENO),

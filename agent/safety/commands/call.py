@@ -66,6 +66,15 @@ class Call(Line):
                 return argument
         return None
 
+    def may_mean(self, *options: str) -> str | None:
+        """Like `flag`, but the beginning of a long option counts as well, as many programs take it."""
+        for argument in self.options():
+            given = argument.partition("=")[0]
+            short = given.startswith("--") and len(given) > 3
+            if given in options or (short and any(option.startswith(given) for option in options)):
+                return argument
+        return None
+
     def changed(self, paths: Sequence[str]) -> Opinion | None:
         """What speaks against writing to the paths, which may be relative."""
         for path in paths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.shell.marks import UNKNOWN, literal
@@ -47,17 +48,29 @@ def copy(call: Call) -> Opinion:
     targets = [target] if target is not None else operands[-1:]
     if call.name == "install" and call.has("d", "directory"):
         return call.changed(operands) or WRITES
-    if call.name == "install" and call.flag("--strip-program"):
+    if call.name == "install" and call.may_mean("--strip-program"):
         return ask("runs another program")
     return call.revealed(sources) or call.changed(targets) or WRITES
+
+
+def _link_folder(call: Call) -> str:
+    """The folder a symbolic link would lie in: relative targets count from there."""
+    operands = call.operands("tS")
+    folder = call.value("t", "target-directory")
+    if folder is not None or len(operands) < 2:
+        return call.path(folder or ".")
+    place = call.path(operands[-1])
+    is_folder = operands[-1].endswith("/") or len(operands) > 2 or Path(place).is_dir()
+    return place if is_folder else place.rpartition("/")[0]
 
 
 def link(call: Call) -> Opinion:
     """A link to outside makes inside and outside the same."""
     operands = call.operands("tS")
     sources = operands[:-1] if len(operands) > 1 else operands
+    start = _link_folder(call) if call.has("s", "symbolic") else call.cwd
     for source in sources:
-        path = source if source.startswith("/") else f"{call.cwd}/{source}"
+        path = source if source.startswith("/") else f"{start}/{source}"
         if not call.ground.inside(path):
             return ask("makes a link to outside of the workspace")
     return call.revealed(sources) or call.changed(operands[-1:]) or WRITES
@@ -74,7 +87,7 @@ def truncate(call: Call) -> Opinion:
 
 
 def split(call: Call) -> Opinion:
-    if call.flag("--filter"):
+    if call.may_mean("--filter"):
         return ask("runs another program")
     return (
         call.revealed(call.operands("abCln")[:1])
@@ -111,7 +124,7 @@ _TAR_RUNS = [
 
 def tar(call: Call) -> Opinion:
     arguments = list(call.arguments)
-    if call.flag(*_TAR_RUNS) or any(
+    if call.may_mean(*_TAR_RUNS) or any(
         re.match(r"-[A-Za-z]*[IF](?!.*=)", a) and not a.startswith("--") for a in arguments
     ):
         return ask("runs another program")
@@ -159,19 +172,19 @@ def unpack(call: Call) -> Opinion:
 
 def pack(call: Call) -> Opinion:
     """zip."""
-    if call.flag("-TT", "--unzip-command", "-m", "--move"):
+    if call.may_mean("-TT", "--unzip-command", "-m", "--move"):
         return ask("runs another program or deletes files")
     operands = call.operands()
     return call.revealed(operands[1:]) or call.changed(operands[:1]) or WRITES
 
 
 def synchronise(call: Call) -> Opinion:
-    if call.flag("-e", "--rsh", "--rsync-path") or any(
+    if call.may_mean("-e", "--rsh", "--rsync-path") or any(
         re.match(r"-[A-Za-z]*e", o) and not o.startswith("--") for o in call.options()
     ):
         return ask("runs another program")
     operands = call.operands("efBT")
-    if any(re.match(r"[^/]*:", operand) for operand in operands) or call.flag("--files-from", "--daemon"):
+    if any(re.match(r"[^/]*:", operand) for operand in operands) or call.may_mean("--files-from", "--daemon"):
         return ask("copies to or from another machine")
     if any(option.startswith(("--del", "--remove-source")) for option in call.options()):
         return ask("deletes files while it copies")

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.ground import TEMPORARY
 from agent.safety.commands.secrets import is_secret
+from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, words
 
 READS = fine("reads the repository")
@@ -129,7 +131,9 @@ def _outside(call: Call, opinion: Opinion) -> Opinion:
 
 
 def _reading(call: Call, name: str) -> Opinion:
-    if call.flag("--ext-diff", "--textconv", "--filters", "--open-files-in-pager") or (
+    if _is_anybodys(call) and name not in ("version", "help", "stripspace", "check-ref-format", "column"):
+        return ask("reads a repository whose settings anybody may have written")
+    if call.may_mean("--ext-diff", "--textconv", "--filters", "--open-files-in-pager") or (
         name == "grep" and any(option.startswith("-O") for option in call.options())
     ):
         return ask("runs a program that is configured for the repository")
@@ -146,10 +150,17 @@ def _reading(call: Call, name: str) -> Opinion:
     return READS
 
 
+def _is_anybodys(call: Call) -> bool:
+    """Whether the folder is one for temporary files: settings of a repository there may run programs."""
+    path = absolute(call.path("."))
+    outside = not call.inside and not call.ground.private(call.cwd)
+    return outside and path.startswith(tuple(f"{folder}/" for folder in TEMPORARY))
+
+
 def _recording(call: Call, name: str) -> Opinion:
-    if call.flag("--template", "--separate-git-dir", "--exec", "-x", "--edit-by"):
+    if call.may_mean("--template", "--separate-git-dir", "--exec", "-x", "--edit-by"):
         return ask("may run configured programs")
-    if name == "commit" and (text := call.value("F", "file")) and (opinion := call.revealed([text])):
+    if (text := call.value("F", "file")) and (opinion := call.revealed([text])):
         return opinion
     if name == "add":
         return call.revealed(call.operands()) or RECORDS
@@ -180,6 +191,8 @@ def _branch(call: Call) -> Opinion:
 def _tag(call: Call) -> Opinion:
     if call.has("df", "delete", "force"):
         return ask("deletes or moves a tag")
+    if (text := call.value("F", "file")) and (opinion := call.revealed([text])):
+        return opinion
     return RECORDS
 
 
@@ -301,7 +314,7 @@ def _symbolic(call: Call) -> Opinion:
 
 
 def _archive(call: Call) -> Opinion:
-    if call.flag("--remote", "--exec"):
+    if call.may_mean("--remote", "--exec"):
         return NETWORK
     output = call.value("o", "output")
     return call.changed([output] if output else []) or READS
@@ -313,7 +326,7 @@ def _patches(call: Call) -> Opinion:
 
 
 def _apply(call: Call) -> Opinion:
-    if call.flag("--unsafe-paths", "--directory"):
+    if call.may_mean("--unsafe-paths", "--directory"):
         return ask("may change files outside of the workspace")
     return RECORDS
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.safety.commands import python_code
+from agent.safety.commands import perl_code, python_code
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -126,17 +126,8 @@ def node(call: Call) -> Opinion:
     return ask("runs a JavaScript program from its input")
 
 
-_PERL_REPLACE = re.compile(
-    r"\s*(?:s|tr|y)([/|#,!])(?:(?!\1)[^@`\\$]"
-    r"|\\[^EQULue]|\$(?=\1|\)|\d|\|))*\1(?:(?!\1)[^@`\\$]|\\.|\$[\d&])*\1[gimsx]*\s*;?\s*"
-)
-_PERL_PRINT = re.compile(
-    r"\s*print(?: \"?\$[_.\d](?:\\n)?\"?)?\s*(?:(?:if|unless)\s*/(?:[^/@`\\$(]|\\.|\((?!\?))*/i?)?\s*;?\s*"
-)
-
-
 def perl(call: Call) -> Opinion:
-    """perl: only single replacements and prints of lines are read."""
+    """perl: programs that only compute, edit lines and print."""
     arguments = list(call.arguments)
     if arguments in (["-v"], ["--version"], ["-V"]):
         return LOOKS
@@ -145,11 +136,13 @@ def perl(call: Call) -> Opinion:
     files: list[str] = []
     while arguments:
         argument = arguments.pop(0)
-        if match := re.fullmatch(r"-[lnpw0]*(i(?:\.\w+)?)?[lnpw0]*[eE]", argument):
+        if match := re.fullmatch(r"-[alnpw0]*(?:0?777)?[alnpw0]*(i(?:\.\w+)?)?[alnpw0]*[eE]", argument):
             in_place |= match[1] is not None
             codes.append(arguments.pop(0) if arguments else "")
-        elif match := re.fullmatch(r"-[lnpw0]*(i(?:\.\w+)?)?", argument):
+        elif match := re.fullmatch(r"-[alnpw0]*(?:0?777)?[alnpw0]*(i(?:\.\w+)?)?", argument):
             in_place |= match[1] is not None
+        elif re.fullmatch(r"-F[^\s@$]{1,5}", argument):
+            pass
         elif argument == "-c":
             return ask("runs parts of a Perl program while it checks it")
         elif argument.startswith("-"):
@@ -164,17 +157,29 @@ def perl(call: Call) -> Opinion:
             if files and UNKNOWN not in files[0]
             else ask("runs a Perl program from its input")
         )
-    if any(UNKNOWN in code or "(?{" in code or "(??{" in code for code in codes):
-        return ask("runs a Perl program given as text")
-    if not all(
-        _PERL_REPLACE.fullmatch(literal(code)) or _PERL_PRINT.fullmatch(literal(code)) for code in codes
-    ):
+    if not all(UNKNOWN not in code and perl_code.is_harmless(literal(code)) for code in codes):
         return ask("runs a Perl program given as text")
     if any(re.match(r"\s*[|<>]|.*\|\s*$", literal(file)) for file in files):
         return ask("runs another program")
     if in_place:
         return call.changed(files) or fine("changes files of the workspace")
     return call.revealed(files) or fine("edits text")
+
+
+_RUBY_TEXT = re.compile(
+    r"(?:puts|print|p)\s+(?:RUBY_\w+|\$_(?:\s+(?:if|unless)\s+(?:\$_\s*=~\s*)?/[^/#`\\]*/i?)?|[\d\s.+*/%()-]+|'[^'\\]*')\s*"
+)
+
+
+def _ruby_text(call: Call) -> tuple[Opinion, ...]:
+    """The opinion on a one-line Ruby program that only prints; empty when it does more."""
+    if not call.arguments or not re.fullmatch(r"-[nl]*e", call.arguments[0]) or len(call.arguments) < 2:
+        return ()
+    code, *files = call.arguments[1:]
+    odd = any(file.startswith(("-", "|")) or UNKNOWN in file for file in files)
+    if odd or UNKNOWN in code or not _RUBY_TEXT.fullmatch(literal(code)):
+        return ()
+    return (call.revealed(files) or COMPUTES,)
 
 
 def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
@@ -198,8 +203,12 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
             for option in text_options
             if len(option) == 2
         ):
+            if language == "Ruby" and (opinion := _ruby_text(call)):
+                return opinion[0]
             return ask(f"runs a {language} program given as text")
         operands = call.operands()
+        if language == "PHP" and call.arguments in (("-m",), ("-i",), ("--ini",)):
+            return LOOKS
         if not operands:
             return ask(f"runs a {language} program from its input")
         return (

@@ -64,6 +64,17 @@ def ping(call: Call) -> Opinion:
     return fine("only looks") if local else ask("reaches the network")
 
 
+def probe(call: Call) -> Opinion:
+    """nc: only whether a port of this machine answers (`-z`)."""
+    harmless = all(re.fullmatch(r"-[znvu46w\d]+", option) for option in call.options())
+    operands = call.operands("w")
+    local = bool(operands) and _LOOPBACK.fullmatch(operands[0]) is not None
+    ports = all(re.fullmatch(r"[\d-]+", operand) for operand in operands[1:])
+    if harmless and call.has("z") and local and ports:
+        return fine("only looks")
+    return ask("reaches the network")
+
+
 def reaches(call: Call) -> Opinion:
     return ask("reaches the network")
 
@@ -122,4 +133,5 @@ RULES: dict[str, Rule] = (
     {"curl": curl, "ping": ping, "ping6": ping, "openssl": openssl}
     | dict.fromkeys(_REMOTE, remote)
     | dict.fromkeys(_REACHES, reaches)
+    | dict.fromkeys(("nc", "ncat", "netcat"), probe)
 )

@@ -37,6 +37,7 @@ _LIMITED: dict[str, frozenset[str]] = {
     "sysconfig": frozenset({"get_paths", "get_path", "get_platform", "get_python_version", "get_config_var"}),
     "site": frozenset({"getsitepackages", "getusersitepackages"}),
     "ast": frozenset({"literal_eval"}),
+    "importlib.metadata": frozenset({"version", "packages_distributions", "requires"}),
     "operator": frozenset({"add", "mul", "itemgetter"}),
 }
 _OF_PACKAGES = frozenset({"__version__", "__file__", "__name__", "VERSION", "version"})

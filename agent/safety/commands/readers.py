@@ -36,7 +36,8 @@ VIEWERS = words(
     "sdiff icdiff delta "
     "uniq tsort iconv csvcut csvlook csvgrep csvstat xmllint htmlq pup dasel fx tokei cloc scc wdiff "
     "nm objdump readelf size otool lsof look hexyl glow mdcat zless zmore bzless xzless tidy pygmentize "
-    "identify mediainfo ffprobe pdfinfo shellcheck hadolint yamllint jsonlint markdownlint codespell"
+    "identify mediainfo ffprobe pdfinfo shellcheck javap ldd "
+    " hadolint yamllint jsonlint markdownlint codespell"
 )
 """Programs that print what is in files."""
 
@@ -57,7 +58,7 @@ class Danger:
     reason: str
 
     def found(self, call: Call) -> bool:
-        return bool(call.flag(*self.options.split()))
+        return bool(call.may_mean(*self.options.split()))
 
 
 RUNS = "runs another program"
@@ -75,7 +76,7 @@ _DANGERS: dict[str, tuple[Danger, ...]] = {
     "xmllint": (Danger("--output -o", WRITES), Danger("--noent --loaddtd --net", "may reach the network")),
     "objdump": (Danger("--plugin", RUNS),),
     "nm": (Danger("--plugin", RUNS),),
-    "shellcheck": (),
+    "javap": (Danger("-J", RUNS),),
     "diff": (Danger("--output", WRITES),),
     "tidy": (Danger("-m -modify -o -output -f", WRITES),),
     "codespell": (Danger("-w --write-changes -i", "changes files"),),
@@ -185,7 +186,7 @@ def _is_unsure_first(call: Call) -> bool:
 
 
 def sort(call: Call) -> Opinion:
-    if call.flag("--compress-program"):
+    if call.may_mean("--compress-program", "--files0-from"):
         return ask(RUNS)
     outputs = [value for value in (call.value("o", "output"),) if value]
     clustered = [o for o in call.options() if re.fullmatch(r"-[a-zA-Z]*o.*", o) and not o.startswith("--")]
@@ -256,7 +257,7 @@ def date(call: Call) -> Opinion:
 
 
 def manual(call: Call) -> Opinion:
-    if call.flag("-P", "--pager", "-H", "--html", "-C", "--config-file", "-l") or any(
+    if call.may_mean("-P", "--pager", "-H", "--html", "-C", "--config-file", "-l") or any(
         option.startswith(("-P", "-H")) for option in call.options()
     ):
         return ask(RUNS)

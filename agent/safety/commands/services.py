@@ -33,7 +33,8 @@ _CONDA = Verbs(
 )
 _SYSTEM_PACKAGES = Verbs(
     harmless=r"list|show|search|policy|depends|rdepends|showpkg|pkgnames|info|contents|deps|uses"
-    r"|leaves|outdated|config|doctor|home|desc|log|cat|"
+    r"|toolchain list|target list|component list|which|environment|"
+    r"leaves|outdated|config|doctor|home|desc|log|cat|"
     r"list-installed|repolist|provides|whatprovides|check-update|why|madison|stats|dump|changelog|moo"
     r"|refresh --list|connections|services list|find",
     reason=LISTS,
@@ -77,7 +78,7 @@ _DOCKER = Verbs(
         (r"(?:container |compose )?exec", "runs a command in a container"),
         (
             r"(?:compose )?(?:rm|rmi|down|kill|stop|pause)|(?:container|image|volume|network|system"
-            r"|builder|secret|config) (?:rm|remove|prune|kill|stop)|volume .*",
+            r"|builder|secret|config) (?:rm|remove|prune|kill|stop)|volume (?!ls|list|inspect).*",
             "stops or deletes containers, images or their data",
         ),
         (
@@ -113,7 +114,7 @@ _KUBECTL = Verbs(
     dangerous=words("--kubeconfig --token --as --raw"),
 )
 _HELM = Verbs(
-    harmless=r"list|ls|status|get (?:notes|hooks|manifest|metadata)|history|show|lint|template"
+    harmless=r"list|ls|status|get (?:notes|hooks|manifest|metadata|values)|history|show|lint|template"
     r"|version|env|search (?:repo)|verify|repo list|dependency list",
     reason=LOOKS,
     effects=(
@@ -137,8 +138,20 @@ _TERRAFORM = Verbs(
         ),
         ("init|login|logout|console|output|push", "fetches programs, or shows or sends settings"),
     ),
-    dangerous=words("-destroy --destroy"),
+    dangerous=words("-destroy --destroy -generate-config-out --generate-config-out"),
 )
+
+
+def terraform(call: Call) -> Opinion:
+    """Planning runs the programs of a configuration; one from elsewhere asks."""
+    folder = call.value("", "chdir") or next(
+        (a.partition("=")[2] for a in call.arguments if a.startswith("-chdir=")), None
+    )
+    if folder is not None and not call.ground.inside(call.path(folder)):
+        return ask("works outside of the workspace")
+    return _TERRAFORM(call)
+
+
 _PULUMI = Verbs(
     harmless=r"preview|stack (?:ls|output|history|graph)|whoami|version|about|config get|logs|plugin ls",
     reason=LOOKS,
@@ -196,6 +209,8 @@ def cloud(call: Call) -> Opinion:
         if argument.startswith("-"):
             break
         said.append(argument)
+    if said == ["configure", "list"] or said == ["config", "list"]:
+        return fine(LOOKS)
     if any(UNKNOWN in word for word in said[:3]) or call.flag("--with-decryption"):
         return ask("does something in the cloud that is not known here")
     if any(_CLOUD_SECRETS.fullmatch(word) for word in said):
@@ -229,6 +244,7 @@ _FORGE = Verbs(
         ("extension|alias|codespace|copilot|config|attestation", "may run other programs"),
     ),
     valued=words("-R --repo --hostname"),
+    dangerous=words("--show-token -t --output-token"),
 )
 
 
@@ -275,7 +291,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ),
     ("kubectl oc k3s kubecolor", _KUBECTL),
     ("helm", _HELM),
-    ("terraform tofu terragrunt", _TERRAFORM),
+    ("terraform tofu terragrunt", terraform),
     ("pulumi", _PULUMI),
     ("vagrant", _VAGRANT),
     (

@@ -15,8 +15,8 @@ class Verbs:
     """What the subcommands of one program do.
 
     `harmless` and `effects` are regular expressions over the first words that
-    are no options, joined by blanks; the first that fits the beginning decides.
-    `effects` are looked at first.
+    are no options, joined by blanks; the one that fits the longest beginning
+    decides (`config view` against `config`), and of equal ones the effect.
     """
 
     harmless: str
@@ -36,19 +36,21 @@ class Verbs:
     """Whether it must run in the workspace to be harmless."""
 
     def __call__(self, call: Call) -> Opinion:
-        if found := call.flag(*self.dangerous):
-            return ask(f"may run or reach something else ({found.partition('=')[0]})")
+        if option := call.flag(*self.dangerous):
+            return ask(f"may run or reach something else ({option.partition('=')[0]})")
         words = self.words(call)
         said = " ".join(words)
         if not said:
-            plain = self.bare or call.flag("--version", "--help", "-h", "-V")
-            return fine(self.reason) if plain else ask(f"is not known to be harmless: {call.name}")
+            looks = self.bare or call.flag("--version", "--help", "-h", "-V")
+            return fine(self.reason) if looks else ask(f"is not known to be harmless: {call.name}")
+        plain = re.match(rf"(?:{self.harmless})(?:\s|$)", said)
         for expression, reason in self.effects:
-            if re.match(rf"(?:{expression})(?:\s|$)", said):
+            found = re.match(rf"(?:{expression})(?:\s|$)", said)
+            if found and (plain is None or found.end() >= plain.end()):
                 return ask(reason)
         if UNKNOWN in words[0]:
             return ask("does something that is not known here")
-        if call.flag("--help", "--version") or re.match(rf"(?:{self.harmless})(?:\s|$)", said):
+        if plain or call.flag("--help", "--version"):
             if self.inside and not call.inside and not call.ground.private(call.cwd):
                 return ask("works outside of the workspace")
             return fine(self.reason)
