@@ -84,10 +84,8 @@ def guarded_place(
         return None
     own = own or home / ".hermes"
     look = current()
-    return look.once(
-        ("guarded", path, whole, workspace, home, own),
-        lambda: _guarded(path, _guard(workspace, home, own), home, look, whole),
-    )
+    guard = _guard(workspace, home, own)
+    return look.once((guard, path, whole), lambda: _guarded(path, guard, home, look, whole))
 
 
 def _guarded(path: str, guard: _Guard, home: Path, look: Look, whole: bool) -> str | None:
@@ -112,7 +110,7 @@ class _Guard:
 
     def place(self, path: str, *, whole: bool) -> str | None:
         names = parts(path)
-        plain = tuple(_plain(name) for name in names)
+        plain = tuple(map(_plain, names))
         return (
             self._own(names, whole)
             or _by_name(names, plain, whole)
@@ -162,7 +160,7 @@ class _Guard:
 
 def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
     """Places that are known by their name in any folder."""
-    if _KNOWN.isdisjoint(plain) and not any(map(is_open, plain)):
+    if _KNOWN.isdisjoint(plain) and not _any_open(plain):
         return _by_ending(plain) if plain else None
     for at, name in enumerate(plain):
         marked = is_open(name)
@@ -245,7 +243,7 @@ def _spellings(path: str, look: Look) -> Iterator[str]:
     if "\\" in path:
         yield path.replace("\\", "/")
     known, rest = path, ""
-    if (mark := _MARK.search(path)) is not None:
+    if not path.isascii() and (mark := _MARK.search(path)) is not None:
         at = path.rfind("/", 0, mark.start())
         known, rest = path[:at] or "/", path[at:]
     try:
@@ -298,9 +296,14 @@ def _below(names: Sequence[str], folder: Sequence[str]) -> tuple[str, ...] | Non
     if len(names) < len(folder):
         return None
     start = tuple(names[: len(folder)])
-    if start == folder or all(map(_may_be, start, folder)):
+    if start == folder or (_any_open(start) and all(map(_may_be, start, folder))):
         return tuple(names[len(folder) :])
     return None
+
+
+def _any_open(names: Sequence[str]) -> bool:
+    """Whether any of the names may stand for others; marks are no ASCII characters."""
+    return not "".join(names).isascii() and any(map(is_open, names))
 
 
 def _starts(names: Sequence[str], start: Sequence[str], whole: bool) -> bool:
@@ -308,4 +311,6 @@ def _starts(names: Sequence[str], start: Sequence[str], whole: bool) -> bool:
     shared = min(len(names), len(start))
     if len(names) < len(start) and not whole:
         return False
+    if not _any_open(names[:shared]):
+        return tuple(names[:shared]) == tuple(start[:shared])
     return all(map(_may_be, names[:shared], start[:shared]))

@@ -34,7 +34,6 @@ _DISK = re.compile(
 )
 _SHORT = 256
 """Characters of a path whose parts are remembered: several judges ask for each one."""
-_is_tidy = re.compile(r"(?:/(?!proc/)(?!\.{0,2}(?:/|\Z))[^/]+)+", re.DOTALL).fullmatch
 _UNTIDY = frozenset({"", ".", ".."})
 _SAMPLE_DISKS = words("sda sda1 sdb vda vda1 xvda hda nvme0n1 nvme0n1p1 mmcblk0 disk0 disk1 dm-0 md0")
 # Unlike names, so that a pattern which matches two of them matches nearly everything.
@@ -70,7 +69,14 @@ _known_parts = lru_cache(maxsize=4_096)(_parts)
 
 def absolute(path: str) -> str:
     """A marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
-    return path if _is_tidy(path) else "/" + "/".join(parts(path))
+    return _known_absolute(path) if len(path) <= _SHORT else _absolute(path)
+
+
+def _absolute(path: str) -> str:
+    return "/" + "/".join(parts(path))
+
+
+_known_absolute = lru_cache(maxsize=4_096)(_absolute)
 
 
 def joined(cwd: str, path: str) -> str:
@@ -149,7 +155,7 @@ class _Own:
 
     def covers(self, names: tuple[str, ...]) -> bool:
         """Whether `names` is one of them, something inside one, or a journal beside one."""
-        if any(map(_has_glob, names)):
+        if not _plain(names) and any(map(_has_glob, names)):
             return any(_covers(own, names) for own in self.paths)
         if any(names[:depth] in self._known for depth in self._depths):
             return True
@@ -181,11 +187,16 @@ def _vital(own: Sequence[str]) -> Index:
     return index
 
 
+def _plain(names: tuple[str, ...]) -> bool:
+    """Whether there is surely no mark in the names: no mark is an ASCII character."""
+    return "".join(names).isascii()
+
+
 def _find(names: tuple[str, ...], index: Index) -> str | None:
     """What the index has for the names, which may be globs."""
     if (found := index.get(names)) is not None:
         return found
-    if not any(map(_has_glob, names)):
+    if _plain(names) or not any(map(_has_glob, names)):
         return None
     return next((what for path, what in index.items() if _matches(names, path)), None)
 

@@ -55,13 +55,17 @@ class PathPattern:
         """To the letter, for rules that allow. `path` is absolute and resolved."""
         return self._tight(_text(path), False)
 
+    def may_touch(self, paths: str) -> bool:
+        """Whether `find` of `finder` can say yes to any path in a text that holds them all."""
+        return any(needed in paths for needed, _ in self._specs())
+
     def finder(self, *, inside: bool = False) -> Callable[[str], Certainty]:
         """Loosely, for rules that ask or deny: compares one normalised path after the other.
 
         With `inside`, what is in a folder counts as well. Links in the pattern are followed once.
         """
         linked = _linked(self._glob)
-        specs = [(_needed(glob), _spec(glob)) for glob in dict.fromkeys((self._glob, linked))]
+        specs = self._specs()
         globs = (self._glob, linked) if inside and self._prefix else ()
         prefixes = [f"{_literal_prefix(glob)}/" for glob in globs]
 
@@ -75,6 +79,9 @@ class PathPattern:
             return Certainty.MAYBE if any(each.startswith(above) for each in prefixes) else Certainty.NO
 
         return find
+
+    def _specs(self) -> list[tuple[str, Matcher]]:
+        return [(_needed(glob), _spec(glob)) for glob in dict.fromkeys((self._glob, _linked(self._glob)))]
 
     def touches(self, path: Path, *, inside: bool = False) -> Certainty:
         """What `finder` says of a single path."""

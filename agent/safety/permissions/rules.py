@@ -137,7 +137,8 @@ class RuleSet:
         return tuple(reasons)
 
     def _inside(self, cwd: str) -> bool:
-        return UNKNOWN not in cwd and Path(absolute(cwd)).is_relative_to(self._setting.workspace)
+        folder = str(self._setting.workspace).rstrip("/")
+        return UNKNOWN not in cwd and f"{absolute(cwd)}/".startswith(f"{folder}/")
 
     def _writers(self, path: str, cwd: str) -> list[Rule]:
         """The rules that allow writing to a marked path."""

@@ -117,12 +117,13 @@ def _touched(reading: Reading, reads: bool) -> tuple[tuple[str, tuple[str, ...]]
     for command in reading.commands:
         if command.name not in ignored:
             touched += [Touched(path, command.cwds) for word in command.arguments for path in _paths(word)]
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, dict[str, None]] = {}
     for each in touched:
-        if UNKNOWN not in each.path and not any(mark in each.path for mark in GLOBS):
-            places = (absolute(joined(cwd, each.path)) for cwd in each.cwds if UNKNOWN not in cwd)
-            found[each.path] = (*found.get(each.path, ()), *places)
-    return tuple((path, tuple(dict.fromkeys(places))) for path, places in found.items())
+        path = each.path
+        if path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS)):
+            places = [absolute(joined(cwd, path)) for cwd in each.cwds if UNKNOWN not in cwd]
+            found.setdefault(path, {}).update(dict.fromkeys(places))
+    return tuple([(path, tuple(places)) for path, places in found.items()])
 
 
 class Subject:
@@ -212,8 +213,11 @@ class Subject:
     def _files_touched(self, reading: Reading, spell: Spell) -> Hit:
         """Paths among the words of commands, and those the shell opens itself."""
         assert self._path is not None
+        spelled, everything = _spelled(reading, self.tool == "read_file", spell)
+        if not self._path.may_touch(everything):
+            return NOT
         find = self._path.finder()
-        for path, spellings in _spelled(reading, self.tool == "read_file", spell):
+        for path, spellings in spelled:
             for each in spellings:
                 if find(each) is Certainty.YES:
                     return Hit(Certainty.YES, path)
@@ -302,9 +306,12 @@ def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Pat
 def _texts(path: str) -> tuple[str, ...]:
     """The path as it is given and where its links lead; the last part may be a link that is meant itself."""
     text = os.path.normpath(path)
-    folder, _, name = text.rpartition("/")
     look = current()
-    real, entry = look.real(text), f"{look.real(folder or '/').rstrip('/')}/{name}"
+    real = look.real(text)
+    if real == text:  # then no folder on the way is a link either
+        return (text,)
+    folder, _, name = text.rpartition("/")
+    entry = f"{look.real(folder or '/').rstrip('/')}/{name}"
     return (text,) if real == text == entry else tuple(dict.fromkeys((text, entry, real)))
 
 
@@ -326,14 +333,21 @@ def speller() -> Spell:
     return spell
 
 
-def _spelled(reading: Reading, reads: bool, spell: Spell) -> list[tuple[str, tuple[str, ...]]]:
-    """The paths a command reads or changes, each as it is written and in all its spellings."""
+Spelled = tuple[list[tuple[str, tuple[str, ...]]], str]
+"""Paths as they are written, each with all its spellings; and all spellings in one text."""
 
-    def found() -> list[tuple[str, tuple[str, ...]]]:
-        return [
-            (path, tuple(dict.fromkeys(each for place in places for each in spell(place))))
-            for path, places in _touched(reading, reads)
-        ]
+
+def _spelled(reading: Reading, reads: bool, spell: Spell) -> Spelled:
+    """The paths a command reads or changes."""
+
+    def found() -> Spelled:
+        paths: list[tuple[str, tuple[str, ...]]] = []
+        for path, places in _touched(reading, reads):
+            if len(places) == 1:
+                paths.append((path, spell(places[0])))
+            else:
+                paths.append((path, tuple(dict.fromkeys(each for place in places for each in spell(place)))))
+        return paths, "\n".join([each for _, spellings in paths for each in spellings])
 
     return current().once(("touched", reading, reads), found)
 
@@ -341,5 +355,7 @@ def _spelled(reading: Reading, reads: bool, spell: Spell) -> list[tuple[str, tup
 def _paths(word: str) -> list[str]:
     """The paths a word of a command may hold: itself, and what follows `=` or `@`."""
     found = [] if word.startswith("-") else [word]
+    if "=" not in word and "@" not in word:
+        return found
     found += [rest for sign in ("=", "@") if (rest := word.partition(sign)[2])]
     return found
