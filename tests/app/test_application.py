@@ -145,13 +145,14 @@ async def test_enter_queues_while_the_agent_works(tmp_path: Path) -> None:
 
 
 async def test_the_queue_can_be_taken_back(tmp_path: Path) -> None:
-    async with stage(tmp_path, [say("one " * 40, piece=4, pace=0.06)]) as scene:
+    async with stage(tmp_path, [say("one " * 2_000, piece=4, pace=0.06)]) as scene:
         await scene.type("first", "enter")
         await scene.until(lambda: scene.app.session.prompt.busy)
         await scene.type("second", "enter")
         await scene.until(lambda: scene.app.session.prompt.queued == ("second",))
         await scene.type("/queue", "enter")
         await scene.until(lambda: scene.app.session.prompt.text == "second")
+        await scene.type("", "escape")
         await scene.quiet()
         assert len(scene.bench.seen(TurnEnded)) == 1
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -19,7 +17,7 @@ from rich.style import Style
 from textual.color import Color
 
 from app.terminal import Attention, ControlFilter, notification
-from tests.support.command import HERMES, ROOT, environment
+from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 
 BLACK = Color(0, 0, 0)
@@ -76,39 +74,6 @@ def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     assert attention.call("b") and written == [notification("b")]
     attention.enabled = False
     assert not attention.call("c") and written == [notification("b")]
-
-
-FIRST_PAINT = """
-import sys
-sys.path.insert(0, {root!r})
-import asyncio
-from app.application import HermesApp
-from app.host import Wish
-
-async def main():
-    async def opener(wish, listener):
-        heavy = ("openai", "mcp", "httpx2", "pydantic", "pygments", "markdown_it", "aiosqlite", "yaml")
-        print([name for name in heavy if name in sys.modules])
-        app.exit()
-        await asyncio.sleep(60)
-    app = HermesApp(opener)
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.pause(0.2)
-
-asyncio.run(main())
-"""
-
-
-def test_nothing_heavy_is_imported_before_the_first_paint(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", FIRST_PAINT.format(root=str(ROOT))],
-        env=environment(tmp_path / "home"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stdout.strip() == "[]", done.stderr[-2000:]
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
