@@ -7,102 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.environment import variable
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
-BUILDS = fine("builds or tests the project")
-PUBLISHES = "publishes or deploys"
 INSTALLS = "installs packages, which may run their programs"
-OUTWARD = re.compile(
-    r".*(?:deploy|publish|release|upload|push|install|destroy|prod(?:uction)?$|migrate|rollback"
-    r"|provision|drop|nuke|wipe|seed"
-    r"|distclean|purge).*",
-    re.IGNORECASE,
-)
-
-_CHECKERS = words(
-    "pytest py.test tox nox ruff black isort flake8 pylint mypy pyright basedpyright pyflakes "
-    "pycodestyle pydocstyle "
-    "bandit vulture autopep8 autoflake pyupgrade yapf "
-    " coverage tsc eslint prettier jest vitest mocha ava biome oxlint "
-    "stylelint karma c8 nyc "
-    "gcc g++ cc c++ clang clang++ ld as javac kotlinc scalac rustc rustfmt gofmt goimports "
-    "golangci-lint staticcheck "
-    "clang-format clang-tidy cppcheck ctest meson ninja ant checkstyle ktlint detekt swiftformat swiftlint "
-    "rspec rubocop standardrb phpunit phpcs phpcbf php-cs-fixer phpstan psalm "
-    " pint ghc ocamlc dune protoc thrift "
-    "esbuild rollup webpack parcel swc tsup svelte-check turbo nx gulp grunt "
-    "doxygen sphinx-build mkdocs jsdoc typedoc pdflatex xelatex latexmk pandoc dot plantuml ansible-lint "
-    "tflint behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
-    "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
-)
-"""Compilers, test runners and linters."""
-
-# Options that load code or run a program from elsewhere, or write elsewhere.
-_COMPILER_RUNS = words(
-    "-wrapper -fplugin -specs --specs -Xclang -Xlinker -fpass-plugin -fprofile-generate --ld-path -load"
-)
-_RUNNER_OPTIONS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("gcc", "g++", "cc", "c++", "clang", "clang++"), _COMPILER_RUNS),
-    "ld": words("-plugin --plugin"),
-    "ghc": words("-e -F -pgmF -pgmP -pgmL -pgmc -pgmlc -fplugin"),
-    "javac": words("-processorpath --processor-path -processor"),
-    "pandoc": words("--filter -F --lua-filter -L --pdf-engine"),
-    "pdflatex": words("-shell-escape --shell-escape"),
-    "xelatex": words("-shell-escape --shell-escape"),
-    "latexmk": words("-shell-escape -e -pdflatex -latex"),
-    "protoc": words("--plugin"),
-    "rustc": words("-Clinker"),
-    "pytest": words("--pyargs -c --config-file"),
-    "py.test": words("--pyargs -c --config-file"),
-}
-_PROGRAM_OPTIONS = re.compile(
-    r"-B.+|-J.*|-Wl,.*plugin.*|-fuse-ld=.*/.*|-fplugin.*|-Zcodegen.*|linker=.*|-Clinker.*|-pgm.*|@.+"
-)
-"""Options that name a program, a plugin or a file of more options, with their value glued to them."""
-_GLUED = words("gcc g++ cc c++ clang clang++ ld javac rustc ghc")
-
-
-_RUNNERS = words("ninja ant meson gulp grunt nx turbo dune tox nox")
-
-
-def check(call: Call) -> Opinion:
-    """A compiler, linter or test runner: what it reads and what it writes lies in the workspace."""
-    if call.flag("--version", "-V", "--help"):
-        return fine("only looks")
-    if call.flag(*_RUNNER_OPTIONS.get(call.name, ())):
-        return ask("runs another program")
-    if call.name in _GLUED and any(_PROGRAM_OPTIONS.fullmatch(argument) for argument in call.arguments):
-        return ask("runs another program")
-    if call.name in _RUNNERS and any(OUTWARD.fullmatch(operand) for operand in call.operands()):
-        return ask("runs a task that may reach beyond the workspace")
-    if not (call.inside or call.ground.private(call.cwd)):
-        return ask("works outside of the workspace")
-    if any(UNKNOWN in argument and argument.startswith("-") for argument in call.arguments):
-        return ask("is given options that are not known here")
-    plugin = call.value("p") if call.name in ("pytest", "py.test") else None
-    if plugin and not plugin.startswith(("no:", "xdist", "cov")):
-        return ask("loads a plugin into the tests")
-    for operand in call.operands():
-        path = call.path(operand)
-        if operand.startswith(("/", "..")) and not (call.ground.inside(path) or call.ground.private(path)):
-            return ask("works outside of the workspace")
-    for option in (
-        "o",
-        "output",
-        "outdir",
-        "out-dir",
-        "outfile",
-        "outDir",
-        "junitxml",
-        "basetemp",
-        "rootdir",
-        "log-file",
-    ):
-        if (path := call.value("o" if option == "o" else "", option)) and (opinion := call.changed([path])):
-            return opinion
-    return BUILDS
 
 
 def make(call: Call) -> Opinion:
@@ -157,6 +67,11 @@ def task(call: Call) -> Opinion:
         "--shell_executable",
     ):
         return ask("runs tasks from another file")
+    if any(_JVM_SETTINGS.match(a) for a in call.arguments) or (
+        call.name == "sbt"
+        and any(re.search(r"\b(?:eval|set|session|run\w*|console)\b", a) for a in call.arguments)
+    ):
+        return ask("loads or runs other code")
     places = (
         call.value("p", "project-dir", "include-build"),
         call.value("s") if "mvn" in call.name else None,
@@ -173,6 +88,9 @@ def task(call: Call) -> Opinion:
     return BUILDS
 
 
+_JVM_SETTINGS = re.compile(
+    r"-[DP](?:maven\.(?:ext|multi|home)|org\.gradle\.(?:jvmargs|java)|exec\.|argLine|jvm|.*agent)"
+)
 _STARTS_PROGRAM = re.compile(
     r"(?::?[\w-]+:)*(?:run|bootRun|exec|java|antrun)(?:@\w+)?|exec:.*|.*exec-maven.*"
 )
@@ -267,7 +185,7 @@ def npx(call: Call) -> Opinion:
     name = next((argument for argument in call.arguments if not argument.startswith("-")), "")
     installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
     options = call.arguments[: call.arguments.index(name)] if name else ()
-    known = name in _CHECKERS and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
+    known = name in CHECKERS and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
     fetched = {"--yes", "-y"} & set(options)
     if known and (installed or (call.name == "npx" and not fetched)):
         # Without the network, which is asked for on its own, only what the project installed runs.
@@ -439,7 +357,12 @@ BROWSER_TESTS = Verbs(
     bare=False,
     inside=True,
 )
-TRACE = Verbs(harmless="stat|report|list|annotate|script", reason="measures the project", bare=False)
+TRACE = Verbs(
+    harmless="stat|report|list|annotate",
+    reason="measures the project",
+    effects=((r"stat .+|record .*|trace .*|bench .*", RUNS_PROJECT),),
+    bare=False,
+)
 
 _TABLE: tuple[tuple[str, Rule], ...] = (
     ("make gmake bmake", make),
@@ -465,6 +388,6 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("perf", TRACE),
 )
 
-RULES: dict[str, Rule] = dict.fromkeys(_CHECKERS, check) | {
+RULES: dict[str, Rule] = dict.fromkeys(CHECKERS, check) | {
     name: rule for names, rule in _TABLE for name in names.split()
 }

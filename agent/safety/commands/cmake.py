@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent.safety.commands.builders import BUILDS, OUTWARD
 from agent.safety.commands.call import Call, Opinion, Rule, ask
+from agent.safety.commands.checkers import BUILDS, OUTWARD
 from agent.safety.commands.environment import variable
 from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, literal

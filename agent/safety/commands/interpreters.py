@@ -80,7 +80,7 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
         operands = inner.operands()
         return call.revealed(operands[:1]) or call.changed(operands[1:2]) or COMPUTES
     if module in _BUILD_MODULES:
-        from agent.safety.commands.builders import check
+        from agent.safety.commands.checkers import check
 
         return check(inner)
     return ask(RUNS_PROJECT) if call.inside else ask(OUTSIDE)

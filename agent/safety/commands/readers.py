@@ -72,7 +72,7 @@ _DANGERS: dict[str, tuple[Danger, ...]] = {
     "batcat": (Danger("--pager", RUNS),),
     "ag": (Danger("--pager", RUNS),),
     "ack": (Danger("--pager --output", RUNS),),
-    "yq": (Danger("-i --inplace --in-place -s --split-exp", WRITES),),
+    "yq": (Danger("-s --split-exp --from-file", WRITES),),
     "xmllint": (Danger("--output -o", WRITES), Danger("--noent --loaddtd --net", "may reach the network")),
     "objdump": (Danger("--plugin", RUNS),),
     "nm": (Danger("--plugin", RUNS),),
@@ -134,6 +134,8 @@ def views(call: Call) -> Opinion:
         return ask("runs commands of the pager")
     if call.name in ("ack", "ag", "rg", "grep", "egrep", "fgrep") and (far := _searches_home(call)):
         return far
+    if call.name == "yq" and call.has("i", "inplace", "in-place"):
+        return call.revealed(_operands(call)) or call.changed(_operands(call)) or LOOKS
     return call.revealed(_operands(call)) or LOOKS
 
 

@@ -273,7 +273,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     (
         "apt apt-get apt-cache aptitude dnf yum zypper brew port snap flatpak apk emerge pkg nix-env "
         "choco scoop winget "
-        "microdnf gem luarocks cpan cpanm opam cabal ghcup asdf mise nvm rustup pyenv rbenv volta fnm",
+        "microdnf gem luarocks cpan cpanm opam ghcup asdf mise nvm rustup pyenv rbenv volta fnm",
         _SYSTEM_PACKAGES,
     ),
     ("dpkg dpkg-query", dpkg),

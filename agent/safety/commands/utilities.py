@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from agent.safety.commands.builders import BUILDS
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.checkers import BUILDS
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import words
 
