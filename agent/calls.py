@@ -21,7 +21,7 @@ from agent.session import LiveSession
 from agent.store.nodes import Node
 from agent.tasks import TaskState
 from tools.context import ToolContext
-from tools.redact import redact
+from tools.redact import redact, redact_data
 from tools.registry import Registry, ToolEntry, call_tool
 from tools.results import Display, Outcome
 from tools.text import clean
@@ -155,9 +155,10 @@ class CallRunner:
             began = time.monotonic()
             arguments = _arguments(call)
             entry = self._tools.get(call.name)
-            show = describe(entry, call, arguments, None)
+            shown = await shown_masked(call, arguments, self._secrets)
+            show = describe(entry, call, shown, None)
             self._emit(
-                ToolStarted(call=call.id, tool=call.name, arguments=shown_arguments(arguments), display=show)
+                ToolStarted(call=call.id, tool=call.name, arguments=shown_arguments(shown), display=show)
             )
             await self._session.start_call(node, call)
             started.add(call.id)
@@ -166,7 +167,7 @@ class CallRunner:
                 text = await self._act(call, entry, arguments)
             result = await self._read(text)
             outcome, text = self._judge(call, result)
-            commit = self._commit(call, outcome, text, time.monotonic() - began, arguments, finished)
+            commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
             await self._shielded(commit)
 
     async def _act(self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any]) -> str:
@@ -278,7 +279,8 @@ class CallRunner:
         for call in calls:
             if call.id not in finished:
                 text = INTERRUPTED if call.id in started else NOT_STARTED
-                await self._commit(call, "interrupted", text, 0.0, _arguments(call), finished)
+                shown = await shown_masked(call, _arguments(call), self._secrets)
+                await self._commit(call, "interrupted", text, 0.0, shown, finished)
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
@@ -315,6 +317,15 @@ def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any],
     subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
     error = str(result.get("error", "")) if isinstance(result, dict) else ""
     return Display(clean(call.name), subject, clean(error)[:200])
+
+
+async def shown_masked(
+    call: ToolCall, arguments: dict[str, Any], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """The arguments as surfaces may have them, with secrets masked; large ones in a thread."""
+    if len(call.arguments) > SMALL_RESULT:
+        return await asyncio.to_thread(redact_data, arguments, secrets)
+    return redact_data(arguments, secrets)
 
 
 def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:

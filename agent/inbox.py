@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from agent.events import ApprovalAsked, Decision, Event, QuestionAsked, RequestResolved
@@ -17,6 +18,7 @@ from agent.safety.outlook import Outlook
 from agent.safety.verdict import Verdict
 from tools.actions import Action
 from tools.context import Answer
+from tools.redact import mask_known
 
 NOT_TOLD = Outlook()
 
@@ -26,8 +28,19 @@ Reply = TypeVar("Reply", Answer, Decision)
 class Inbox:
     """All pending requests of one engine, oldest first."""
 
-    def __init__(self, emit: Callable[[Event], None], *, attended: bool) -> None:
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        *,
+        attended: bool,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        """`secrets` are values, by name, that approvals show as their names.
+
+        Nothing else is masked there: what only looks like a token may be what runs.
+        """
         self._emit = emit
+        self._secrets = secrets or {}
         self._attended = attended
         self._numbers = itertools.count(1)
         self._pending: dict[str, QuestionAsked | ApprovalAsked] = {}
@@ -69,18 +82,21 @@ class Inbox:
             agent=agent,
             id=f"approval-{next(self._numbers)}",
             tool=action.tool,
-            headline=action.headline(),
-            reasons=verdict.reasons,
-            parts=verdict.parts,
-            touches=outlook.touches,
+            headline=self._known(action.headline()),
+            reasons=tuple(self._known(reason) for reason in verdict.reasons),
+            parts=tuple(replace(part, text=self._known(part.text)) for part in verdict.parts),
+            touches=tuple(self._known(path) for path in outlook.touches),
             network=outlook.network,
             sandbox=outlook.sandbox,
-            rule="" if verdict.once else spelled(action),
+            rule="" if verdict.once else self._known(spelled(action)),
             reply=asyncio.get_running_loop().create_future(),
         )
         return await self._wait(
             request, request.reply, Decision("cancelled"), lambda decision: decision.choice
         )
+
+    def _known(self, text: str) -> str:
+        return mask_known(text, self._secrets)
 
     def cancel_all(self) -> None:
         """Resolve everything that is pending as cancelled."""

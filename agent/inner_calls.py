@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from agent.calls import SMALL_RESULT, as_data, describe, shown_arguments
+from agent.calls import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.events import Event, ToolFinished, ToolStarted
 from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
@@ -20,7 +20,6 @@ from agent.session import LiveSession
 from agent.tool_context import CallContext
 from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
-from tools.redact import redact
 from tools.registry import Registry, call_tool
 from tools.results import Outcome
 from tools.text import clean
@@ -106,12 +105,13 @@ class InnerCalls:
         turn = self._reading if entry is not None and entry.read_only else self._acting
         async with turn:
             began = time.monotonic()
-            started = describe(entry, call, arguments, None)
+            shown = await shown_masked(call, arguments, self._scripts.secrets)
+            started = describe(entry, call, shown, None)
             self._scripts.emit(
                 ToolStarted(
                     call=call.id,
                     tool=tool,
-                    arguments=shown_arguments(arguments),
+                    arguments=shown_arguments(shown),
                     display=started,
                     parent=self._parent,
                 )
@@ -123,7 +123,7 @@ class InnerCalls:
                 outcome = _outcome(text)
             finally:
                 seconds = time.monotonic() - began
-                await asyncio.shield(self._finish(call, arguments, outcome, text, seconds))
+                await asyncio.shield(self._finish(call, shown, outcome, text, seconds))
         return text
 
     async def _redacted(self, text: str) -> str:
@@ -134,12 +134,12 @@ class InnerCalls:
     async def _finish(
         self, call: ToolCall, arguments: dict[str, Any], outcome: Outcome, text: str, seconds: float
     ) -> None:
-        """Write the call down beside the conversation, and tell that it is over."""
+        """Write the call down beside the conversation, and tell that it is over. `arguments` are masked."""
         about = {
             "call": call.id,
             "parent": self._parent,
             "tool": call.name,
-            "arguments": redact(call.arguments, self._scripts.secrets)[:KEPT],
+            "arguments": json.dumps(arguments, ensure_ascii=False)[:KEPT],
             "outcome": outcome,
             "seconds": round(seconds, 3),
             "size": len(text),

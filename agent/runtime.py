@@ -19,6 +19,7 @@ from agent.events import ModeChanged, Noticed, PrefixBroken, SessionOpened, Todo
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
 from agent.inner_calls import Scripts
+from agent.known_secrets import known_secrets
 from agent.mailbox import Mailbox
 from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec, Usage
@@ -120,11 +121,12 @@ async def open_engine(
             "This project brings settings of its own, which were not read; see `hermes config trust`."
         )
     problems += [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
-    store = await Store.open(home.database)
+    secrets = _secrets(loaded, plan)
+    store = await Store.open(home.database, secrets=secrets)
     closers: list[Closer] = [store.close]
     try:
         return await _assemble(
-            options, home, loaded.settings, plan, environ, store, stream, closers, problems
+            options, home, loaded.settings, plan, environ, store, stream, closers, problems, secrets
         )
     except BaseException:
         for close in reversed(closers):
@@ -149,6 +151,7 @@ async def _assemble(
     stream: EventStream,
     closers: list[Closer],
     problems: Sequence[str],
+    secrets: Mapping[str, str],
 ) -> Engine:
     profile = plan.profile
     tools = _offered(settings, profile)
@@ -161,14 +164,14 @@ async def _assemble(
         await session.branch_off()
     changed = await ensure_system(session, options.workspace, home, settings, profile, tools)
     routes = await open_routes(plan, settings, home, tools, stream.emit, closers)
-    inbox = Inbox(stream.emit, attended=options.attended)
+    inbox = Inbox(stream.emit, attended=options.attended, secrets=secrets)
     mailbox = Mailbox(stream.emit)
     scratch = home.scratch / session.id
     boundary = await asyncio.to_thread(
         open_boundary, settings.sandbox, home, options.workspace, scratch, environ
     )
     far = backend_options(settings.terminal, environ)
-    terminals = Terminals(environ, boundary=boundary, far=far)
+    terminals = Terminals(environ, boundary=boundary, far=far, secrets=secrets)
     closers.append(terminals.aclose)
     recorder = Recorder(
         AuditLog(home.audit), session.id, options.surface, options.workspace, terminals.secrets
@@ -195,7 +198,7 @@ async def _assemble(
     scripts.warm_up(options.workspace, settings.code.mode)
     todos = LiveTodos(session.todos(), stream.emit)
     state = TaskState(session.id, scratch, todos)
-    attention = await _attention(options, settings, stream, mailbox, closers)
+    attention = await _attention(options, settings, stream, mailbox, closers, secrets)
     calls = CallRunner(
         session,
         registry,
@@ -224,6 +227,13 @@ async def _assemble(
     _announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
     model, closing = routes[0].name, list(reversed(closers))
     return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention)
+
+
+def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
+    """What is masked wherever text is shown, stored or sent."""
+    keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.targets}
+    headers = [provider.headers for provider in loaded.settings.providers.values()]
+    return known_secrets(loaded.environ, keys, headers)
 
 
 def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
@@ -445,14 +455,19 @@ def _announce(
 
 
 async def _attention(
-    options: Options, settings: Settings, stream: EventStream, mailbox: Mailbox, closers: list[Closer]
+    options: Options,
+    settings: Settings,
+    stream: EventStream,
+    mailbox: Mailbox,
+    closers: list[Closer],
+    secrets: Mapping[str, str],
 ) -> Attention | None:
     """The watcher of the workspace, where a person works beside the agent; at rest if it is not wanted."""
     if not options.attended:
         return None
     from agent.workspace.attention import Attention
 
-    attention = Attention(options.workspace, stream.emit, mailbox.remember)
+    attention = Attention(options.workspace, stream.emit, mailbox.remember, secrets)
     attention.enabled = settings.watcher.enabled
     if attention.enabled:
         await attention.start()

@@ -29,9 +29,10 @@ class CrashLog(io.StringIO):
     @property
     def text(self) -> str:
         """Everything that was written, secrets masked."""
+        from agent.known_secrets import secrets_of_home
         from tools.redact import redact
 
-        return redact("".join(self._pieces).rstrip())
+        return redact("".join(self._pieces).rstrip(), secrets_of_home())
 
     def write(self, text: str) -> int:
         self._pieces.append(text)

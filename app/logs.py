@@ -26,6 +26,24 @@ class _PrivateLog(RotatingFileHandler):
         super().emit(record)
 
 
+class _Masked(logging.Formatter):
+    """Records and tracebacks with secrets masked; which values are known is read with the first record."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+        self._secrets: dict[str, str] | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        from tools.redact import redact
+
+        if self._secrets is None:
+            from agent.known_secrets import secrets_of_home
+
+            self._secrets = {}
+            self._secrets = secrets_of_home()
+        return redact(super().format(record), self._secrets)
+
+
 def start_logging() -> None:
     """Send all log records to `logs/hermes.log` of the home folder, and none to the terminal.
 
@@ -42,5 +60,5 @@ def start_logging() -> None:
     handler = _PrivateLog(
         path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace", delay=True
     )
-    handler.setFormatter(logging.Formatter(FORMAT))
+    handler.setFormatter(_Masked())
     root.addHandler(handler)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.errors import HermesError
-from tools.redact import redact, secret_values
+from agent.known_secrets import secrets_of_home
+from tools.redact import redact
 from tools.terminal.environment import child_environment
 from tools.text import Cleaner, truncate
 
@@ -65,8 +66,12 @@ async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.
         await child.wait()
         raise
     pieces.append(cleaner.finish())
-    output = await asyncio.to_thread(redact, "".join(pieces), secret_values(environ))
+    output = await asyncio.to_thread(_masked, "".join(pieces), environ)
     return ShellOutcome(command, truncate(output, SHOWN_CHARS), code)
+
+
+def _masked(text: str, environ: Mapping[str, str]) -> str:
+    return redact(text, secrets_of_home(environ))
 
 
 def _stop(process: int) -> None:

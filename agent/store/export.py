@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from agent.attachments import attachments_of
 from agent.store.nodes import Head, Node, Session, storable
 from agent.store.text import calls_of
+from tools.redact import redact_data
 
 
 def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
@@ -34,6 +36,13 @@ def node_record(node: Node, heads: Iterable[Head] = ()) -> dict[str, Any]:
     }
     names = sorted(head.name for head in heads if head.node == node.id)
     return record | {"heads": names} if names else record
+
+
+def masked(node: Node, secrets: Mapping[str, str]) -> Node:
+    """The node as it may leave the store: with secrets masked in all its texts."""
+    return replace(
+        node, content=redact_data(node.content, secrets), data=redact_data(dict(node.data), secrets)
+    )
 
 
 def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from tools.redact import redact
 from tools.text import clean
 
 Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction", "inner"]
@@ -99,9 +100,10 @@ def new_session_id(now: float | None = None) -> str:
     return f"{time.strftime('%Y%m%d-%H%M%S', moment)}-{secrets.token_hex(3)}"
 
 
-def title_of(message: str) -> str:
-    """The first line of a message that says anything, cut between words."""
-    line = next((line for line in clean(message[:4_000]).splitlines() if line.strip()), "")
+def title_of(message: str, secrets: Mapping[str, str] | None = None) -> str:
+    """The first line of a message that says anything, secrets masked, cut between words."""
+    shown = redact(clean(message[:4_000]), secrets)
+    line = next((line for line in shown.splitlines() if line.strip()), "")
     line = " ".join(line.split())
     if len(line) <= TITLE_LENGTH:
         return line

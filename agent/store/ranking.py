@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from agent.store.query import Query
 from agent.store.text import fold
+from tools.redact import redact
 from tools.text import clean
 
 _K, _B, _USUAL = 1.2, 0.75, 400.0
@@ -30,6 +31,9 @@ SNIPPET = 160
 
 _LEAD = 50
 """Characters shown before the match."""
+
+_MASKED = 400
+"""Characters on either side of a snippet that are looked at for secrets."""
 
 _SEARCHED = 200_000
 
@@ -61,9 +65,14 @@ def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, boo
     return [*sorted(scores, key=lambda node: (-scores[node], -node)), *newest[RANKED:]]
 
 
-def snippet(text: str, query: Query, width: int = SNIPPET) -> str:
-    """The part of `text` around the first match, on one line, with `…` where it was cut."""
+def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, width: int = SNIPPET) -> str:
+    """The part of `text` around the first match, on one line, secrets masked, with `…` where it was cut."""
     text = text[:_SEARCHED]
+    at = _first_match(text, query)
+    # Whole words around what is shown: a token that is cut off would not be recognised.
+    first = max(text.rfind(" ", 0, max(0, at - _MASKED)), 0)
+    last = text.find(" ", at + width + _MASKED)
+    text = redact(text[first : last if last >= 0 else None], secrets)
     at = _first_match(text, query)
     start = max(0, at - _LEAD)
     if start:
@@ -71,7 +80,8 @@ def snippet(text: str, query: Query, width: int = SNIPPET) -> str:
         blank = text.find(" ", start, at)
         start = blank + 1 if blank >= 0 else start
     piece = " ".join(clean(text[start : start + width]).split())
-    return ("…" if start else "") + piece + ("…" if start + width < len(text) else "")
+    is_cut = last >= 0 or start + width < len(text)
+    return ("…" if start or first else "") + piece + ("…" if is_cut else "")
 
 
 def _first_match(text: str, query: Query) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -91,6 +91,7 @@ async def search(
     offset: int,
     order: Order,
     patience: float,
+    secrets: Mapping[str, str] | None = None,
 ) -> Hits:
     """The page of hits for what a person typed. Raises `StoreError`, never for what was typed."""
     query = parse(text)
@@ -102,7 +103,7 @@ async def search(
         ids = ranking.ranked(connection, query, found) if order == "rank" else sorted(found, reverse=True)
         start = catalog.bounded(offset)
         wanted = ids[start : start + catalog.bounded(limit)]
-        return len(ids), tuple(_hits(connection, query, wanted))
+        return len(ids), tuple(_hits(connection, query, wanted, secrets or {}))
 
     total, hits = await database.read(page)
     return Hits(total, hits, complete)
@@ -215,10 +216,14 @@ def _conditions(filters: Filters) -> tuple[list[str], list[Any]]:
     return conditions, values
 
 
-def _hits(connection: sqlite3.Connection, query: Query, ids: Sequence[int]) -> Iterator[Hit]:
+def _hits(
+    connection: sqlite3.Connection, query: Query, ids: Sequence[int], secrets: Mapping[str, str]
+) -> Iterator[Hit]:
     for node, title in _with_titles(connection, ids):
         text = readable(node.kind, node.content, node.data)
-        yield Hit(node.id, node.session, title, node.kind, node.created, ranking.snippet(text, query))
+        yield Hit(
+            node.id, node.session, title, node.kind, node.created, ranking.snippet(text, query, secrets)
+        )
 
 
 def _with_titles(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[Node, str]]:

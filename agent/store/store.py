@@ -27,12 +27,16 @@ class Store:
     raises did not happen. Nodes are never changed.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, secrets: Mapping[str, str] | None = None) -> None:
         self._database = database
+        self.secrets = secrets or {}
+        """Values masked in titles and in what a search finds, by name."""
 
     @classmethod
-    async def open(cls, path: Path, *, wait: float = WAIT) -> Store:
+    async def open(cls, path: Path, *, wait: float = WAIT, secrets: Mapping[str, str] | None = None) -> Store:
         """Open the file, or make it. `wait` is how long (seconds) another process may hold the lock.
+
+        `secrets` are values, by name, that are masked in the titles it makes up and in what a search finds.
 
         Raises `StoreError` for a file that is not ours, is newer than this
         program, damaged, read-only or locked; such a file is not changed.
@@ -49,7 +53,7 @@ class Store:
         except BaseException:
             await database.close()
             raise
-        return cls(database)
+        return cls(database, secrets)
 
     @property
     def file(self) -> Path:
@@ -165,7 +169,9 @@ class Store:
         self, session: str, nodes: Sequence[NewNode], *, head: str = MAIN, expected: Expected = ANY
     ) -> list[Node]:
         """Add several nodes below each other in one transaction."""
-        return await self._database.write(lambda c: tree.append(c, session, head, nodes, expected))
+        return await self._database.write(
+            lambda c: tree.append(c, session, head, nodes, expected, self.secrets)
+        )
 
     async def fork(self, session: str, node: int, name: str) -> Head:
         """A new branch that ends at a node of the session. Nothing is copied."""
@@ -282,6 +288,7 @@ class Store:
             offset=offset,
             order=order,
             patience=patience,
+            secrets=self.secrets,
         )
 
     async def around(self, node: int, window: int) -> list[Node]:

@@ -24,6 +24,7 @@ def append(
     head: str,
     new: Sequence[NewNode],
     expected: Expected = ANY,
+    secrets: Mapping[str, str] | None = None,
 ) -> list[Node]:
     """Add nodes below the head, one after the other, and move the head to the last one.
 
@@ -39,7 +40,7 @@ def append(
         nodes.append(node)
         parent = node.id
     if nodes:
-        _touch(connection, session, head, nodes)
+        _touch(connection, session, head, nodes, secrets or {})
     return nodes
 
 
@@ -100,7 +101,9 @@ def _insert(
     return Node(node, session, parent, new.kind, created, content, dict(new.data))
 
 
-def _touch(connection: sqlite3.Connection, session: str, head: str, nodes: Sequence[Node]) -> None:
+def _touch(
+    connection: sqlite3.Connection, session: str, head: str, nodes: Sequence[Node], secrets: Mapping[str, str]
+) -> None:
     """Move the head, clear the draft that became a node, and name a session that has no title yet."""
     now = nodes[-1].created
     connection.execute(
@@ -110,7 +113,9 @@ def _touch(connection: sqlite3.Connection, session: str, head: str, nodes: Seque
     connection.execute("UPDATE sessions SET updated = max(updated, ?) WHERE id = ?", (now, session))
     if any(node.kind == "assistant" for node in nodes):
         connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, head))
-    title = next((title for node in nodes if node.kind == "user" and (title := title_of(node.content))), "")
+    title = next(
+        (title for node in nodes if node.kind == "user" and (title := title_of(node.content, secrets))), ""
+    )
     if title:
         connection.execute("UPDATE sessions SET title = ? WHERE id = ? AND title = ''", (title, session))
 

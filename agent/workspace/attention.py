@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 from agent.events import Event, FileChange, FilesChanged, Noticed
 from agent.workspace.changes import Changes
 from agent.workspace.watcher import Watcher
+from tools.redact import mask_known
 
 
 class Attention:
     """Notices what changes in the workspace, and tells whose work it was.
 
-    `remember` receives the note for the model's next request.
+    `remember` receives the note for the model's next request. `secrets` are values, by name,
+    that are masked in what is told.
     """
 
     def __init__(
-        self, workspace: Path, emit: Callable[[Event], None], remember: Callable[[str], None]
+        self,
+        workspace: Path,
+        emit: Callable[[Event], None],
+        remember: Callable[[str], None],
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self._emit = emit
         self._remember = remember
+        self._secrets = secrets or {}
         self._watcher = Watcher(workspace, self._others_changed)
 
     async def start(self) -> None:
@@ -64,16 +71,16 @@ class Attention:
         async with self._watcher.claim() as claim:
             yield
         if claim.changes:
-            self._emit(FilesChanged(by="agent", call=call, files=files_of(claim.changes)))
+            self._emit(FilesChanged(by="agent", call=call, files=files_of(claim.changes, self._secrets)))
 
     def _others_changed(self, changes: Changes) -> None:
-        self._emit(FilesChanged(by="others", files=files_of(changes)))
-        self._emit(Noticed(kind="files", text=changes.sentence()))
-        self._remember(changes.note())
+        self._emit(FilesChanged(by="others", files=files_of(changes, self._secrets)))
+        self._emit(Noticed(kind="files", text=mask_known(changes.sentence(), self._secrets)))
+        self._remember(mask_known(changes.note(), self._secrets))
 
 
-def files_of(changes: Changes) -> tuple[FileChange, ...]:
-    """Changes file by file; a renamed file counts as removed and added."""
+def files_of(changes: Changes, secrets: Mapping[str, str] | None = None) -> tuple[FileChange, ...]:
+    """Changes file by file, `secrets` masked in the diffs; a renamed file is removed and added."""
     diffs = {diff.path: diff for diff in changes.diffs}
     kinds = [
         *((path, "modified") for path in changes.modified),
@@ -85,6 +92,10 @@ def files_of(changes: Changes) -> tuple[FileChange, ...]:
     files = []
     for path, kind in kinds:
         diff = diffs.get(path)
-        lines = (diff.added, diff.removed, diff.text) if diff is not None else (0, 0, "")
+        lines = (
+            (diff.added, diff.removed, mask_known(diff.text, secrets or {}))
+            if diff is not None
+            else (0, 0, "")
+        )
         files.append(FileChange(path, kind, *lines))  # type: ignore[arg-type]
     return tuple(files)

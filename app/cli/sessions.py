@@ -8,7 +8,7 @@ import dataclasses
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,9 +111,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
+    from agent.known_secrets import secrets_of_home
     from agent.store.store import Store
 
-    async with await Store.open(home.database) as store:
+    async with await Store.open(home.database, secrets=secrets_of_home()) as store:
         match args.action:
             case "list":
                 await _list(store, args)
@@ -154,7 +155,7 @@ def _resolved(folder: str | None) -> str | None:
 
 async def _show(store: Store, args: argparse.Namespace) -> None:
     session = await store.find_session(args.session)
-    nodes = await store.path(session.id, args.branch)
+    nodes = await _masked(store, await store.path(session.id, args.branch))
     branches = [head.name for head in await store.heads(session.id)]
     if args.as_json:
         record = {
@@ -219,10 +220,11 @@ async def _export(store: Store, args: argparse.Namespace) -> None:
     session = await store.find_session(args.session)
     to_file = args.output is not None
     if args.layout == "sharegpt":
-        records = [trajectory(session, await store.path(session.id, args.branch))]
+        records = [trajectory(session, await _masked(store, await store.path(session.id, args.branch)))]
     else:
         heads = await store.heads(session.id)
-        records = [node_record(node, heads) async for node in store.all_nodes(session.id)]
+        nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
+        records = [node_record(node, heads) for node in nodes]
     lines = (line(record, ascii_only=not to_file) for record in records)
     if to_file:
         await asyncio.to_thread(_write_private, Path(args.output), lines, force=args.force)
@@ -230,6 +232,13 @@ async def _export(store: Store, args: argparse.Namespace) -> None:
         return
     for each in lines:
         print(each)
+
+
+async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes as they may leave the store."""
+    from agent.store.export import masked
+
+    return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
 
 
 def _write_private(path: Path, lines: Iterable[str], *, force: bool) -> None:

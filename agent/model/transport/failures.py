@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
 from agent.model.transport.complaints import complaint_of, kind_of, read_complaint, retry_after
+from tools.redact import redact
 
 DETAIL = 300
 """Characters of a provider's own words that are passed on."""
@@ -199,7 +200,7 @@ class Failures:
     def _clean(self, text: str) -> str:
         if len(self.api_key) > 3:
             text = text.replace(self.api_key, "[key]")
-        text = _KEY_LIKE.sub("[key]", text[: DETAIL * 4])
+        text = _KEY_LIKE.sub("[key]", redact(text[: DETAIL * 4]))
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         return text if len(text) <= DETAIL else text[: DETAIL - 1] + "…"
 
