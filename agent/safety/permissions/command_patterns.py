@@ -47,6 +47,7 @@ class CommandPattern:
         while operands and operands[-1] == "*":
             operands.pop()
         self._operands = operands
+        self._needed = [word for word in operands if _LITERAL.fullmatch(word)]
         self._options = [word for word in self._arguments if _is_option(word)]
 
     @property
@@ -80,6 +81,10 @@ class CommandPattern:
     def _spelled(self, command: Command) -> Certainty:
         program = self._loose_program(command)
         if program is NO:
+            return NO
+        # Most commands of a known program are told apart by a word: nothing open can stand for it.
+        missing = any(word not in command.arguments for word in self._needed)
+        if missing and "".join(command.arguments).isascii():
             return NO
         options = min((_given(option, command.arguments) for option in self._options), default=YES)
         return min(program, options, _found(self._operands, command.arguments)) if options else NO

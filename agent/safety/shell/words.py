@@ -256,7 +256,8 @@ class _Reader:
 
     def _insert(self, values: list[Value], quoted: bool, joined: bool = True) -> None:
         """Put the values of an expansion into the word, as the quoting asks."""
-        self._scope.spend(sum(map(len, values)) // 16)
+        # An element of an array costs as much as several characters of a text.
+        self._scope.spend(sum([len(each) // (16 if isinstance(each, str) else 2) for each in values]))
         separators = "" if quoted else self._separators()
         options: list[str] = []
         for value in values:
