@@ -101,7 +101,7 @@ def node_manager(call: Call) -> Opinion:
     """npm, yarn, pnpm and bun: scripts of the project are plain work, packages are not."""
     if call.flag("--version", "-v", "--help", "-h"):
         return fine("only looks")
-    if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "-g", "--global"):
+    if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "--node-options", "-g", "--global"):
         return ask("works outside of the workspace, or for every project")
     operands = call.operands("wF")
     if not operands:
@@ -262,6 +262,24 @@ DOTNET = Verbs(
     ),
     inside=True,
 )
+
+
+def dotnet(call: Call) -> Opinion:
+    """Projects of the workspace, with properties that start nothing."""
+    for argument in call.arguments:
+        if re.match(
+            r"[-/]{1,2}p(?:roperty)?:(?!(?:Configuration|Platform|Version|Nowarn|WarningLevel"
+            r"|TreatWarningsAsErrors|CollectCoverage|CoverletOutputFormat)=)",
+            argument,
+            re.IGNORECASE,
+        ):
+            return ask("sets a property of the build that may run a program")
+        is_file = re.search(r"\.(?:\w*proj|sln|slnx|dll|targets|props)$", argument) is not None
+        if is_file and not call.ground.inside(call.path(argument)):
+            return ask("works outside of the workspace")
+    return DOTNET(call)
+
+
 SWIFT = Verbs(
     harmless=r"build|test|format|package (?:describe|show-dependencies)",
     reason="builds or tests the project",
@@ -372,7 +390,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("go", go),
     ("cargo", cargo),
     ("deno", DENO),
-    ("dotnet", DOTNET),
+    ("dotnet", dotnet),
     ("swift", SWIFT),
     ("mix", MIX),
     ("zig", ZIG),

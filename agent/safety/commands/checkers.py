@@ -50,6 +50,7 @@ _RUNNER_OPTIONS: dict[str, frozenset[str]] = {
     "protoc": words("--plugin"),
     "rustc": words("-Clinker"),
     "pylint": words("--init-hook"),
+    "ctest": words("-S -SP --script --script-new-process --build-and-test --test-command"),
     "rubocop": words("-r --require --plugin"),
     "pytest": words("--pyargs -c --config-file"),
     "py.test": words("--pyargs -c --config-file"),

@@ -15,9 +15,17 @@ def cmake(call: Call) -> Opinion:
     if call.flag("-P", "--install") or call.arguments[:1] == ("-E",):
         return ask("runs a script or installs")
     build = call.value("", "build")
-    for place in (build, call.value("S"), *(o for o in call.operands("BSGDCUTAj") if build is None)):
+    for place in (
+        build,
+        call.value("S"),
+        call.value("C"),
+        *(o for o in call.operands("BSGDCUTAj") if build is None),
+    ):
         if place and not (call.ground.inside(call.path(place)) or call.ground.private(call.path(place))):
             return ask("works outside of the workspace")
+    native = call.arguments[call.arguments.index("--") + 1 :] if "--" in call.arguments else ()
+    if not all(re.fullmatch(r"-[jklvs]?\d*|-[kvs]|VERBOSE=1|\d+|-m:?\d*", argument) for argument in native):
+        return ask("hands options to the build program")
     for name, value in _definitions(call):
         if _RUNS_IN_CMAKE.fullmatch(name) and not _is_harmless_definition(call, name, value):
             return ask(f"decides which program runs ({literal(name)})")

@@ -76,6 +76,8 @@ def probe(call: Call) -> Opinion:
 
 
 def reaches(call: Call) -> Opinion:
+    if call.arguments in (("--version",), ("--help",)):
+        return fine("only looks")
     return ask("reaches the network")
 
 

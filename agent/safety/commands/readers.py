@@ -124,6 +124,9 @@ def lists(call: Call) -> Opinion:
     return _dangerous(call) or LOOKS
 
 
+_SHOWS_ENVIRONMENT = re.compile(r"\$ENV\b|(?:^|[|(,;\[])\s*(?:str)?env\b(?!\s*:)")
+
+
 def views(call: Call) -> Opinion:
     """Prints contents: secrets ask, and so does searching the whole home or system."""
     if danger := _dangerous(call):
@@ -134,6 +137,8 @@ def views(call: Call) -> Opinion:
         return ask("runs commands of the pager")
     if call.name in ("ack", "ag", "rg", "grep", "egrep", "fgrep") and (far := _searches_home(call)):
         return far
+    if call.name in ("jq", "yq") and any(_SHOWS_ENVIRONMENT.search(a) for a in call.arguments):
+        return ask("shows the environment, which may hold secrets")
     if call.name == "yq" and call.has("i", "inplace", "in-place"):
         return call.revealed(_operands(call)) or call.changed(_operands(call)) or LOOKS
     return call.revealed(_operands(call)) or LOOKS
