@@ -175,10 +175,13 @@ class Workbench(Container):
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc belongs to the workbench only while a pane lies over the conversation."""
-        return self.opened is not None if action == "close_pane" else True
+        """Esc belongs to the workbench only while a pane lies over the conversation, or has the keys."""
+        return self.opened is not None or self._side.has_focus_within if action == "close_pane" else True
 
     def action_close_pane(self) -> None:
+        """Back to where the person came from; from a pane beside the conversation to the first jump target."""
+        if self.opened is None and self._came_from is None:
+            self._came_from = next(iter(self._targets.values()), None)
         self.opened = None
         self._arrange()
         self._focus_back()
