@@ -120,9 +120,7 @@ def main() -> None:
         count = args.widgets if kind == "markdown" else args.messages
         spent, painted = run(kind, args.frames, count)
         if painted < LEAST:
-            raise SystemExit(
-                f"{kind}: only {painted:.0f} bytes a line were painted; that measures nothing."
-            )
+            raise SystemExit(f"{kind}: only {painted:.0f} bytes a line were painted; that measures nothing.")
         ours = ours or spent
         print(
             f"{kind:10}  {count:6,} messages  {spent * 1e3:6.2f} ms CPU a line  "

@@ -242,3 +242,15 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
             await until(pilot, lambda words=words: words in stage.app.screen.query_one(Reader).text)
             await pilot.press("escape")
             await pilot.pause()
+
+
+@pytest.mark.parametrize("pane", ["todo", "agents", "log", "files"])
+async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(pane: str) -> None:
+    async with scene() as (made, pilot):
+        await until(pilot, lambda: made.app.session.furnished)
+        await made.app.actions.run_slash(f"/{pane}")
+        await until(
+            pilot, lambda: made.app.focused is getattr(made.app.session, "calls" if pane == "log" else pane)
+        )
+        await pilot.press("escape", "x")
+        await until(pilot, lambda: made.app.session.prompt.text == "x")

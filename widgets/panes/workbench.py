@@ -179,7 +179,7 @@ class Workbench(Container):
         return self.opened is not None or self._side.has_focus_within if action == "close_pane" else True
 
     def action_close_pane(self) -> None:
-        """Back to where the person came from; from a pane beside the conversation to the first jump target."""
+        """Back to where the person came from; from a pane at the side to the first jump target."""
         if self.opened is None and self._came_from is None:
             self._came_from = next(iter(self._targets.values()), None)
         self.opened = None

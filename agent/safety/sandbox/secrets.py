@@ -36,9 +36,7 @@ _DEPTH = 2
 """Folders below the workspace down to which files are looked for."""
 _FOLDERS = 64
 """Folders that are looked into."""
-_UNINTERESTING = words(
-    ".git .hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache"
-)
+_UNINTERESTING = words(".git .hg .svn node_modules .venv venv __pycache__ target dist build .tox .mypy_cache")
 _SOCKETS = ("SSH_AUTH_SOCK", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR", "WAYLAND_DISPLAY", "TMUX")
 _ADDRESSES = ("DBUS_SESSION_BUS_ADDRESS", "DOCKER_HOST", "CONTAINER_HOST", "PULSE_SERVER")
 _SYSTEM = ("/var/lib/docker", "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d")
