@@ -38,7 +38,8 @@ class ControlFilter(LineFilter):
 def harmless(text: str) -> str:
     """`text` without what steers a terminal, as wide as it was counted to be."""
     # What stood between two characters can have kept them from joining into one.
-    return set_cell_size(_STEERING.sub("", text), cell_len(text))
+    plain = _STEERING.sub("", text).replace("\u200d", "")
+    return set_cell_size(plain, cell_len(text))
 
 
 @lru_cache(maxsize=4096)

@@ -52,8 +52,8 @@ async def test_the_workspace_can_be_written_and_nothing_beside_it(bounded: Scrip
 async def test_signals_and_time_limits_are_told_as_outside(bounded: Scripts) -> None:
     crashed = await bounded.run("import os\nos.kill(os.getpid(), 11)")
     assert (crashed.status, crashed.exit_code) == ("crashed", 139)
-    marker = f"HERMES_BOUNDED={os.getpid()}"
-    environ = {**os.environ, "HERMES_BOUNDED": str(os.getpid())}
+    marker = f"NVM_BOUNDED={os.getpid()}"
+    environ = {**os.environ, "NVM_BOUNDED": str(os.getpid())}
     hung = await bounded.run(
         "import os\nos.fork()\nprint('begun')\nwhile True: pass", environ=environ, limits={"seconds": 1.5}
     )

@@ -99,16 +99,16 @@ async def test_the_longest_idle_session_makes_room(scripts: Scripts) -> None:
 
 async def test_an_idle_session_ends_by_itself(scripts: Scripts) -> None:
     scripts.runner._kernels = Kernels(scripts.runner._home, idle=0.05)
-    marker = f"HERMES_IDLE={os.getpid()}"
-    environ = {**os.environ, "HERMES_IDLE": str(os.getpid())}
+    marker = f"NVM_IDLE={os.getpid()}"
+    environ = {**os.environ, "NVM_IDLE": str(os.getpid())}
     await scripts.output("x = 1", session="a", environ=environ)
     await until(lambda: not living(marker))
     assert scripts.runner._kernels.names("main") == []
 
 
 async def test_closing_ends_all_sessions(scripts: Scripts) -> None:
-    marker = f"HERMES_CLOSE={os.getpid()}"
-    environ = {**os.environ, "HERMES_CLOSE": str(os.getpid())}
+    marker = f"NVM_CLOSE={os.getpid()}"
+    environ = {**os.environ, "NVM_CLOSE": str(os.getpid())}
     await scripts.output("x = 1", session="a", environ=environ)
     assert living(marker)
     await scripts.runner.aclose()

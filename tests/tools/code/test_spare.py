@@ -59,8 +59,8 @@ async def test_a_waiting_child_that_died_is_not_used(warm: Scripts) -> None:
 
 
 async def test_a_stale_child_is_let_go(warm: Scripts) -> None:
-    marker = f"HERMES_STALE={os.getpid()}"
-    job = warm.job("", environ={**os.environ, "HERMES_STALE": str(os.getpid())})
+    marker = f"NVM_STALE={os.getpid()}"
+    job = warm.job("", environ={**os.environ, "NVM_STALE": str(os.getpid())})
     assert warm.runner._spare is not None
     await warm.runner._spare.aclose()
     warm.runner._spare = Spare(warm.runner._home, stale=0.05)
@@ -77,10 +77,10 @@ async def test_tracebacks_of_threads_quote_the_script(warm: Scripts) -> None:
 
 
 async def test_closing_leaves_no_child(tmp_path: Path) -> None:
-    marker = f"HERMES_WAITING={os.getpid()}"
+    marker = f"NVM_WAITING={os.getpid()}"
     scripts = Scripts(tmp_path)
     runner = CodeRunner()
-    runner.prepare(scripts.job("", environ={**os.environ, "HERMES_WAITING": str(os.getpid())}))
+    runner.prepare(scripts.job("", environ={**os.environ, "NVM_WAITING": str(os.getpid())}))
     await scripts.runner.aclose()
     await runner.aclose()
     assert living(marker) == []

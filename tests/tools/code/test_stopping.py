@@ -83,13 +83,13 @@ async def test_the_call_under_way_is_stopped_before_the_child(scripts: Scripts, 
         try:
             await asyncio.sleep(600)
         except asyncio.CancelledError:
-            order.append("child lives" if living("HERMES_STOP_TEST=" + how) else "child is gone")
+            order.append("child lives" if living("NVM_STOP_TEST=" + how) else "child is gone")
             raise
         return "{}"
 
     scripts.answers["terminal"] = endless
     script = "from hermes_tools import terminal\nterminal('x')"
-    environ = {**os.environ, "HERMES_STOP_TEST": how}
+    environ = {**os.environ, "NVM_STOP_TEST": how}
     limits = {"seconds": 0.5 if how == "timeout" else 60}
     run = asyncio.ensure_future(scripts.run(script, stop=stop, environ=environ, limits=limits))
     await started.wait()
@@ -105,7 +105,7 @@ async def test_the_call_under_way_is_stopped_before_the_child(scripts: Scripts, 
         assert outcome.status == {"stop": "interrupted", "timeout": "timeout"}[how]
         assert [record.ok for record in outcome.calls] == [False]
     assert order == ["child lives"]
-    assert living("HERMES_STOP_TEST=" + how) == []
+    assert living("NVM_STOP_TEST=" + how) == []
     assert scripts.progress[-1].running == ()
 
 

@@ -78,7 +78,7 @@ async def terminals() -> AsyncIterator[Callable[..., Terminals]]:
 async def task(tmp_path: Path, terminals: Callable[..., Terminals]) -> Task:
     workspace = tmp_path / "work space"
     workspace.mkdir()
-    return Task(workspace, terminals({**os.environ, "USERS_OWN": "value one"}))
+    return Task(workspace, terminals({**os.environ, "NVM_OWN": "value one"}))
 
 
 def processes_with(marker: str) -> list[int]:

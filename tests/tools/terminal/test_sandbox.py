@@ -47,7 +47,7 @@ def boxed(tmp_path: Path, terminals: Callable[..., Terminals], kind: str) -> Ope
             readable=[task.context.scratch],
             reaches_network=reaches or (lambda command, cwd: True),
         )
-        made = terminals({**os.environ, "USERS_OWN": "value one"})
+        made = terminals({**os.environ, "NVM_OWN": "value one"})
         made.boundary = boundary
         task.context.terminals = made
         return task
@@ -64,7 +64,7 @@ async def test_folder_variables_functions_and_options_outlive_a_call(task: Task)
     await task.run(
         "mkdir sub; cd sub; export A=1; b() { echo function; }; alias c='echo alias'; set -o pipefail"
     )
-    shown = await task.output('echo "$PWD $A $USERS_OWN"; b; c; set -o | grep -c "pipefail.*on"')
+    shown = await task.output('echo "$PWD $A $NVM_OWN"; b; c; set -o | grep -c "pipefail.*on"')
     assert shown == f"{task.workspace}/sub 1 value one\nfunction\nalias\n1\n"
 
 

@@ -17,8 +17,8 @@ KEPT: list[tuple[str, str, str]] = [
     ("cd /usr; cd /", "cd - >/dev/null; pwd", "/usr\n"),
     ("export A='two words'", "sh -c 'echo \"$A\"'", "two words\n"),
     ("B=plain", "echo $B; sh -c 'echo [$B]'", "plain\n[]\n"),
-    ("unset USERS_OWN", "echo [$USERS_OWN]", "[]\n"),
-    ("export -n USERS_OWN", "echo $USERS_OWN; sh -c 'echo [$USERS_OWN]'", "value one\n[]\n"),
+    ("unset NVM_OWN", "echo [$NVM_OWN]", "[]\n"),
+    ("export -n NVM_OWN", "echo $NVM_OWN; sh -c 'echo [$NVM_OWN]'", "value one\n[]\n"),
     ("Q=$'a\\'b\"c`d$e\\\\f\\n\\ng\\t\\x01é'", 'printf %s "$Q" | od -An -c | head -1', "   a   '   b"),
     ("declare -a L=(one 'two three' '')", 'echo ${#L[@]} "${L[1]}"', "3 two three\n"),
     ("declare -A M=([a b]=1 [c]='2 3')", 'echo ${M[a b]} "${M[c]}"', "1 2 3\n"),
@@ -203,14 +203,14 @@ async def test_state_files_are_private_and_vanish_with_the_engine(task: Task):
 
 @pytest.fixture
 def plain(tmp_path: Path, terminals) -> Task:
-    return Task(tmp_path, terminals({"PATH": "/usr/bin:/bin", "USERS_OWN": "1"}, LocalBackend(DASH)))
+    return Task(tmp_path, terminals({"PATH": "/usr/bin:/bin", "NVM_OWN": "1"}, LocalBackend(DASH)))
 
 
 async def test_without_bash_folder_and_variables_persist_and_the_loss_is_named(plain: Task):
-    result = await plain.run("cd /usr; export A=\"x 'y'\nz\"; B=2; unset USERS_OWN; umask 077; exit 3")
+    result = await plain.run("cd /usr; export A=\"x 'y'\nz\"; B=2; unset NVM_OWN; umask 077; exit 3")
     assert result["exit_code"] == 3
     assert "no bash" in result["note"]
-    result = await plain.run('pwd; echo "$A"; echo $B [$USERS_OWN]; umask; sh -c \'echo "$A" [$B]\'')
+    result = await plain.run('pwd; echo "$A"; echo $B [$NVM_OWN]; umask; sh -c \'echo "$A" [$B]\'')
     assert result["output"] == "/usr\nx 'y'\nz\n2 []\n0077\nx 'y'\nz []\n"
     assert "note" not in result
     assert (await plain.run("echo 'unbalanced"))["exit_code"] == 2

@@ -26,6 +26,7 @@ if os.geteuid() == 0 and SYSTEM:
             leave = shutil.ignore_patterns("__pycache__")
             for part in ("agent", "tools", "tests/agent/safety/sandbox"):
                 shutil.copytree(ROOT / part, code / part, ignore=leave)
+            subprocess.run(["chmod", "-R", "a+rX", code], check=True)
             done = subprocess.run(
                 [SYSTEM, "-I", "-B", str(code / "tests/agent/safety/sandbox/unprivileged.py"), code, work],
                 user=NOBODY,
