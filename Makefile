@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test lint bench test-realmodel constraints clean
+.PHONY: run test lint bench test-realmodel test-thorough constraints clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -14,7 +14,12 @@ run:
 # Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust"
 test:
 	@sh .ci/environment dev
-	@$(PYTEST) -m "not realmodel" -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile $(ARGS)
+
+# Runs the tests that take minutes: every kind of hostile text in every list.
+test-thorough:
+	@sh .ci/environment dev
+	@$(PYTEST) -m thorough -n $(JOBS) $(ARGS)
 
 lint:
 	@sh .ci/environment dev

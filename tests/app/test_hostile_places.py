@@ -45,6 +45,8 @@ from themes.loader import load_file
 from tools.actions import RunCommand
 from widgets.rows import RowList
 
+pytestmark = pytest.mark.thorough
+
 SIZE = (160, 100)
 STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 NUMBERED = [kind.numbered(number) for number, kind in enumerate(KINDS)]
