@@ -170,6 +170,44 @@ class RowView:
         if not self.follow:
             self._reveal_cursor()
 
+    def page(self, direction: int) -> None:
+        """Move on (1) or back (-1) by what fits the window; a line stays to read on from, and none is missed."""
+        layout = self.layout()
+        if not layout or (at := self._leaving(layout, direction)) is None:
+            return
+        position = at + direction
+        if not 0 <= position < len(self.rows):
+            # All of it has been seen: the cursor joins the end, and the window stays.
+            self._keep_top(layout)
+            self._cursor = self.rows[at]
+            self.follow = self._can_follow and direction > 0
+            return
+        room = self.height - 1 - self._height_at(position)
+        while room > 0 and (height := self._height_at(position + direction)) and height <= room:
+            position, room = position + direction, room - height
+        self.move_to(self.rows[position])
+        over = self._height_at(position) - self.height
+        if over > 0:
+            # Of a row longer than the window comes first what is next to where one reads.
+            self.follow = False
+            self._top, self._skip, self._layout = self.rows[position], 0 if direction > 0 else over, None
+
+    def _leaving(self, layout: list[tuple[int, int]], direction: int) -> int | None:
+        """Position of the row a page begins after; None if its own hidden lines were the page."""
+        edge = layout[-1] if direction > 0 else layout[0]
+        current, shown = self.cursor_row, {row for row, _ in layout}
+        if current is None or current not in shown:
+            current = edge[0]
+        if current != edge[0]:
+            return self._position(current)
+        hidden = self._height_of(current) - 1 - edge[1] if direction > 0 else edge[1]
+        if not hidden:
+            return self._position(current)
+        if len(shown) > 1 and current != self.cursor_row:
+            return self._position(current) - direction
+        self.scroll(direction * min(hidden, max(self.height - 1, 1)))
+        return None
+
     def to_end(self) -> None:
         """The cursor on the last row."""
         if self.rows:
@@ -197,6 +235,10 @@ class RowView:
 
     def _position(self, row: int) -> int:
         return min(bisect_left(self.rows, row), max(len(self.rows) - 1, 0))
+
+    def _height_at(self, position: int) -> int:
+        """Lines of the row at a position, 0 beyond the ends."""
+        return self._height_of(self.rows[position]) if 0 <= position < len(self.rows) else 0
 
     def _keep_top(self, layout: list[tuple[int, int]]) -> None:
         if layout:

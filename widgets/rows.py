@@ -188,7 +188,7 @@ class RowList(Widget, can_focus=True):
         self.cursor_moved()
 
     def action_page(self, direction: int) -> None:
-        self._view.move(direction * max(self._view.height - 1, 1))
+        self._view.page(direction)
         self.cursor_moved()
 
     def action_first(self) -> None:

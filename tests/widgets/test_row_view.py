@@ -134,3 +134,39 @@ def test_only_rows_near_the_window_are_measured() -> None:
     window.move_to(500_000)
     window.layout()
     assert len(measured) < 300
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=30),
+    st.integers(1, 8),
+    st.booleans(),
+    st.integers(-60, 60),
+    st.sampled_from([1, -1]),
+)
+def test_paging_misses_no_line_and_reaches_the_end(
+    heights: list[int], height: int, follow: bool, scrolled: int, direction: int
+) -> None:
+    window = view(heights, height, follow=follow)
+    if direction < 0:
+        window.to_end()
+    window.scroll(scrolled)
+    lines = all_lines(heights)
+    for _ in range(2 * len(lines) + 2):
+        before = [lines.index(line) for line in window.layout()]
+        window.page(direction)
+        after = [lines.index(line) for line in window.layout()]
+        assert after[0] <= before[-1] + 1 and before[0] <= after[-1] + 1
+    end = len(heights) - 1 if direction > 0 else 0
+    assert window.cursor_row == end
+    assert window.layout()[-1 if direction > 0 else 0] == lines[-1 if direction > 0 else 0]
+
+
+def test_a_page_of_tall_rows_moves_by_what_was_in_view() -> None:
+    window = view([3] * 20, 10)
+    seen = []
+    for _ in range(3):
+        window.page(1)
+        seen.append(window.cursor_row)
+    window.page(-1)
+    assert (seen, window.cursor_row) == ([3, 6, 9], 6)
