@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -39,7 +38,6 @@ from app.screens.requests import RequestQueue
 from app.team import Team
 from app.terminal import Attention
 from tools.results import DiffDetail
-from widgets.panes import figures
 from widgets.panes.files import Change
 from widgets.panes.status import Status
 
@@ -60,15 +58,6 @@ class Panes(Protocol):
     files: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
-    """What the session has used, for a person who asks. None is unknown."""
-
-    input: int = 0
-    output: int = 0
-    cached: int = 0
-
-
 class Bridge:
     """Hears every event and tells the panes. Quick: panes only note what changed and draw later."""
 
@@ -84,7 +73,6 @@ class Bridge:
         self._attention = attention
         self._clock = clock
         self.state = Status()
-        self.spent = Spent()
         self.team = Team(clock)
         self._finished: dict[str, ToolFinished] = {}
         self._touched: dict[str, tuple[FileChange, ...]] = {}
@@ -175,18 +163,6 @@ class Bridge:
         self.state = self.state._replace(**fields)
         self._panes.status.show(self.state)
 
-    def context_line(self) -> str:
-        """How full the window is and what was used, in a sentence."""
-        used, window = self.state.context_used, self.state.context_window
-        share = figures.percent(used / window) if used is not None and window else figures.UNKNOWN
-        parts = [
-            f"Context {figures.tokens(used)} of {figures.tokens(window)} tokens ({share})",
-            f"session {figures.tokens(self.spent.input)} in, {figures.tokens(self.spent.output)} out",
-            f"{figures.tokens(self.spent.cached)} from the cache",
-            f"cost {figures.money(self.state.cost)}",
-        ]
-        return " · ".join(parts)
-
     def _keep(self, key: str, event: ToolFinished) -> None:
         """Keep what a call gave back, and let go of the call that has been kept longest."""
         self._finished[key] = event
@@ -212,7 +188,6 @@ class Bridge:
         panes.todo.show(())
         panes.prompt.busy = False
         panes.prompt.queued = panes.prompt.steering = ()
-        self.spent = Spent()
         self._finished.clear()
         self._touched.clear()
         self.state = Status(
@@ -229,7 +204,6 @@ class Bridge:
         self.change(approvals="" if mode in ("ask", "normal") else mode)
 
     def _used(self, event: UsageChanged) -> None:
-        self.spent = Spent(event.session_input, event.session_output, event.session_cached)
         self.change(
             context_used=event.context_used,
             context_window=event.context_window,

@@ -99,12 +99,6 @@ class Ignore:
             level = level.above
         return False
 
-    def skips_any(self, path: str, *, folder: bool) -> bool:
-        """Whether `path` or any folder above it in the project is left out."""
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        return any(self.skips(part, folder=True) for part in above) or self.skips(path, folder=folder)
-
     def forget(self, folder: str) -> None:
         """Read the ignore files in `folder` and below anew when they are next needed."""
         below = f"{folder}/" if folder else ""

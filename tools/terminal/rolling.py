@@ -29,10 +29,6 @@ class RollingText:
         """Lines there ever were, the unfinished last one included."""
         return self._dropped_lines + len(self._lines)
 
-    @property
-    def dropped_lines(self) -> int:
-        return self._dropped_lines
-
     def append(self, text: str) -> None:
         """Add text; lines end with a line feed, the last one may be unfinished."""
         for line in _lines(text):

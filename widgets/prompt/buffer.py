@@ -267,10 +267,6 @@ class Buffer:
         self.move(group[-1].after)
         return True
 
-    def close_group(self) -> None:
-        """The next edit is undone on its own."""
-        self._last = None
-
     def _joins(self, edit: _Edit, kind: EditKind) -> bool:
         if kind == "other" or kind != self._last or not self._done:
             return False
