@@ -171,7 +171,7 @@ class RowView:
             self._reveal_cursor()
 
     def page(self, direction: int) -> None:
-        """Move on (1) or back (-1) by what fits the window; a line stays to read on from, and none is missed."""
+        """Move on (1) or back (-1) by what fits the window; a line stays to read on from, none is missed."""
         layout = self.layout()
         if not layout or (at := self._leaving(layout, direction)) is None:
             return

@@ -44,7 +44,8 @@ class PromptEditing(PromptSurface):
     def _changed(self) -> None:
         """The text or the cursor is another one: complete, draw, tell."""
         buffer = self._buffer
-        if buffer.selection is None:
+        # An entry of the history was not typed: a menu over it would take the keys that go on through it.
+        if buffer.selection is None and not self.history.is_walking:
             mention = self.completer.follow(buffer.text, buffer.cursor)
             if mention is not None:
                 self.run_worker(self._rank(mention), group="files", exclusive=True)

@@ -38,8 +38,13 @@ class History:
 
     def load(self) -> None:
         """Read the file; entries added meanwhile stay the newest. A missing file is an empty history."""
-        if self._path is not None:
-            self._entries = _distinct([*_read(self._path), *self._entries])
+        if self._path is None:
+            return
+        entries = _distinct([*_read(self._path), *self._entries])
+        if self._at is not None:
+            # Who walks already stays on the entry that is shown.
+            self._at = max(self._at + len(entries) - len(self._entries), 0)
+        self._entries = entries
 
     def add(self, text: str) -> bool:
         """Make `text` the newest entry and end the walk. False when it is blank or too large to keep."""

@@ -110,3 +110,14 @@ def test_a_search_goes_back_in_time_and_narrows_in_place() -> None:
     assert search.match == "Fix views"
     search.look_for("nowhere")
     assert (search.match, search.place) == (None, (0, 0))
+
+
+def test_what_is_read_while_one_walks_does_not_move_the_entry_shown(tmp_path: Path) -> None:
+    path = tmp_path / "history.jsonl"
+    for text in ("one", "two"):
+        History(path).store(text)
+    history = History(path)
+    history.add("three")
+    assert history.older("") == "three"
+    history.load()
+    assert [history.older(""), history.older(""), history.older("")] == ["two", "one", None]

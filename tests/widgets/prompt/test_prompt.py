@@ -165,6 +165,31 @@ async def test_up_and_down_walk_the_history_and_keep_the_draft() -> None:
         assert prompt.text == "draft"
 
 
+async def test_up_reaches_the_oldest_entry_past_commands_and_mentions() -> None:
+    entries = ["the oldest", "/sk", "look at @mon", "!ls", "two\nlines"]
+    async with running() as (_, prompt, pilot):
+        for text in entries:
+            prompt.history.add(text)
+        await type_in(pilot, "draft")
+        seen: list[str] = []
+        for _ in range(len(entries)):
+            await pilot.press("up")
+            await settle(pilot)
+            seen.append(prompt.text)
+            assert not prompt.menu.is_open
+        assert seen == entries[::-1]
+        await pilot.press(*["down"] * (len(entries) + 1))
+        assert prompt.text == "draft"
+
+
+async def test_an_entry_that_is_changed_is_completed_again() -> None:
+    async with running() as (_, prompt, pilot):
+        prompt.history.add("/sk")
+        await pilot.press("up", "i")
+        await settle(pilot)
+        assert prompt.menu.is_open
+
+
 async def test_history_comes_back_in_the_next_session(tmp_path: Path) -> None:
     path = tmp_path / "history.jsonl"
     async with running(history=path) as (_, _, pilot):
