@@ -49,8 +49,7 @@ from agent.runtime import Options, open_engine
 from app.application import HermesApp
 from app.host import Listener, Wish
 from benchmarks.markdown_stream import SECTION
-from tests.support.engines import Bench, bench
-from tests.support.replies import say
+from tests.support.model_process import ServerProcess
 from themes.loader import load_skin
 from tools.results import Display, TextDetail
 from widgets.transcript.view import KEPT_ITEMS, SLACK
@@ -63,6 +62,8 @@ SHARE = 0.35
 """How much of what is said the slope may be: less than half an item of a log and its place in the file."""
 ECHOES = 25
 """Keys of one measurement of the echo."""
+SCRIPT = 'script = lambda _request: say("Done, and **checked**. " * 20)'
+"""What the model answers, in a process of its own, so that none of its memory is ours."""
 SIZES = ((120, 40), (80, 24), (200, 60), (60, 20))
 SKINS = ("amber", "ansi", "contrast-dark")
 
@@ -145,7 +146,7 @@ class Day:
     async def settle(self) -> None:
         """Wait until what nobody looks at is put away."""
         document = self.app.session.transcript.document
-        while len(document) > KEPT_ITEMS + SLACK:
+        while document.in_memory > KEPT_ITEMS + SLACK:
             await self.pilot.pause(0.05)
 
     async def echo(self) -> float:
@@ -169,16 +170,16 @@ class Day:
         return statistics.median(times)
 
 
-async def live(made: Bench, args: argparse.Namespace) -> dict[str, Any]:
+async def live(folder: Path, base_url: str, args: argparse.Namespace) -> dict[str, Any]:
     environ = {
-        "HERMES_HOME": str(made.home),
-        "OPENAI_BASE_URL": made.server.base_url,
+        "HERMES_HOME": str(folder / "home"),
+        "OPENAI_BASE_URL": base_url,
         "OPENAI_API_KEY": "test-key",
         "HERMES_MODEL": "scripted",
     }
 
     async def opener(_wish: Wish, listener: Listener):
-        options = Options(workspace=made.workspace, attended=True, approve="all")
+        options = Options(workspace=folder / "work", attended=True, approve="all")
         return await open_engine(options, listener, environ=environ)
 
     app = HermesApp(opener)
@@ -211,13 +212,11 @@ def main() -> None:
     args = parser.parse_args()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        os.environ["HERMES_HOME"] = str(Path(name) / "home")
-
-        async def run() -> dict[str, Any]:
-            async with bench(Path(name), lambda _request: say("Done, and **checked**. " * 20)) as made:
-                return await live(made, args)
-
-        found = asyncio.run(run())
+        folder = Path(name).resolve()
+        os.environ["HERMES_HOME"] = str(folder / "home")
+        (folder / "work").mkdir()
+        with ServerProcess(SCRIPT, folder) as server:
+            found = asyncio.run(live(folder, server.base_url, args))
     samples = found["samples"]
     half = samples[len(samples) // 2 :]
     turns = half[-1][0] - half[0][0]

@@ -30,10 +30,11 @@ UNREADABLE = NoticeItem("error", "This part of the conversation could not be rea
 
 
 class Archive:
-    """Entries and their heights, last in, first out; each comes back as it was.
+    """Entries by their index in the document; each comes back as it was, as often as it is read.
 
     The file is readable for nobody else and has no name, so nothing is left of it however the process
-    ends. What cannot be written, because the disk is full or the item is no plain data, stays in memory.
+    ends. It only grows: an entry that has changed is written behind the others, once more. What cannot be
+    written, because the disk is full or the item is no plain data, stays in memory.
     It is JSON and not pickle: another process of the same person could write into it.
     """
 
@@ -42,64 +43,57 @@ class Archive:
         """Where the file is made; None: the system's folder for such files."""
         self._file: IO[bytes] | None = None
         self._close: weakref.finalize[..., Archive] | None = None
-        self._starts = array("Q")
-        """Where each record begins in the file."""
+        self._below, self._above = _Records(), _Records()
+        """Where the entries from 0 on lie, and those from -1 downwards."""
         self._end = 0
-        self._held: dict[int, tuple[Entry, int]] = {}
-        """What could not be written, by its position."""
-
-    def __len__(self) -> int:
-        return len(self._starts)
+        self._held: dict[int, Entry] = {}
+        """What could not be written."""
 
     @property
     def size(self) -> int:
         """Bytes in the file."""
         return self._end
 
-    def push(self, entry: Entry, height: int) -> None:
-        """Take in an entry that is `height` rows high."""
+    def write(self, index: int, entry: Entry) -> None:
+        """Take in an entry, or what has become of it."""
+        self._held.pop(index, None)
         try:
-            data = _packed(entry, height)
+            data = _packed(entry)
             file = self._opened()
             file.seek(self._end)
-            file.write(data)
+            if file.write(data) != len(data):
+                raise OSError("The disk is full.")
         except (OSError, TypeError, ValueError, RecursionError):
-            self._held[len(self._starts)] = entry, height
-            data = b""
-        self._starts.append(self._end)
+            self._held[index] = entry
+            return
+        records, at = self._records(index)
+        records.put(at, self._end, len(data))
         self._end += len(data)
 
-    def pop(self) -> tuple[Entry, int]:
-        """Give back the entry that came last, and its height. Of one the disk has lost a notice stands in."""
-        found = self._read(-1)
-        self._end = self._starts.pop()
-        self._held.pop(len(self._starts), None)
-        return found
-
-    def peek(self, back: int) -> Item:
-        """An item that stays where it is: -1 is the last, -2 the one before."""
-        return self._read(back)[0].item
+    def read(self, index: int) -> Entry:
+        """An entry that was written. Of one the disk has lost a notice stands in."""
+        held = self._held.get(index)
+        if held is not None:
+            return held
+        records, at = self._records(index)
+        try:
+            file = self._opened()
+            file.seek(records.starts[at])
+            return _unpacked(file.read(records.sizes[at]))
+        except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
+            return Entry(UNREADABLE, gap=True)
 
     def clear(self) -> None:
         """Forget everything."""
-        del self._starts[:]
+        self._below, self._above = _Records(), _Records()
         self._held.clear()
         self._end = 0
         if self._close is not None:
             self._close()
             self._file = self._close = None
 
-    def _read(self, back: int) -> tuple[Entry, int]:
-        held = self._held.get(len(self._starts) + back)
-        if held is not None:
-            return held
-        start, end = self._starts[back], self._end if back == -1 else self._starts[back + 1]
-        try:
-            file = self._opened()
-            file.seek(start)
-            return _unpacked(file.read(end - start))
-        except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
-            return Entry(UNREADABLE, gap=True), 2
+    def _records(self, index: int) -> tuple[_Records, int]:
+        return (self._below, index) if index >= 0 else (self._above, ~index)
 
     def _opened(self) -> IO[bytes]:
         if self._file is None:
@@ -110,20 +104,34 @@ class Archive:
         return self._file
 
 
-def _packed(entry: Entry, height: int) -> bytes:
+class _Records:
+    """Where records begin in the file and how long they are, as plain numbers: there is one for each item."""
+
+    def __init__(self) -> None:
+        self.starts = array("Q")
+        self.sizes = array("Q")
+
+    def put(self, at: int, start: int, size: int) -> None:
+        missing = [0] * (at + 1 - len(self.starts))
+        self.starts.extend(missing)
+        self.sizes.extend(missing)
+        self.starts[at], self.sizes[at] = start, size
+
+
+def _packed(entry: Entry) -> bytes:
     chosen = entry.chosen.value if entry.chosen else None
     kind = type(entry.item).__name__
-    record = [height, entry.gap, entry.age, chosen, kind, _fields(entry.item)]
+    record = [entry.gap, entry.age, chosen, kind, _fields(entry.item)]
     return zlib.compress(json.dumps(record, default=_fields, separators=(",", ":")).encode(), 1)
 
 
-def _unpacked(data: bytes) -> tuple[Entry, int]:
-    height, gap, age, chosen, kind, values = json.loads(zlib.decompress(data))
+def _unpacked(data: bytes) -> Entry:
+    gap, age, chosen, kind, values = json.loads(zlib.decompress(data))
     if kind == CallItem.__name__:
         values[2] = _display(*values[2])
     entry = Entry(KINDS[kind](*values), gap, age)
     entry.chosen = Fold(chosen) if chosen else None
-    return entry, height
+    return entry
 
 
 def _fields(value: Any) -> list[Any]:

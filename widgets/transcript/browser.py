@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
+from time import perf_counter
 from typing import ClassVar
 
 from textual import events
@@ -10,7 +13,8 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from tools.text import clean
-from widgets.slices import sliced
+from widgets.slices import SLICE, sliced
+from widgets.transcript.document import Place
 from widgets.transcript.items import Fold, Item, UserItem, folds
 from widgets.transcript.painting import SCROLLBAR
 from widgets.transcript.surface import Surface
@@ -64,6 +68,8 @@ class Browser(Surface, can_focus=True):
         self._on_scrollbar = False
         self._wanted_step = 0
         """The step to a hit that is not known yet; 0: none."""
+        self._seeking: Iterator[None] | None = None
+        """The search for a place that was begun last."""
 
     @property
     def dragging(self) -> bool:
@@ -115,13 +121,37 @@ class Browser(Surface, can_focus=True):
         if step < 0 and self._focused is None and top > self.document.start_of(here):
             here += 1
         index = here + step
+        self._seek(self._to_user(index, step))
+        self.repaint()
+
+    def _to_user(self, index: int, step: int) -> Iterator[None]:
+        """Look for a message of the person from `index` on, one item with each step, and go there."""
         while self.document.has(index):
-            if isinstance(self.document.entry(index).item, UserItem):
+            if isinstance(self.document.peek(index), UserItem):
                 self._focused = index
                 self._viewport.to(self.document.start_of(index))
-                break
+                self.repaint()
+                return
             index += step
-        self.repaint()
+            yield
+
+    def _seek(self, steps: Iterator[None]) -> None:
+        """Look for something: at once if it is near, else in slices until the person goes elsewhere."""
+        self._seeking = steps
+        end = perf_counter() + SLICE
+        for _ in steps:
+            if perf_counter() >= end:
+                self.run_worker(self._seek_on(steps, self._where))
+                return
+
+    async def _seek_on(self, steps: Iterator[None], before: tuple[int | None, Place | None]) -> None:
+        async for _ in sliced(takewhile(lambda _: self._seeking is steps and self._where == before, steps)):
+            pass
+
+    @property
+    def _where(self) -> tuple[int | None, Place | None]:
+        """The item and the place one is at; no place at the end, which moves by itself."""
+        return self._focused, None if self.following else self._viewport.top
 
     def scroll_rows(self, rows: int) -> None:
         """Move by some rows, down if positive."""

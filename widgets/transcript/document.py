@@ -46,14 +46,17 @@ class Document:
     Rows are found by place, so heights that turn out different from their estimate
     move nothing on screen; they only make the scrollbar more exact. Items from
     before are fetched as they are wanted, upwards from the last: one that is
-    fetched gets the next index below `first`, and none changes its own. The
-    first can be put away, and is then one from before.
+    fetched gets the next index below `first`, and none changes its own. Items that
+    nobody has looked at for longest can be put away; they come back when they are
+    looked at, and their heights stay known, so a jump costs what one screen costs.
     """
 
     def __init__(self, palette: Palette, draw: Draw = draw) -> None:
         self.palette = palette
         self.width = 80
-        self.entries = Entries()
+        self.archive = Archive()
+        """Items that were put away."""
+        self.entries = Entries(self.archive)
         self.heights = Heights()
         self.wrap = False
         """Whether long lines of code wrap; else they are cut, and shifted item by item."""
@@ -62,11 +65,9 @@ class Document:
         self._kept = KeptRows()
         self._looked: OrderedDict[int, None] = OrderedDict()
         """Items whose parts are kept, the one made last at the end."""
-        self.archive = Archive()
-        """Items that were put away."""
         self._earlier: Iterator[Item] = iter(())
         self._above: Item | None = None
-        """The item above all that ever were here, fetched to know whether an empty row stands between."""
+        """The item above the first, fetched to know whether an empty row stands between."""
         self._age = 0
         self._folded = Fold.CLOSED
         """How everything was folded the last time, if `_age` is not 0."""
@@ -85,13 +86,13 @@ class Document:
         return self.entries.stop
 
     @property
-    def complete(self) -> bool:
-        """Whether nothing stands above the first item."""
-        return self.reached_top and not self.archive
+    def in_memory(self) -> int:
+        """How many items are in memory; all others are put away."""
+        return self.entries.in_memory
 
     @property
-    def reached_top(self) -> bool:
-        """Whether nothing stands above all that is in memory or put away."""
+    def complete(self) -> bool:
+        """Whether nothing stands above the first item."""
         return self._above is None
 
     def use(self, palette: Palette) -> None:
@@ -121,8 +122,8 @@ class Document:
 
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
         """Replace everything by `items`, and above them `earlier`: newest first, fetched as it is wanted."""
-        self.entries, self.heights = Entries(), Heights()
         self.archive.clear()
+        self.entries, self.heights = Entries(self.archive), Heights()
         self._looked.clear()
         self._shifts.clear()
         self._age = 0
@@ -135,26 +136,21 @@ class Document:
 
     def more(self) -> bool:
         """Fetch the item above the first. False if there is none."""
-        if self.archive:
-            entry, height = self.archive.pop()
-        elif self._above is not None:
-            item, self._above = self._above, next(self._earlier, None)
-            entry = Entry(item, gap_between(self._above, item))
-            height = entry.guess(self._room)
-        else:
+        item = self._above
+        if item is None:
             return False
+        self._above = next(self._earlier, None)
+        entry = Entry(item, gap_between(self._above, item))
         self.entries.prepend(entry)
-        self.heights.prepend(height)
+        self.heights.prepend(entry.guess(self._room))
         return True
 
     def put_away(self) -> bool:
-        """Take the first item out of memory until it is fetched again. False: it is being written."""
-        if not self.entries or self.entries[self.first].open:
+        """Take an item out of memory that was not looked at for longest. False: all are being written."""
+        index = self.entries.put_away()
+        if index is None:
             return False
-        self._looked.pop(self.first, None)
-        self.archive.push(self.entries[self.first], self.heights[self.first])
-        self.entries.drop()
-        self.heights.drop()
+        self._looked.pop(index, None)
         return True
 
     def fill(self) -> Iterator[None]:
@@ -181,9 +177,7 @@ class Document:
 
     def append(self, item: Item) -> int:
         """Add an item at the end; its index."""
-        if not self.entries and self.archive:
-            self.more()
-        before = self.entries[self.stop - 1].item if self.entries else self._above
+        before = self.entries.peek(self.stop - 1) if self.entries else self._above
         entry = Entry(item, gap_between(before, item), self._age)
         self.entries.append(entry)
         self.heights.append(entry.guess(self._room))
@@ -354,14 +348,12 @@ class Document:
         return source_of(self.peek(index))
 
     def knows(self, index: int) -> bool:
-        """Whether there is an item of this index, in memory or put away."""
-        return self.first - len(self.archive) <= index < self.stop
+        """Whether there is an item of this index, without fetching one from before."""
+        return self.first <= index < self.stop
 
     def peek(self, index: int) -> Item:
         """An item as it was last brought up to date; one that was put away stays so."""
-        if index < self.first and self.knows(index):
-            return self.archive.peek(index - self.first)
-        return self.entry(index).item
+        return self.entries.peek(index) if self.knows(index) else self.entry(index).item
 
     def _add(self, entry: Entry, part: Part) -> None:
         """Add a part at the end of an item, an empty row above it."""
@@ -376,8 +368,8 @@ class Document:
         self._looked[index] = None
         self._looked.move_to_end(index)
         while len(self._looked) > KEPT_ENTRIES:
-            entry = self.entries[self._looked.popitem(last=False)[0]]
-            if not entry.open:
+            entry = self.entries.here(self._looked.popitem(last=False)[0])
+            if entry is not None and not entry.open:
                 entry.parts, entry.heights = None, []
 
     def _forget_parts(self, index: int) -> None:

@@ -1,19 +1,25 @@
-"""The items of a document in their order, added at both ends and dropped from the first."""
+"""The items of a document in their order: a bounded number in memory, all others in the archive."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 from textual.strip import Strip
 
 from widgets.transcript.items import AnswerItem, Fold, Item, UserItem, first_fold
 from widgets.transcript.pieces import Part
 
+if TYPE_CHECKING:
+    from widgets.transcript.archive import Archive
+
 
 class Entry:
     """An item at its place in the document."""
 
-    __slots__ = ("age", "chosen", "closed", "gap", "heights", "item", "live", "open", "parts")
+    __slots__ = ("age", "chosen", "closed", "gap", "heights", "item", "live", "open", "parts", "written")
 
     def __init__(self, item: Item, gap: bool, age: int = 0) -> None:
         self.item = item
@@ -33,6 +39,13 @@ class Entry:
         """Rows of the last part while it is still being written."""
         self.closed = 0
         """How many parts of an answer that is being written are complete."""
+        self.written: tuple[Item, Fold | None, int] | None = None
+        """What the archive holds of it; None: nothing."""
+
+    @property
+    def state(self) -> tuple[Item, Fold | None, int]:
+        """What can change of it and must outlast its being put away."""
+        return self.item, self.chosen, self.age
 
     @property
     def fold(self) -> Fold:
@@ -49,47 +62,74 @@ class Entry:
 
 
 class Entries:
-    """Entries by index. What is appended counts on from 0, what is prepended down from the first."""
+    """Entries by index. What is appended counts on from 0, what is prepended down from the first.
 
-    def __init__(self) -> None:
-        self._below: list[Entry] = []
-        self._above: list[Entry] = []
-        """Those above `_middle`, the nearest first."""
-        self._middle = 0
+    Those used last are in memory, as many as the owner leaves there; all others are put away, and come
+    back when they are asked for. Which ones are put away changes nothing but the time that takes.
+    """
 
-    @property
-    def first(self) -> int:
+    def __init__(self, archive: Archive) -> None:
+        self.first = 0
         """The index of the first one."""
-        return self._middle - len(self._above)
-
-    @property
-    def stop(self) -> int:
+        self.stop = 0
         """The index behind the last one."""
-        return self._middle + len(self._below)
+        self._archive = archive
+        self._here: OrderedDict[int, Entry] = OrderedDict()
+        """Those in memory, the one used last at the end."""
 
     def __len__(self) -> int:
-        return len(self._above) + len(self._below)
+        return self.stop - self.first
+
+    @property
+    def in_memory(self) -> int:
+        """How many are in memory."""
+        return len(self._here)
 
     def __getitem__(self, index: int) -> Entry:
-        at = index - self._middle
-        return self._below[at] if at >= 0 else self._above[~at]
+        entry = self._here.get(index)
+        if entry is None:
+            entry = self._here[index] = self._fetched(index)
+        else:
+            self._here.move_to_end(index)
+        return entry
 
     def __iter__(self) -> Iterator[Entry]:
-        yield from reversed(self._above)
-        yield from self._below
+        """Those in memory, in their order."""
+        return iter([entry for _, entry in sorted(self._here.items(), key=itemgetter(0))])
+
+    def here(self, index: int) -> Entry | None:
+        """An entry if it is in memory; it does not count as used."""
+        return self._here.get(index)
+
+    def peek(self, index: int) -> Item:
+        """An item that stays where it is."""
+        entry = self._here.get(index)
+        return (self._fetched(index) if entry is None else entry).item
 
     def append(self, entry: Entry) -> None:
         """Add one at the end."""
-        self._below.append(entry)
+        self._here[self.stop] = entry
+        self.stop += 1
 
     def prepend(self, entry: Entry) -> None:
-        """Add one above the first."""
-        self._above.append(entry)
+        """Add one above the first. It is the first to be put away: nobody has looked at it."""
+        self.first -= 1
+        self._here[self.first] = entry
+        self._here.move_to_end(self.first, last=False)
 
-    def drop(self) -> None:
-        """Take the first away; the indices of the others stay."""
-        if not self._above:
-            half = (len(self._below) + 1) // 2
-            self._above, self._below = self._below[half - 1 :: -1], self._below[half:]
-            self._middle += half
-        self._above.pop()
+    def put_away(self) -> int | None:
+        """Put away the one used longest ago; its index, None if all that are here are being written."""
+        index = next((index for index, entry in self._here.items() if not entry.open), None)
+        if index is not None:
+            entry = self._here.pop(index)
+            entry.parts, entry.heights = None, []
+            if entry.written != entry.state:
+                self._archive.write(index, entry)
+        return index
+
+    def _fetched(self, index: int) -> Entry:
+        if not self.first <= index < self.stop:
+            raise IndexError(f"There is no item {index}.")
+        entry = self._archive.read(index)
+        entry.written = entry.state
+        return entry

@@ -97,13 +97,8 @@ class Finder:
 
     def _steps(self, document: Document, run: int) -> Iterator[None]:
         while self.searching and run == self._run:
-            if not document.knows(self._reached - 1):
-                if document.reached_top:
-                    break
-                document.more()
-                if not document.knows(self._reached - 1):
-                    yield
-                    continue
+            if not document.knows(self._reached - 1) and not document.more():
+                break
             self._reached -= 1
             if count := self._hits(document.source(self._reached)):
                 self._items.append(self._reached)

@@ -26,7 +26,7 @@ FRAME = 1 / 30
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
 KEPT_ITEMS = 2_000
-"""Items above those in sight that stay in memory; more only while somebody wants them."""
+"""Items that stay in memory, those used last, and how many above those in sight are fetched ahead."""
 SLACK = 200
 """How many more there may be before the first are put away."""
 _ALL = 1 << 60
@@ -82,6 +82,7 @@ class Transcript(Browser):
         """
         self._reply = Reply(self.document, lambda: self.clock())
         self._calls.clear()
+        self._seeking = None
         self.document.load(items, earlier)
         self._focused = None
         self._unread.clear()
@@ -92,9 +93,8 @@ class Transcript(Browser):
 
     def put_above(self, earlier: Iterable[Item]) -> None:
         """Show items from before, newest first, above what has been noticed since; at the end."""
-        while self.document.archive:
-            self.document.more()
-        self.load([entry.item for entry in self.document.entries], earlier)
+        document = self.document
+        self.load([document.peek(index) for index in range(document.first, document.stop)], earlier)
 
     def add_user(self, text: str, node: int = 0, origin: str = "prompt") -> None:
         """The person said something."""
@@ -184,22 +184,22 @@ class Transcript(Browser):
         self.repaint()
 
     def _wanted(self) -> int:
-        """The first item that should be in memory."""
+        """The first item that should have been fetched."""
         document = self.document
         if self.finder.searching:
             return document.first
         if self._viewport.at_start or self.dragging:
             return -_ALL
         top = document.stop if self.following else self._viewport.top.item
-        written = (first for first in (self._reply.first, self._calls.first) if first is not None)
-        return min((top - KEPT_ITEMS, *written))
+        return top - KEPT_ITEMS
 
     def _fit(self) -> None:
-        """Have as much of the conversation in memory as is wanted. Beyond it the scrollbar is not exact."""
+        """Fetch what is wanted, and put away what nobody has looked at for long."""
         if self._fitting or not self.is_attached:
             return
-        above = self.document.first - self._wanted()
-        if above < -SLACK or (above > 0 and not self.document.complete):
+        document = self.document
+        fetches = document.first > self._wanted() and not document.complete
+        if fetches or document.in_memory > KEPT_ITEMS + SLACK:
             self._fitting = True
             self.run_worker(self._fit_slices)
 
@@ -211,10 +211,12 @@ class Transcript(Browser):
             self._fitting = False
 
     def _fit_steps(self) -> Iterator[None]:
-        """Fetch what stands above, or put away what nobody looks at, one item with each step."""
+        """Fetch an item from before and put one away, as long as there is something to do."""
         document = self.document
-        while above := document.first - self._wanted():
-            if not (document.more() if above > 0 else document.put_away()):
+        while True:
+            fetched = document.first > self._wanted() and document.more()
+            away = document.in_memory > KEPT_ITEMS and document.put_away()
+            if not fetched and not away:
                 return
             yield
 

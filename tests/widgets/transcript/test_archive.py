@@ -52,31 +52,51 @@ def rows(shown):
     return [row.strip.text for row in shown.down(shown.start)]
 
 
+@pytest.mark.parametrize("index", [0, -1, 7, -8])
 @pytest.mark.parametrize("item", ONE_OF_EACH)
-def test_every_kind_of_item_comes_back_as_it_was(item):
+def test_every_kind_of_item_comes_back_as_it_was(item, index):
     archive = Archive()
     entry = Entry(item, gap=True, age=3)
     entry.chosen = Fold.OPEN
-    archive.push(entry, 7)
-    back, height = archive.pop()
-    assert (back.item, back.gap, back.age, back.chosen, height) == (item, True, 3, Fold.OPEN, 7)
-    assert not archive
+    archive.write(index, entry)
+    for _ in range(2):
+        back = archive.read(index)
+        assert (back.item, back.gap, back.age, back.chosen) == (item, True, 3, Fold.OPEN)
 
 
-def test_what_came_last_goes_first_and_the_file_shrinks_with_it(tmp_path):
+def test_entries_are_written_and_read_in_any_order(tmp_path):
     archive = Archive(tmp_path)
-    for number in range(100):
-        archive.push(Entry(UserItem(f"{number}" * 50), gap=False), 1)
-    full = archive.size
-    assert [source_of(archive.pop()[0].item)[:2] for _ in range(3)] == ["99", "98", "97"]
-    assert 0 < archive.size < full
-    archive.push(Entry(UserItem("again"), gap=False), 1)
-    assert [source_of(archive.pop()[0].item) for _ in range(2)] == ["again", "96" * 50]
+    order = [3, -2, 0, 99, -50, 1]
+    for index in order:
+        archive.write(index, Entry(UserItem(f"{index}" * 50), gap=False))
+    assert [source_of(archive.read(index).item) for index in sorted(order)] == [
+        f"{index}" * 50 for index in sorted(order)
+    ]
+    archive.write(0, Entry(UserItem("changed"), gap=True))
+    assert archive.read(0).item == UserItem("changed")
+    assert archive.read(1).item == UserItem("1" * 50)
+
+
+def test_what_has_not_changed_is_written_once():
+    shown = document([UserItem(f"question {number}") for number in range(5)])
+    while shown.put_away():
+        pass
+    full = shown.archive.size
+    assert full and shown.in_memory == 0 and len(shown) == 5
+    rows(shown)
+    while shown.put_away():
+        pass
+    assert shown.archive.size == full
+    shown.fold(2, Fold.OPEN)
+    while shown.put_away():
+        pass
+    assert shown.archive.size > full
+    assert shown.entry(2).chosen is Fold.OPEN
 
 
 def test_the_file_has_no_name(tmp_path):
     archive = Archive(tmp_path)
-    archive.push(Entry(UserItem("secret"), gap=False), 1)
+    archive.write(0, Entry(UserItem("secret"), gap=False))
     assert archive.size and list(tmp_path.iterdir()) == []
 
 
@@ -86,27 +106,39 @@ def test_arguments_nested_too_deeply_to_be_written_stay_in_memory(depth):
     for _ in range(depth):
         arguments = {"a": arguments}
     archive = Archive()
-    archive.push(Entry(UserItem("below"), gap=False), 1)
-    archive.push(Entry(CallItem("c", "t", Display("run", "a"), arguments), gap=False), 1)
-    item = archive.pop()[0].item
+    archive.write(0, Entry(UserItem("below"), gap=False))
+    archive.write(1, Entry(CallItem("c", "t", Display("run", "a"), arguments), gap=False))
+    item = archive.read(1).item
     assert isinstance(item, CallItem) and item.call == "c"
     found = 0
     while arguments:
         arguments, found = arguments["a"], found + 1
-    assert found == depth and archive.pop()[0].item == UserItem("below")
+    assert found == depth and archive.read(0).item == UserItem("below")
 
 
 def test_without_a_place_for_the_file_everything_stays_in_memory(tmp_path):
     archive = Archive(tmp_path / "gone")
-    for item in ONE_OF_EACH:
-        archive.push(Entry(item, gap=False), 1)
-    assert [archive.pop()[0].item for _ in ONE_OF_EACH] == ONE_OF_EACH[::-1]
+    for index, item in enumerate(ONE_OF_EACH):
+        archive.write(index, Entry(item, gap=False))
+    assert [archive.read(index).item for index in range(len(ONE_OF_EACH))] == ONE_OF_EACH
+
+
+def test_what_could_not_be_written_is_written_once_there_is_room(tmp_path):
+    shown = document([UserItem("question")])
+    shown.archive.folder = tmp_path / "later"
+    shown.put_away()
+    assert shown.source(0) == "question" and not shown.archive.size
+    shown.archive.folder.mkdir()
+    shown.fold(0, Fold.OPEN)
+    shown.put_away()
+    assert shown.archive.size and shown.source(0) == "question" and shown.entry(0).chosen is Fold.OPEN
 
 
 def test_what_the_disk_lost_leaves_a_notice_and_moves_no_index(tmp_path):
     shown = document([UserItem(f"question {number}") for number in range(5)])
     for _ in range(3):
         shown.put_away()
+    assert shown.in_memory == 2
     with shown.archive._opened() as file:
         file.truncate(5)
     assert shown.source(0) == UNREADABLE.text
@@ -192,32 +224,33 @@ async def test_ten_thousand_items_leave_a_bounded_number_in_memory():
             host.transcript.add_notice("info", f"notice {number}")
             if number % 1_000 == 999:
                 await settled(host)
-                assert len(host.transcript.document) <= KEPT_ITEMS + SLACK
+                assert host.transcript.document.in_memory <= KEPT_ITEMS + SLACK
         document = host.transcript.document
-        assert document.stop == 10_000 and len(document.archive) == 10_000 - len(document)
-        assert len(document._looked) <= len(document)
+        assert document.stop == len(document) == 10_000 and document.archive.size
+        assert len(document._looked) <= document.in_memory
         assert host.rows()[-1].endswith("notice 9999")
 
 
-async def test_the_top_brings_all_back_in_order_and_the_end_lets_go_of_it():
+async def test_the_top_is_reached_with_few_in_memory_and_all_are_there_in_order():
     host = Host()
     async with host.run_test(size=(80, 10)) as pilot:
         for number in range(3 * KEPT_ITEMS):
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
-        assert host.transcript.document.first >= 2 * KEPT_ITEMS - SLACK
+        shown = host.transcript.document
+        assert shown.entries.here(0) is None
         host.transcript.focus()
         await pilot.press("g")
         await settled(host)
-        shown = host.transcript.document
         assert shown.complete and shown.first == 0
+        assert host.rows()[0].endswith("notice 0")
+        assert shown.in_memory <= KEPT_ITEMS + SLACK
         assert [shown.source(index) for index in range(shown.stop)] == [
             f"notice {number}" for number in range(3 * KEPT_ITEMS)
         ]
-        assert host.rows()[0].endswith("notice 0")
         await pilot.press("G")
         await settled(host)
-        assert len(shown) <= KEPT_ITEMS + SLACK and host.rows()[-1].endswith(f"notice {3 * KEPT_ITEMS - 1}")
+        assert host.rows()[-1].endswith(f"notice {3 * KEPT_ITEMS - 1}")
 
 
 async def test_who_reads_above_keeps_what_is_in_sight():
@@ -232,23 +265,54 @@ async def test_who_reads_above_keeps_what_is_in_sight():
             host.transcript.add_notice("info", f"more {number}")
         await settled(host)
         assert host.rows()[:-1] == before
-        assert host.transcript.document.first <= host.transcript._viewport.top.item
+        assert host.transcript.document.in_memory <= KEPT_ITEMS + SLACK
 
 
-async def test_a_search_finds_what_was_put_away_and_a_step_leads_there():
+class Reads:
+    """Counts what an archive is asked for."""
+
+    def __init__(self, archive, monkeypatch):
+        self.count = 0
+        read = archive.read
+
+        def counted(index):
+            self.count += 1
+            return read(index)
+
+        monkeypatch.setattr(archive, "read", counted)
+
+
+async def test_a_search_finds_what_was_put_away_and_a_step_there_reads_one_screen(monkeypatch):
     host = Host()
     async with host.run_test(size=(80, 10)):
         host.transcript.add_notice("info", "the needle")
         for number in range(2 * KEPT_ITEMS):
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
-        assert host.transcript.document.first > 0
+        shown = host.transcript.document
         assert await host.transcript.find("needle") == 1
-        host.transcript.jump_to_end()
-        await settled(host)
-        assert host.transcript.document.first > 0
+        assert shown.entries.here(0) is None, "what is searched stays where it is"
+        reads = Reads(shown.archive, monkeypatch)
         host.transcript.find_next()
         assert any("the needle" in row for row in host.rows())
+        assert reads.count <= 3 * 10
+
+
+async def test_no_jump_reads_more_than_what_it_shows(monkeypatch):
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        for number in range(3 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        reads = Reads(host.transcript.document.archive, monkeypatch)
+        host.transcript.action_top()
+        assert host.rows()[0].endswith("notice 0")
+        for share in (0.2, 0.5, 0.4):
+            host.transcript._viewport.to_share(share)
+            host.transcript.repaint()
+            assert host.rows()[0].endswith(f"notice {int(share * (3 * KEPT_ITEMS - 10))}")
+        host.transcript.jump_to_end()
+        assert reads.count <= 4 * 3 * 10
 
 
 async def test_a_message_of_the_person_is_reached_among_what_was_put_away():
@@ -259,23 +323,60 @@ async def test_a_message_of_the_person_is_reached_among_what_was_put_away():
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
         host.transcript.jump_user(-1)
+        await settled(host)
         assert host.rows()[0].endswith("the question")
 
 
-async def test_a_call_that_runs_is_not_put_away_before_it_ends():
+async def test_a_long_way_to_a_message_is_gone_in_slices_and_left_by_who_goes_elsewhere(monkeypatch):
+    monkeypatch.setattr("widgets.transcript.browser.SLICE", 0.0)
     host = Host()
     async with host.run_test(size=(80, 10)):
+        host.transcript.add_user("the question")
+        for number in range(100):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        host.transcript.jump_user(-1)
+        assert host.transcript.following, "the first slice did not lead there"
+        host.transcript.scroll_rows(-20)
+        before = host.rows()
+        await settled(host)
+        assert host.rows() == before
+        host.transcript.jump_user(-1)
+        await settled(host)
+        assert host.rows()[0].endswith("the question")
+
+
+async def test_a_call_ends_on_its_card_wherever_that_is_by_then():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        host.transcript.motion = False
         host.transcript.start_call("slow", "run", Display("run", "make"), {})
         for number in range(2 * KEPT_ITEMS):
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
-        assert host.transcript.document.first == 0
+        assert host.transcript.document.in_memory <= KEPT_ITEMS + SLACK
+        host.transcript.progress_call("slow", "some output\n")
         host.transcript.finish_call("slow", "done", 9.0, Display("run", "make", "built"), "{}")
         await settled(host)
-        shown = host.transcript.document
-        assert len(shown) <= KEPT_ITEMS + SLACK
-        item = shown.entry(0).item
+        item = host.transcript.document.entry(0).item
         assert isinstance(item, CallItem) and item.display.summary == "built"
+
+
+async def test_an_answer_that_is_being_written_stays_in_memory_until_it_is_complete():
+    host = Host()
+    async with host.run_test(size=(80, 10)):
+        host.transcript.add_text("# Head\n\nfirst")
+        host.transcript.flush()
+        for number in range(2 * KEPT_ITEMS):
+            host.transcript.add_notice("info", f"notice {number}")
+        await settled(host)
+        shown = host.transcript.document
+        open_one = shown.entries.here(0)
+        assert open_one is not None and open_one.open
+        host.transcript.add_text(" and last")
+        host.transcript.finish_answer("# Head\n\nfirst and last", "", 7)
+        await settled(host)
+        assert shown.entry(0).item == AnswerItem("# Head\n\nfirst and last", 7)
 
 
 async def test_another_conversation_leaves_nothing_of_the_one_before(tmp_path: Path):
@@ -285,6 +386,6 @@ async def test_another_conversation_leaves_nothing_of_the_one_before(tmp_path: P
             call(host.transcript, number, "read", "a.py", "2 lines", TextDetail("a\nb"))
         await settled(host)
         archive = host.transcript.document.archive
-        assert len(archive) and archive.size
+        assert archive.size
         host.transcript.clear()
-        assert not len(archive) and not archive.size and host.transcript.document.complete
+        assert not archive.size and not len(host.transcript.document) and host.transcript.document.complete

@@ -163,6 +163,7 @@ async def test_the_keys_go_up_into_what_was_not_there_yet():
     async with host.run_test(size=(80, 10)):
         host.transcript.load(earlier=Source(said))
         host.transcript.jump_user(-1)
+        await host.workers.wait_for_complete()
         assert host.rows()[0].endswith("question 0")
 
 

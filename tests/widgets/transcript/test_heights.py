@@ -60,37 +60,3 @@ def test_a_row_is_found_in_the_thing_that_holds_it(start, row):
         assert sum(start[:index]) + rest == row
     else:
         assert (index, rest) == (len(start), row - sum(start))
-
-
-@settings(max_examples=100)
-@given(
-    heights, st.lists(st.tuples(st.sampled_from("apds"), st.integers(0, 50), st.integers(0, 9)), max_size=60)
-)
-def test_what_is_dropped_from_the_top_moves_no_index(start, steps):
-    tree, plain, first = Heights(start), list(start), 0
-    for step, index, height in steps:
-        match step:
-            case "a":
-                tree.append(height)
-                plain.append(height)
-            case "p":
-                tree.prepend(height)
-                plain.insert(0, height)
-                first -= 1
-            case "d" if plain:
-                tree.drop()
-                del plain[0]
-                first += 1
-            case "s" if plain:
-                tree.set(first + index % len(plain), height)
-                plain[index % len(plain)] = height
-        assert len(tree) == len(plain) and tree.total == sum(plain)
-        assert [tree[first + at] for at in range(len(plain))] == plain
-        assert [tree.before(first + at) for at in range(len(plain) + 1)] == [
-            sum(plain[:at]) for at in range(len(plain) + 1)
-        ]
-        found, rest = tree.find(index)
-        if index < sum(plain):
-            assert 0 <= rest < tree[found] and tree.before(found) + rest == index
-        else:
-            assert (found, rest) == (first + len(plain), index - sum(plain))
