@@ -98,9 +98,9 @@ async def test_nothing_waits_where_memory_is_short(tmp_path: Path, monkeypatch: 
 
 
 async def test_a_child_asked_for_later_comes_later_and_not_after_closing(tmp_path: Path) -> None:
-    marker = f"HERMES_LATER={os.getpid()}"
+    marker = f"NVM_LATER={os.getpid()}"
     scripts = Scripts(tmp_path)
-    job = scripts.job("", environ={**os.environ, "HERMES_LATER": str(os.getpid())})
+    job = scripts.job("", environ={**os.environ, "NVM_LATER": str(os.getpid())})
     runner, closed = CodeRunner(), CodeRunner()
     closed.prepare(job, after=0.01)
     await closed.aclose()

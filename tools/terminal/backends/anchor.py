@@ -82,6 +82,10 @@ class Anchor:
             self._give_up()
             raise
 
+    async def over(self) -> None:
+        """Wait until nothing of it runs any more."""
+        await self._gone.wait()
+
     async def ask(self, verb: str, mark: str, pid: int) -> bytes | None:
         """The answer to one request; None when the far side cannot be reached any more."""
         channel = self._channel

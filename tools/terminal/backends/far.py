@@ -23,6 +23,8 @@ class FarBackend:
         self._owner = secrets.token_hex(6)
         self._lock = asyncio.Lock()
         self._anchor: Anchor | None = None
+        self._given_up: Anchor | None = None
+        """The last one that was begun and did not come up, or not yet."""
         self._site: Site | None = None
         self._generation = 0
         self._children: set[FarChild] = set()
@@ -39,9 +41,13 @@ class FarBackend:
     async def open(self) -> int:
         async with self._lock:
             if self._anchor is None or not self._anchor.is_there:
+                if self._given_up is not None:
+                    # One that comes up late must not be taken for the one that is wanted now.
+                    await self._given_up.over()
                 anchor = Anchor(self._reach, self._owner)
+                self._given_up = anchor
                 self._site = await anchor.open()
-                self._anchor = anchor
+                self._anchor, self._given_up = anchor, None
                 self._generation += 1
         return self._generation
 
