@@ -1,0 +1,310 @@
+"""Contents of files, each kept once under the SHA-256 of its bytes.
+
+An object is a file `ab/abcd…`: one byte that tells how the rest is written
+(`RAW` or `ZLIB`), then the contents. It is written under a name of its own and
+renamed, so an object is there whole or not at all, whoever is killed when.
+Nothing waits for the disk: a power cut can leave an object empty or damaged.
+That is found whenever it is read, because every read checks the digest.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+from agent.errors import ConfigError, StoreError
+from agent.home import PRIVATE_FILE, private_folder
+
+RAW, ZLIB = b"\0", b"\1"
+LEVEL = 1
+"""Of zlib: a third of the size for a tenth of the time that the best level takes."""
+CHUNK = 1 << 18
+"""Bytes read at a time."""
+SAFE_SECONDS = 3600.0
+"""An object that was put or asked for again within this time is never collected."""
+REFRESH_SECONDS = SAFE_SECONDS / 4
+TEMPORARY = ".new-"
+"""What names of unfinished files begin with."""
+
+_NAME = re.compile(r"[0-9a-f]{64}")
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class MissingObjectError(StoreError):
+    """Contents are not in the store (any more)."""
+
+
+class DamagedObjectError(StoreError):
+    """Contents in the store are not what was put there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object on the disk."""
+
+    digest: str
+    size: int
+    """Bytes it takes, after compression."""
+    used: float
+    """Seconds since the epoch when it was put or asked for last, give or take `REFRESH_SECONDS`."""
+
+
+class ObjectStore:
+    """The objects in one folder. Any number of threads and processes may use it at once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def put(self, data: bytes) -> str:
+        """Keep `data`; returns its digest. What is there already is checked, and mended if damaged.
+
+        Raises `StoreError`; nothing is left behind then.
+        """
+        digest = sha256(data).hexdigest()
+        if self._fresh(digest) and self.check(digest):
+            return digest
+        packed = zlib.compress(data, LEVEL)
+        parts = (ZLIB, packed) if len(packed) < len(data) else (RAW, data)
+        with _Unfinished(self.folder) as file:
+            file.write(b"".join(parts))
+            file.keep(self._path(digest))
+        return digest
+
+    def put_stream(self, read: Callable[[int], bytes]) -> tuple[str, int]:
+        """Keep what `read(n)` gives until it gives nothing; returns digest and number of bytes.
+
+        Never holds more than a few chunks in memory. Raises `StoreError`, and whatever
+        `read` raises; nothing is left behind then.
+        """
+        hashed, size = sha256(), 0
+        with _Unfinished(self.folder) as file:
+            data = read(CHUNK)
+            packer = zlib.compressobj(LEVEL) if _worth_packing(data) else None
+            file.write(ZLIB if packer else RAW)
+            while data:
+                hashed.update(data)
+                size += len(data)
+                file.write(packer.compress(data) if packer else data)
+                data = read(CHUNK)
+            file.write(packer.flush() if packer else b"")
+            file.keep(self._path(hashed.hexdigest()))
+        return hashed.hexdigest(), size
+
+    def read(self, digest: str) -> bytes:
+        """The contents. Raises `MissingObjectError`, `DamagedObjectError` or another `StoreError`."""
+        return b"".join(self.chunks(digest))
+
+    def chunks(self, digest: str) -> Iterator[bytes]:
+        """The contents piece by piece, checked at the end.
+
+        Whoever writes them somewhere must not use what was written before the last
+        piece came: damage may be known only then. Raises as `read` does.
+        """
+        hashed = sha256()
+        try:
+            for data in _unpacked(self._path(digest)):
+                hashed.update(data)
+                yield data
+        except FileNotFoundError:
+            raise MissingObjectError(f"The contents {digest[:12]} are not in the checkpoints.") from None
+        except zlib.error:
+            hashed = sha256(b"damaged")
+        except OSError as error:
+            raise store_error(error, self.folder, "read") from error
+        if hashed.hexdigest() != digest:
+            raise DamagedObjectError(
+                f"The contents {digest[:12]} in the checkpoints are damaged and cannot be used; "
+                "`hermes checkpoints verify` names the steps they belong to."
+            )
+
+    def has(self, digest: str) -> bool:
+        """Whether the object is there (whole or not); it will not be collected for a while then."""
+        return self._fresh(digest)
+
+    def check(self, digest: str) -> bool:
+        """Whether the object is there and undamaged."""
+        try:
+            for _ in self.chunks(digest):
+                pass
+        except (MissingObjectError, DamagedObjectError):
+            return False
+        return True
+
+    def names(self) -> Iterator[str]:
+        """The digests of all objects, in order."""
+        for shard in self.shards():
+            yield from (stored.digest for stored in self.listing(shard))
+
+    def shards(self) -> tuple[str, ...]:
+        """The folders that objects lie in."""
+        try:
+            return tuple(
+                sorted(name for name in os.listdir(self.folder) if re.fullmatch("[0-9a-f]{2}", name))
+            )
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise store_error(error, self.folder, "read") from error
+
+    def listing(self, shard: str) -> tuple[Stored, ...]:
+        """The objects in one folder, in order."""
+        found: list[Stored] = []
+        try:
+            with os.scandir(self.folder / shard) as entries:
+                for entry in entries:
+                    if _NAME.fullmatch(entry.name) and entry.name.startswith(shard):
+                        with suppress(FileNotFoundError):
+                            status = entry.stat(follow_symlinks=False)
+                            found.append(Stored(entry.name, status.st_size, status.st_mtime))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise store_error(error, self.folder, "read") from error
+        return tuple(sorted(found, key=lambda stored: stored.digest))
+
+    def discard(self, digest: str) -> None:
+        """Remove an object, if it is there. Only `upkeep` knows when that is right."""
+        try:
+            self._path(digest).unlink(missing_ok=True)
+        except OSError as error:
+            raise store_error(error, self.folder, "cleared") from error
+
+    def sweep_unfinished(self, before: float) -> int:
+        """Remove what killed processes left unfinished before that time; returns how many."""
+        removed = 0
+        for path in self.folder.glob(TEMPORARY + "*"):
+            with suppress(OSError):
+                if path.lstat().st_mtime < before:
+                    path.unlink()
+                    removed += 1
+        return removed
+
+    def _fresh(self, digest: str) -> bool:
+        path = self._path(digest)
+        try:
+            status = path.lstat()
+            if status.st_mtime < time.time() - REFRESH_SECONDS:
+                os.utime(path, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise store_error(error, self.folder, "read") from error
+        return True
+
+    def _path(self, digest: str) -> Path:
+        if not _NAME.fullmatch(digest):
+            raise StoreError(f"{digest[:80]!r} is no name of contents in the checkpoints.")
+        return self.folder / digest[:2] / digest
+
+
+def store_error(error: OSError, folder: Path, done: str) -> StoreError:
+    """What a failed operation means to a person. `done`: `written`, `read` or `cleared`."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return StoreError(
+            f"There is no room for checkpoints in {folder}: {error.strerror}; make room, or lower "
+            "`checkpoints.max_total_mb` and run `hermes checkpoints gc`."
+        )
+    reason = error.strerror or str(error)
+    return StoreError(f"The checkpoints in {folder} cannot be {done}: {reason}; mend or free the folder.")
+
+
+class _Unfinished:
+    """A new file that becomes an object by `keep`, or vanishes. Turns `OSError` into `StoreError`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
+        self._descriptor = -1
+
+    def __enter__(self) -> _Unfinished:
+        try:
+            self._descriptor = _opened(self._path)
+        except OSError as error:
+            raise store_error(error, self._folder, "written") from error
+        return self
+
+    def write(self, data: bytes) -> None:
+        try:
+            write_all(self._descriptor, data)
+        except OSError as error:
+            raise store_error(error, self._folder, "written") from error
+
+    def keep(self, path: Path) -> None:
+        try:
+            try:
+                os.replace(self._path, path)
+            except FileNotFoundError:
+                _make(path.parent)
+                os.replace(self._path, path)
+        except OSError as error:
+            raise store_error(error, self._folder, "written") from error
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        os.close(self._descriptor)
+        if kind is not None:
+            with suppress(OSError):
+                self._path.unlink(missing_ok=True)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything, as one write as long as the system takes it so. Raises `OSError`."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _opened(path: Path) -> int:
+    try:
+        return os.open(path, _WRITE, PRIVATE_FILE)
+    except FileNotFoundError:
+        _make(path.parent)
+        return os.open(path, _WRITE, PRIVATE_FILE)
+
+
+def _make(folder: Path) -> None:
+    try:
+        private_folder(folder)
+    except ConfigError as error:
+        raise StoreError(str(error)) from error
+
+
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """What an object file holds. Raises `OSError`, and `zlib.error` when it cannot be unpacked."""
+    with os.fdopen(os.open(path, _READ), "rb", buffering=0) as file:
+        how = file.read(1)
+        if how == RAW:
+            while data := file.read(CHUNK):
+                yield data
+        elif how == ZLIB:
+            yield from _inflated(file.read)
+        else:
+            raise zlib.error("an object of an unknown kind")
+
+
+def _inflated(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    unpacker = zlib.decompressobj()
+    while packed := read(CHUNK):
+        while packed:
+            if unpacker.eof:
+                raise zlib.error("something follows the contents")
+            yield unpacker.decompress(packed, CHUNK * 4)
+            packed = unpacker.unconsumed_tail or unpacker.unused_data
+    yield unpacker.flush()
+    if not unpacker.eof:
+        raise zlib.error("the contents end too early")
+
+
+def _worth_packing(data: bytes) -> bool:
+    """Whether packing saves a twentieth of the beginning, which stands for the rest."""
+    sample = data[: 1 << 16]
+    return len(zlib.compress(sample, LEVEL)) < len(sample) * 0.95

@@ -1,0 +1,189 @@
+"""The folder that holds everything about checkpoints, and who may work in it when.
+
+```
+format            names the format; another one is refused and left alone
+lock              shared by whoever adds, held alone by whoever clears away
+objects/ab/…      contents of files                        (objects.py)
+lines/SESSION.log the steps of each session                (steplog.py)
+baselines/…json   how workspaces stood when they were opened
+pending/…json     restores that are under way
+```
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from agent.errors import ConfigError, StoreError
+from agent.home import PRIVATE_FILE, private_folder
+from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
+from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
+from agent.workspace.checkpoints.steplog import SUFFIX, MissingLineError, StepLog
+
+NAME, FORMAT = "hermes-checkpoints", 1
+
+
+class CheckpointStore:
+    """The checkpoints of one user. Cheap to open; any number of threads and processes may.
+
+    Opening makes the folder when it is missing. Raises `StoreError` when it cannot be
+    used, holds something else, or was made by a newer Hermes; nothing in it is touched then.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        _require_format(folder)
+        self.objects = ObjectStore(folder / "objects")
+        self._lines: dict[str, StepLog] = {}
+        self._mutex = threading.Lock()
+
+    @property
+    def lines(self) -> Path:
+        return self.folder / "lines"
+
+    @property
+    def baselines(self) -> Path:
+        return self.folder / "baselines"
+
+    @property
+    def pending(self) -> Path:
+        return self.folder / "pending"
+
+    def line(self, session: str) -> StepLog:
+        """The steps of a root session; the same object each time. Raises `StoreError` for an odd name."""
+        with self._mutex:
+            if session not in self._lines:
+                self._lines[session] = StepLog(self.lines, session, self.objects)
+            return self._lines[session]
+
+    def sessions(self) -> tuple[str, ...]:
+        """The sessions that have a line. Raises `StoreError`."""
+        try:
+            names = os.listdir(self.lines)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise store_error(error, self.lines, "read") from error
+        return tuple(
+            sorted(
+                name.removesuffix(SUFFIX)
+                for name in names
+                if name.endswith(SUFFIX) and not name.startswith(".")
+            )
+        )
+
+    def drop(self, session: str) -> None:
+        """Forget the steps of a session that is deleted; what only they named is collected later."""
+        with suppress(MissingLineError):
+            self.line(session).drop()
+        with self._mutex:
+            self._lines.pop(session, None)
+
+    @contextmanager
+    def sharing(self) -> Iterator[None]:
+        """While objects are put until the record that names them is appended: nothing is cleared away.
+
+        May be nested. Raises `StoreError` when another process clears for too long.
+        """
+        with self._locked(exclusive=False, seconds=WAIT_SECONDS):
+            yield
+
+    @contextmanager
+    def alone(self, seconds: float = WAIT_SECONDS) -> Iterator[None]:
+        """While nobody adds anything: for clearing away. Raises `BusyError` after `seconds`."""
+        with self._locked(exclusive=True, seconds=seconds):
+            yield
+
+    def size(self) -> int:
+        """Bytes of all files in the store. Looks at each one: call it off the event loop."""
+        return sum(size for _, size in self._files(self.folder))
+
+    def _files(self, folder: Path) -> Iterator[tuple[str, int]]:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from self._files(Path(entry.path))
+                    else:
+                        with suppress(FileNotFoundError):
+                            yield entry.path, entry.stat(follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise store_error(error, self.folder, "read") from error
+
+    @contextmanager
+    def _locked(self, *, exclusive: bool, seconds: float) -> Iterator[None]:
+        path = self.folder / "lock"
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            descriptor = os.open(path, flags, PRIVATE_FILE)
+        except OSError as error:
+            raise store_error(error, self.folder, "written") from error
+        try:
+            try:
+                lock(descriptor, path, exclusive=exclusive, seconds=seconds)
+            except OSError as error:
+                raise store_error(error, self.folder, "written") from error
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _require_format(folder: Path) -> None:
+    """Make sure the folder is a store of our format; an empty or missing one becomes one."""
+    try:
+        found = _format(folder)
+        if found is None:
+            others = [name for name in _names(folder) if not name.startswith(TEMPORARY)]
+            # Somebody else may have begun the store between the two looks.
+            found = _format(folder)
+            if found is None and others:
+                raise StoreError(
+                    f"The folder {folder} holds {others[0][:80]!r} and no checkpoints of Hermes; move it away. "
+                    "It was left as it is."
+                )
+        if found is None:
+            _begin(folder)
+        elif found != f"{NAME} {FORMAT}":
+            raise StoreError(
+                f"The checkpoints in {folder} are of format {found[:80]!r}, which this Hermes does not know; "
+                "update Hermes or move the folder away. They were left as they are."
+            )
+    except ConfigError as error:
+        raise StoreError(str(error)) from error
+    except OSError as error:
+        raise store_error(error, folder, "written") from error
+
+
+def _format(folder: Path) -> str | None:
+    try:
+        descriptor = os.open(folder / "format", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(200).decode("utf-8", "replace").strip()
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def _begin(folder: Path) -> None:
+    private_folder(folder)
+    beside = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        write_all(descriptor, f"{NAME} {FORMAT}\n".encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(beside, folder / "format")
