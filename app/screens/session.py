@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -39,6 +40,10 @@ class SessionScreen(Screen[None]):
     # What is written begins in the column in which what was said does.
     DEFAULT_CSS = "#session-prompt { height: auto; padding: 0 1; background: $surface; }"
     BINDINGS: ClassVar[list[BindingType]] = [
+        # First of all, as Textual would end a selection on the way and leave nothing to go by.
+        Binding(
+            "escape", "leave_conversation", "Back", show=False, priority=True, id="session.leave_conversation"
+        ),
         *bindings(),
         Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
     ]
@@ -77,6 +82,22 @@ class SessionScreen(Screen[None]):
         self.transcript.motion = self.status.motion
         await self.workbench.furnish(self.transcript, new.panes)
         self.furnished = True
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc leads out of the conversation only while that has the keys."""
+        return action != "leave_conversation" or (self.furnished and self.transcript.has_focus)
+
+    def action_leave_conversation(self) -> None:
+        """End a selection or a search in the conversation; without one, go back to the prompt."""
+        if self.get_selected_text():
+            self.clear_selection()
+        elif self.transcript.finder.pattern:
+            self.run_worker(self.transcript.find(""), group="find")
+        else:
+            self.prompt.focus()
+            if self.prompt.busy:
+                # Esc stops a turn wherever it is pressed.
+                raise SkipAction
 
     def use(self, palette: Palette) -> None:
         """Draw everything with another skin."""

@@ -146,7 +146,9 @@ class Prompt(PromptEditing):
             if vi.key(typed or event.key):
                 self._changed()
             return True
-        command = self._keys.get(event.key)
+        # Some terminals send return with shift or alt as a number, which is read without a name.
+        key = "shift+enter" if event.key.endswith("\r") else event.key
+        command = self._keys.get(key)
         if command is not None:
             return self._run(command)
         if typed:

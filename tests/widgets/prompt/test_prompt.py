@@ -365,3 +365,17 @@ async def test_blanks_of_japanese_keyboards_are_typed() -> None:
             prompt.post_message(events.Key(character, character))
         await pilot.pause()
         assert prompt.text == "日\u3000本"
+
+
+@pytest.mark.parametrize(
+    "key", [("alt+enter", None), ("shift+enter", None), ("shift+\r", "\r"), ("\r", "\r")], ids=repr
+)
+async def test_return_with_alt_or_shift_is_a_line_break_however_it_is_read(
+    key: tuple[str, str | None],
+) -> None:
+    async with running() as (app, prompt, pilot):
+        await type_in(pilot, "one")
+        prompt.post_message(events.Key(*key))
+        await settle(pilot)
+        await type_in(pilot, "two")
+        assert (prompt.text, app.sent) == ("one\ntwo", [])
