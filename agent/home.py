@@ -70,6 +70,16 @@ class Home(NamedTuple):
         return self.root / "scratch"
 
     @property
+    def scripts(self) -> Path:
+        """What scripts that were cut off have had done, one folder per session."""
+        return self.root / "scripts"
+
+    @property
+    def checkpoints(self) -> Path:
+        """What steps did to files: see docs/checkpoints.md."""
+        return self.root / "checkpoints"
+
+    @property
     def attachments(self) -> Path:
         """Images that came with messages, one file each, named by its SHA-256."""
         return self.root / "attachments"

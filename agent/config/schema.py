@@ -193,6 +193,13 @@ class WatcherSettings(Section):
     enabled: bool = Field(True, description="Whether changes others make in the project are noticed.")
 
 
+class CheckpointSettings(Section):
+    enabled: bool = Field(True, description="Whether what steps do to files is kept, so it can be taken back.")
+    max_total_mb: int = Field(2000, ge=1, description="Megabytes all checkpoints may take; oldest steps go.")
+    max_file_mb: int = Field(100, ge=0, description="Megabytes above which a file is left out.")
+    max_age_days: float = Field(30, gt=0, description="Days after which a step can no longer be taken back.")
+
+
 class Settings(Section):
     """Everything in `config.yaml`."""
 
@@ -208,6 +215,7 @@ class Settings(Section):
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
+    checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     keys: dict[str, str] = Field(
         default={},
         description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",

@@ -36,6 +36,7 @@ TEMPORARY = ".new-"
 """What names of unfinished files begin with."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
+_SHARD = re.compile(r"[0-9a-f]{2}")
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -148,9 +149,8 @@ class ObjectStore:
     def shards(self) -> tuple[str, ...]:
         """The folders that objects lie in."""
         try:
-            return tuple(
-                sorted(name for name in os.listdir(self.folder) if re.fullmatch("[0-9a-f]{2}", name))
-            )
+            names = (path.name for path in self.folder.iterdir())
+            return tuple(sorted(name for name in names if _SHARD.fullmatch(name)))
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -242,10 +242,10 @@ class _Unfinished:
     def keep(self, path: Path) -> None:
         try:
             try:
-                os.replace(self._path, path)
+                self._path.replace(path)
             except FileNotFoundError:
                 _make(path.parent)
-                os.replace(self._path, path)
+                self._path.replace(path)
         except OSError as error:
             raise store_error(error, self._folder, "written") from error
 

@@ -45,6 +45,7 @@ FORMAT = 1
 INLINE_BYTES = 64 * 1024
 """Changes that take more than this as JSON are kept as an object of their own."""
 SUFFIX = ".log"
+COMPLETE = Coverage()
 
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,150}")
 _OPEN = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -127,7 +128,7 @@ class StepLog:
         label: str,
         root: str,
         changes: Iterable[Change],
-        coverage: Coverage = Coverage(),
+        coverage: Coverage = COMPLETE,
         created: float | None = None,
         after: int = 0,
     ) -> Step:
@@ -271,9 +272,9 @@ class StepLog:
         records = record.get("changes")
         if records is None:
             records = json.loads(self._objects.read(str(record.get("changes_in", ""))))
-        if not isinstance(records, list):
-            raise ValueError("its changes are no list")
-        return tuple(change_of(each) for each in records)
+        if isinstance(records, list):
+            return tuple(change_of(each) for each in records)
+        raise ValueError("its changes are no list")
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
         """The text lines of steps above `floor`, damaged ones by the number they would have."""
@@ -299,7 +300,7 @@ class StepLog:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            os.replace(beside, self.path)
+            beside.replace(self.path)
         except OSError as error:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)

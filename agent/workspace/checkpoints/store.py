@@ -64,7 +64,7 @@ class CheckpointStore:
     def sessions(self) -> tuple[str, ...]:
         """The sessions that have a line. Raises `StoreError`."""
         try:
-            names = os.listdir(self.lines)
+            names = [path.name for path in self.lines.iterdir()]
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -145,8 +145,8 @@ def _require_format(folder: Path) -> None:
             found = _format(folder)
             if found is None and others:
                 raise StoreError(
-                    f"The folder {folder} holds {others[0][:80]!r} and no checkpoints of Hermes; move it away. "
-                    "It was left as it is."
+                    f"The folder {folder} holds {others[0][:80]!r} and no checkpoints of Hermes; "
+                    "move it away. It was left as it is."
                 )
         if found is None:
             _begin(folder)
@@ -172,7 +172,7 @@ def _format(folder: Path) -> str | None:
 
 def _names(folder: Path) -> list[str]:
     try:
-        return sorted(os.listdir(folder))
+        return sorted(path.name for path in folder.iterdir())
     except FileNotFoundError:
         return []
 
@@ -186,4 +186,4 @@ def _begin(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    os.replace(beside, folder / "format")
+    beside.replace(folder / "format")

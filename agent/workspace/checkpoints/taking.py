@@ -102,7 +102,8 @@ def _below(
             folder = below
         if os.fstat(folder).st_dev != device:
             reason = reason or "lies on another file system"
-        for _ in range(ATTEMPTS):
+        attempts = ATTEMPTS
+        while True:
             status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode) and status.st_dev != device:
                 reason = reason or "lies on another file system"
@@ -111,8 +112,9 @@ def _below(
             try:
                 return _entry(folder, parts[-1], status, objects, limit, known)
             except _ChangedError:
-                continue
-        return _plain(status, Kind.FILE, reason="changed while it was read")
+                attempts -= 1
+                if not attempts:
+                    return _plain(status, Kind.FILE, reason="changed while it was read")
     finally:
         os.close(folder)
 
