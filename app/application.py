@@ -26,7 +26,6 @@ from app.beginning import Beginning, taking_over
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
-from app.keyboard import tell_apart
 from app.looks import Looks
 from app.outbox import Outbox
 from app.preferences import Preferences
@@ -37,7 +36,6 @@ from themes.skin import Skin
 from tools.text import clean
 from widgets.palette import css_variables
 from widgets.panes.status import StatusBar
-from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import Command as MenuCommand
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
@@ -54,6 +52,7 @@ if TYPE_CHECKING:
     from widgets.panes.agents import AgentsPane
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
+    from widgets.panes.workbench import Workbench
     from widgets.prompt.dropped import Found
     from widgets.transcript.items import Item
     from widgets.transcript.view import Transcript
@@ -92,7 +91,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.looks.begin()
         self.remembered = remembered
         if remembered is not None:
-            self.session.workbench.restore(remembered.part("panes"))
+            self.session.restore(remembered.part("panes"))
         self.attention = Attention(lambda text: self._write(text))
         self.host = EngineHost(opener, self._hear)
         self.actions = Actions(self)
@@ -147,7 +146,6 @@ class HermesApp(App[None], inherit_bindings=False):
         def hear(write: Callable[[str], None]) -> None:
             self._write = write
 
-        tell_apart()
         return speaking(taking_over(super().get_driver_class(), skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
@@ -193,20 +191,7 @@ class HermesApp(App[None], inherit_bindings=False):
             self.last_key = time.monotonic()
             if self.beginning.keeps(event):
                 return
-        if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):
-            self.actions.suspend("")
-            return
         await super().on_event(event)
-
-    def _leaves_a_dialog(self, key: str) -> bool:
-        """Whether the key suspends from where the keys of the session do not reach."""
-        return len(self.screen_stack) > 1 and key in self.keys.of("program.suspend")
-
-    def action_command_palette(self) -> None:
-        from app.screens.palette import Palette
-
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
 
     def on_app_blur(self) -> None:
         self.attention.away = True
@@ -352,12 +337,11 @@ class HermesApp(App[None], inherit_bindings=False):
 
     # What the panes ask for
 
-    @on(Workbench.StateChanged)
-    def _remember_panes(self, event: Workbench.StateChanged) -> None:
+    # Named by their messages, as the classes of these are not there yet when the first picture is drawn.
+
+    def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
         if self.remembered is not None:
             self.remembered.note("panes", event.state)
-
-    # Named by their messages, as the classes of these are not there yet when the first picture is drawn.
 
     def on_browser_copied(self, event: Transcript.Copied) -> None:
         self.copy_to_clipboard(event.text)

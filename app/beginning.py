@@ -46,8 +46,8 @@ class Beginning:
         return True
 
     def arrange(self) -> None:
-        """Go on once the first layout has reached everything on the screen."""
-        self._app.session.workbench.call_later(self._app.call_later, self._settle)
+        """Go on once the first layout has reached the prompt."""
+        self._app.session.prompt.call_later(self._app.call_later, self._settle)
 
     async def _settle(self) -> None:
         """Hand out the text, and open the session after it.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.actions import SkipAction
 from textual.app import ComposeResult
@@ -14,9 +14,9 @@ from textual.screen import Screen
 from app.commands import bindings
 from app.warmup import bring
 from widgets.palette import Palette
-from widgets.panes.bar import PaneBar
+from widgets.panes.arrangement import Arrangement
+from widgets.panes.empty import EmptyBench
 from widgets.panes.status import StatusBar
-from widgets.panes.workbench import Workbench
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
     from widgets.panes.todo import TodoPane
+    from widgets.panes.workbench import Workbench
     from widgets.transcript.view import Transcript
 
 FURNITURE = "app.screens.furniture"
@@ -33,7 +34,7 @@ FURNITURE = "app.screens.furniture"
 class SessionScreen(Screen[None]):
     """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair.
 
-    It stands with status bar, rules and prompt; `furnish` brings the conversation and the panes.
+    It stands with status bar, rules and prompt; `furnish` brings the workbench with conversation and panes.
     """
 
     AUTO_FOCUS = "Prompt"
@@ -48,6 +49,7 @@ class SessionScreen(Screen[None]):
         Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
     ]
 
+    workbench: Workbench
     transcript: Transcript
     todo: TodoPane
     agents: AgentsPane
@@ -61,27 +63,36 @@ class SessionScreen(Screen[None]):
         super().__init__()
         self.prompt = Prompt(history=history, files_provider=files)
         self.status = StatusBar()
-        self.workbench = Workbench(None, (), PaneBar())
+        self._empty = EmptyBench()
+        self._arranged: Mapping[str, Any] = {}
         self.furnished = False
         """Whether conversation and panes are there."""
 
     def compose(self) -> ComposeResult:
         yield self.status
-        yield self.workbench
+        yield self._empty
         yield Container(self.prompt, id="session-prompt")
 
-    def on_mount(self) -> None:
-        self.workbench.add_jump_target("prompt", self.prompt)
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Arrange the panes as remembered; before there are any."""
+        self._arranged = state
+        self._empty.wished = Arrangement().changed(state).width
 
     async def furnish(self) -> None:
         """Bring in conversation and panes, without keeping the keys waiting."""
-        new = (await bring(FURNITURE)).Furniture()
+        new = (await bring(FURNITURE)).Furniture(self._empty.size)
         self.transcript, self.todo, self.agents = new.transcript, new.todo, new.agents
-        self.calls, self.files = new.calls, new.files
-        self.transcript.use(self.workbench.palette)
+        self.calls, self.files, self.workbench = new.calls, new.files, new.workbench
         self.transcript.motion = self.status.motion
-        await self.workbench.furnish(self.transcript, new.panes)
+        self.workbench.restore(self._arranged)
+        self.workbench.add_jump_target("prompt", self.prompt)
+        # Out of sight until it is complete: then one layout and one paint put it in place.
+        self.workbench.display = False
+        await self.mount(self.workbench, after=self._empty)
         self.furnished = True
+        self.use(self._empty.palette)
+        self._empty.display, self.workbench.display = False, True
+        await self._empty.remove()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Esc leads out of the conversation only while that has the keys."""
@@ -101,9 +112,10 @@ class SessionScreen(Screen[None]):
 
     def use(self, palette: Palette) -> None:
         """Draw everything with another skin."""
-        for part in (self.prompt, self.status, self.workbench):
+        for part in (self.prompt, self.status, self._empty):
             part.use(palette)
         if self.furnished:
+            self.workbench.use(palette)
             self.transcript.use(palette)
 
     def move(self, motion: bool) -> None:

@@ -61,10 +61,9 @@ async def test_other_keys_wait_and_what_follows_them_stays_behind(may_furnish: a
         assert app.session.prompt.text.startswith("ac")
 
 
-async def test_an_empty_workbench_remembers_what_is_to_be_folded() -> None:
+async def test_panes_come_as_they_are_to_be_arranged() -> None:
     app = HermesApp(no_session)
-    app.session.workbench.restore({"width": 44, "folded": ["log"]})
-    assert app.session.workbench.state() == {"width": 44, "folded": ["log"]}
+    app.session.restore({"width": 44, "folded": ["log"]})
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.session.furnished)
         assert app.session.calls.folded and not app.session.todo.folded

@@ -16,7 +16,7 @@ from app.beginning import as_events
 from app.lookcache import NIGHT, PLAIN
 from themes.skin import Skin
 from widgets.panes import arrangement
-from widgets.panes.workbench import WIDTH
+from widgets.panes.arrangement import WIDTH
 
 
 def drawn(look: lookcache.Look, columns: int, rows: int) -> list[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 Mode = Literal["wide", "bar", "bare"]
 """`wide`: panes in a side column; `bar`: their summary in one line; `bare`: the conversation only."""
@@ -13,6 +13,8 @@ COLUMN_FROM = 100
 BAR_FROM = 60
 SIDE_LEAST, MAIN_LEAST = 24, 60
 """What the side column and the conversation keep, however the rule between them is moved."""
+WIDTH = 40
+"""Cells of the side column unless the person moved the rule."""
 FLEXIBLE_LEAST = 6
 """Lines that a flexible pane keeps before others grow."""
 
@@ -27,6 +29,24 @@ def mode_for(width: int) -> Mode:
 def side_width(wished: int, width: int) -> int:
     """Cells of the side column on a screen of `width`, as near to what is wished as can be."""
     return max(min(wished, width - MAIN_LEAST - 1), SIDE_LEAST)
+
+
+class Arrangement(NamedTuple):
+    """What the person arranged by hand."""
+
+    width: int = WIDTH
+    """Cells of the side column that are wished for."""
+    folded: frozenset[str] = frozenset()
+    """Labels of the panes that show only their title."""
+
+    def changed(self, state: Mapping[str, Any]) -> Arrangement:
+        """As `state` has it. What makes no sense in that, as from an edited file, is passed over."""
+        width, folded = state.get("width"), state.get("folded")
+        if not isinstance(width, int) or isinstance(width, bool) or width <= 0:
+            width = self.width
+        if not isinstance(folded, (list, tuple)):
+            return self._replace(width=width)
+        return Arrangement(width, frozenset(label for label in folded if isinstance(label, str)))
 
 
 class Want(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
@@ -16,15 +16,13 @@ from textual.widget import Widget
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.arrangement import Mode, Want, jump_keys, mode_for, share, side_width
+from widgets.panes.arrangement import Arrangement, Mode, Want, jump_keys, mode_for, share, side_width
 from widgets.panes.bar import BarPart, PaneBar
 from widgets.panes.rules import Divider, Rule
 
 if TYPE_CHECKING:
     from widgets.panes.pane import Pane
 
-WIDTH = 40
-"""Cells of the side column unless the person moved the rule."""
 STEP = 2
 MAIN = "conversation"
 
@@ -34,7 +32,6 @@ class Workbench(Container):
 
     Under 100 columns the column goes and `bar` stands in for it, under 60 only
     the conversation is left; a pane that is opened then lies over it until esc.
-    It can stand empty, as rules and background only, until `furnish` brings what it holds.
     """
 
     DEFAULT_CSS = """
@@ -61,16 +58,18 @@ class Workbench(Container):
             self.state = state
 
     def __init__(
-        self, main: Widget | None, panes: Sequence[Pane], bar: PaneBar, *, id: str | None = None
+        self, main: Widget, panes: Sequence[Pane], bar: PaneBar, *, room: Size | None = None
     ) -> None:
-        super().__init__(id=id)
+        """`room` is the size it will have, for a first layout that is right; else that of the terminal."""
+        super().__init__()
         self.palette = Palette(Skin())
         self.panes = tuple(panes)
         self.bar = bar
         self.opened: Pane | None = None
         """The pane that lies over the conversation."""
         self._main = main
-        self._wished = WIDTH
+        self._expected = room
+        self._wished = Arrangement().width
         self._jump: dict[str, Callable[[], object]] | None = None
         self._targets: dict[str, Widget] = {}
         self._came_from: Widget | None = None
@@ -80,8 +79,6 @@ class Workbench(Container):
         self._middle = Container(id="workbench-main")
         self._side = Vertical(id="workbench-side")
         self._rules = [Rule(background="surface") for _ in self.panes[1:]]
-        self._folded: frozenset[str] = frozenset()
-        """Labels of panes that are to be folded when they come."""
 
     def compose(self) -> ComposeResult:
         # Arranged before anything is mounted, so that the first layout is the right one.
@@ -89,30 +86,15 @@ class Workbench(Container):
         yield self._top
         with Horizontal(id="workbench-middle"):
             with self._middle:
-                if self._main is not None:
-                    yield self._main
+                yield self._main
             yield self._divider
             with self._side:
-                yield from self._column()
+                for index, pane in enumerate(self.panes):
+                    if index:
+                        yield self._rules[index - 1]
+                    yield pane
         yield self._bottom
         yield self.bar
-
-    def _column(self) -> Iterable[Widget]:
-        for index, pane in enumerate(self.panes):
-            if index:
-                yield self._rules[index - 1]
-            yield pane
-
-    async def furnish(self, main: Widget, panes: Sequence[Pane]) -> None:
-        """Bring in what an empty workbench is to hold."""
-        self.panes, self._main = tuple(panes), main
-        self._rules = [Rule(background="surface") for _ in self.panes[1:]]
-        self._fold_remembered()
-        for part in (*self._rules, *self.panes):
-            part.use(self.palette)
-        self._arrange()
-        await self._middle.mount(main)
-        await self._side.mount(*self._column())
 
     # What the application calls
 
@@ -125,22 +107,15 @@ class Workbench(Container):
 
     def state(self) -> dict[str, Any]:
         """What the person arranged, as data for `restore`."""
-        folded = [pane.label for pane in self.panes if pane.folded] if self.panes else sorted(self._folded)
-        return {"width": self._wished, "folded": folded}
+        return {"width": self._wished, "folded": [pane.label for pane in self.panes if pane.folded]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Arrange as remembered. What makes no sense, as from an edited file, is passed over."""
-        width, folded = state.get("width"), state.get("folded")
-        if isinstance(width, int) and not isinstance(width, bool) and width > 0:
-            self._wished = width
-        if isinstance(folded, (list, tuple)):
-            self._folded = frozenset(label for label in folded if isinstance(label, str))
-            self._fold_remembered()
-        self._arrange()
-
-    def _fold_remembered(self) -> None:
+        folded = frozenset(pane.label for pane in self.panes if pane.folded)
+        self._wished, folded = Arrangement(self._wished, folded).changed(state)
         for pane in self.panes:
-            pane.folded = pane.label in self._folded
+            pane.folded = pane.label in folded
+        self._arrange()
 
     def add_jump_target(self, label: str, widget: Widget) -> None:
         """Let jump mode also lead to a widget outside, such as the prompt."""
@@ -169,8 +144,8 @@ class Workbench(Container):
 
     @property
     def _room(self) -> Size:
-        """Its own size; before the first layout that of the terminal, so that the first picture is right."""
-        return self.size or self.app.size
+        """Its own size; before the first layout what is expected, so that the first picture is right."""
+        return self.size or self._expected or self.app.size
 
     # Keys
 

@@ -1,0 +1,62 @@
+"""The place of the workbench before there is one."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.geometry import Region
+from textual.widget import Widget
+from textual.widgets import Static
+
+from themes.skin import Skin
+from widgets.palette import Palette
+from widgets.panes.bar import PaneBar
+from widgets.panes.empty import EmptyBench
+from widgets.panes.workbench import Workbench
+
+
+class Stage(App[None]):
+    def __init__(self, bench: EmptyBench | Workbench) -> None:
+        super().__init__()
+        self.bench = bench
+
+    def compose(self) -> ComposeResult:
+        yield self.bench
+
+    def on_mount(self) -> None:
+        colors = Skin().colors
+        self.screen.styles.background, self.screen.styles.color = colors["background"], colors["text"]
+        self.bench.use(Palette(Skin()))
+
+
+async def painted(bench: EmptyBench | Workbench, size: tuple[int, int]) -> str:
+    """A picture of the whole screen."""
+    app = Stage(bench)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause(0.05)
+        return app.export_screenshot()
+
+
+@pytest.mark.parametrize("size", [(120, 40), (99, 24), (80, 24), (50, 12), (100, 3), (30, 1)])
+@pytest.mark.parametrize("width", [40, 63])
+async def test_it_looks_like_a_workbench_that_holds_nothing(size: tuple[int, int], width: int) -> None:
+    nothing = Static("")
+    nothing.styles.height = "1fr"
+    full = Workbench(nothing, (), PaneBar())
+    full.restore({"width": width})
+    empty = EmptyBench()
+    empty.wished = width
+    assert await painted(empty, size) == await painted(full, size)
+
+
+async def test_a_part_of_it_is_the_same_as_that_part_of_the_whole() -> None:
+    bench = EmptyBench()
+    async with Stage(bench).run_test(size=(120, 40)):
+        whole = bench.render_lines(Region(0, 0, 120, 40))
+        part = bench.render_lines(Region(70, 0, 30, 40))
+        assert [row.text[70:100] for row in whole] == [row.text for row in part]
+
+
+def test_it_takes_no_keys() -> None:
+    widget: Widget = EmptyBench()
+    assert not widget.can_focus
