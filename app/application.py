@@ -26,6 +26,7 @@ from app.beginning import Beginning, taking_over
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
+from app.keyboard import tell_apart
 from app.looks import Looks
 from app.outbox import Outbox
 from app.preferences import Preferences
@@ -146,6 +147,7 @@ class HermesApp(App[None], inherit_bindings=False):
         def hear(write: Callable[[str], None]) -> None:
             self._write = write
 
+        tell_apart()
         return speaking(taking_over(super().get_driver_class(), skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
@@ -191,7 +193,20 @@ class HermesApp(App[None], inherit_bindings=False):
             self.last_key = time.monotonic()
             if self.beginning.keeps(event):
                 return
+        if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):
+            self.actions.suspend("")
+            return
         await super().on_event(event)
+
+    def _leaves_a_dialog(self, key: str) -> bool:
+        """Whether the key suspends from where the keys of the session do not reach."""
+        return len(self.screen_stack) > 1 and key in self.keys.of("program.suspend")
+
+    def action_command_palette(self) -> None:
+        from app.screens.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def on_app_blur(self) -> None:
         self.attention.away = True
