@@ -7,11 +7,13 @@ in a private file of the home, however often they are sent.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import secrets
 import stat
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +22,18 @@ from agent.home import PRIVATE_FILE, private_folder
 from agent.messages import Attachment
 from tools.text import clean
 
+log = logging.getLogger(__name__)
+
 LIMIT = 10_000_000
 """Bytes of the largest image that is attached."""
 LONGEST_NAME = 40
+LEFT_FOR = 86_400
+"""Seconds for which a file stays that no message refers to: its message may wait in a queue."""
 
 _HEAD = 16
 _HASH = re.compile(r"[0-9a-f]{64}")
+_OURS = re.compile(rf"{_HASH.pattern}|\.{_HASH.pattern}\.[0-9a-f]{{8}}")
+"""Names of images, and of those whose writing was cut off."""
 _MEDIA = {"image/png", "image/jpeg", "image/gif", "image/webp"}
 
 
@@ -89,11 +97,47 @@ class AttachmentStore:
             return b""
         return data if hashlib.sha256(data).hexdigest() == attachment.sha256 else b""
 
+    def any(self) -> bool:
+        """Whether there is anything to sweep."""
+        try:
+            with os.scandir(self._folder) as found:
+                return next(found, None) is not None
+        except OSError:
+            return False
+
+    def sweep(self, wanted: Collection[str], gone: Mapping[str, float]) -> int:
+        """Delete what no message refers to; the number of files. Both name images by their SHA-256.
+
+        `wanted` are those that messages refer to. `gone` are those of deleted messages, and when each was
+        sent last (seconds since the epoch): a file taken after that may belong to a message that is not
+        stored yet. For the same reason a file that nothing refers to is left for a day.
+        """
+        yesterday = time.time() - LEFT_FOR
+        swept = 0
+        try:
+            with os.scandir(self._folder) as found:
+                files = [each for each in found if _OURS.fullmatch(each.name) and each.name not in wanted]
+        except OSError as error:
+            log.warning("images of deleted sessions could not be looked for: %s", error)
+            return 0
+        for each in files:
+            try:
+                if each.stat(follow_symlinks=False).st_mtime <= max(gone.get(each.name, 0.0), yesterday):
+                    Path(each.path).unlink()
+                    swept += 1
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                log.warning("the image %s of a deleted session could not be deleted: %s", each.name, error)
+        return swept
+
     def _keep(self, digest: str, data: bytes) -> None:
         path = private_folder(self._folder) / digest
         draft = path.with_name(f".{digest}.{secrets.token_hex(4)}")
         try:
             if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == digest:
+                # Whoever sweeps now must see that it is wanted again.
+                os.utime(path)
                 return
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
             with os.fdopen(os.open(draft, flags, PRIVATE_FILE), "wb") as file:

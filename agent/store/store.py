@@ -7,8 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from agent.attachments import AttachmentStore
 from agent.errors import StoreError
-from agent.store import calls, catalog, recovery, removal, schema, tree
+from agent.home import Home
+from agent.store import calls, catalog, images, recovery, removal, schema, tree
 from agent.store import search as finding
 from agent.store.connection import WAIT, Database
 from agent.store.nodes import ANY, MAIN, Expected, Head, Kind, NewNode, Node, Session
@@ -131,16 +133,18 @@ class Store:
         return await self._database.write(lambda c: catalog.change(c, session, "archived", int(archived)))
 
     async def delete(self, session: str) -> list[str]:
-        """Delete a session and those of its subagents, text and index. Returns their ids.
+        """Delete a session and those of its subagents: text, index, and images no other session refers to.
 
-        They are gone at once; clearing the file takes a while with a large store.
+        Returns their ids. They are gone at once; clearing the file takes a while with a large store.
         """
         deleted = await self._database.write(lambda c: removal.discard(c, session))
+        gone = await self._database.read(images.dropped)
         while await self._database.write(removal.purge):
             pass
         first = True
         while await self._database.write(lambda c, first=first: removal.merge(c, first=first)):
             first = False
+        await images.sweep(self._database, AttachmentStore(Home(self.file.parent).attachments), gone)
         return deleted
 
     # The tree
