@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agent.store import calls, tree
@@ -55,14 +56,20 @@ def unfinished(connection: sqlite3.Connection, session: str) -> tuple[Unfinished
     return tuple(each for each in found if each.draft is not None or each.calls)
 
 
-def recover(connection: sqlite3.Connection, session: str, head: str) -> Recovery:
-    """Give each open call a result and turn the draft into a message. A second time does nothing."""
+def recover(
+    connection: sqlite3.Connection, session: str, head: str, known: Mapping[str, str] | None = None
+) -> Recovery:
+    """Give each open call a result and turn the draft into a message. A second time does nothing.
+
+    `known` tells more of single calls, by their id; it becomes a note of the result.
+    """
+    notes = {call: {"note": text} for call, text in (known or {}).items() if text}
     results = [
         calls.finish(
             connection,
             session,
             call.id,
-            json.dumps({"error": STARTED if call.started else NOT_STARTED}),
+            json.dumps({"error": STARTED if call.started else NOT_STARTED, **notes.get(call.id, {})}),
             {"outcome": "interrupted"},
             head,
         )

@@ -28,7 +28,7 @@ def discard(connection: sqlite3.Connection, session: str) -> list[str]:
     for row in rows:
         connection.execute("INSERT OR IGNORE INTO discarded VALUES (?)", row)
         connection.execute("DELETE FROM sessions WHERE id = ?", row)
-        for table in ("heads", "drafts", "calls"):
+        for table in ("heads", "drafts", "calls", "marks", "operations"):
             connection.execute(f"DELETE FROM {table} WHERE session = ?", row)
     return [name for (name,) in rows]
 

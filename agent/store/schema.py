@@ -104,9 +104,42 @@ def _create(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+_TRAVEL = """
+CREATE TABLE marks (                -- labels and bookmarks of a person
+    session TEXT NOT NULL,
+    node INTEGER NOT NULL,
+    label TEXT NOT NULL,
+    bookmarked INTEGER NOT NULL,
+    updated REAL NOT NULL,
+    PRIMARY KEY (session, node)
+) WITHOUT ROWID;
+
+CREATE TABLE operations (           -- what can be undone and redone
+    session TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    label TEXT NOT NULL,
+    created REAL NOT NULL,
+    head_before TEXT NOT NULL,
+    node_before INTEGER,
+    step_before INTEGER NOT NULL,
+    head_after TEXT NOT NULL,
+    node_after INTEGER,
+    step_after INTEGER NOT NULL,
+    undone INTEGER NOT NULL,
+    PRIMARY KEY (session, number)
+) WITHOUT ROWID;
+"""
+
+
+def _add_travel(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_TRAVEL):
+        connection.execute(statement)
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_create,)
+MIGRATIONS: tuple[Migration, ...] = (_create, _add_travel)
 """Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
 
 VERSION = len(MIGRATIONS)

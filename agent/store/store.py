@@ -11,9 +11,15 @@ from agent.attachments import AttachmentStore
 from agent.errors import StoreError
 from agent.home import Home
 from agent.store import calls, catalog, images, recovery, removal, schema, tree
+from agent.store import marks as marking
+from agent.store import operations as acts
+from agent.store import outline as outlines
 from agent.store import search as finding
 from agent.store.connection import WAIT, Database
+from agent.store.marks import Mark
 from agent.store.nodes import ANY, MAIN, Expected, Head, Kind, NewNode, Node, Session
+from agent.store.operations import Operation, Place
+from agent.store.outline import OutlineRow
 from agent.store.recovery import Recovery, Unfinished
 from agent.store.search import PATIENCE, Filters, Hits, Order, StoreSearch
 
@@ -177,9 +183,21 @@ class Store:
             lambda c: tree.append(c, session, head, nodes, expected, self.secrets)
         )
 
-    async def fork(self, session: str, node: int, name: str) -> Head:
-        """A new branch that ends at a node of the session. Nothing is copied."""
+    async def fork(self, session: str, node: int | None, name: str) -> Head:
+        """A new branch that ends at a node of the session, or is empty. Nothing is copied."""
         return await self._database.write(lambda c: tree.fork(c, session, node, name))
+
+    async def use_head(self, session: str, name: str) -> Head:
+        """Note that a branch is the one in use."""
+        return await self._database.write(lambda c: tree.use_head(c, session, name))
+
+    async def rename_head(self, session: str, name: str, new: str) -> Head:
+        """Give a branch another name."""
+        return await self._database.write(lambda c: tree.rename_head(c, session, name, new))
+
+    async def drop_head(self, session: str, name: str) -> None:
+        """Take away the name of a branch; its messages stay in the tree."""
+        await self._database.write(lambda c: tree.drop_head(c, session, name))
 
     async def heads(self, session: str) -> list[Head]:
         """The branches of a session, the one used last first."""
@@ -231,6 +249,51 @@ class Store:
                 yield node
             after = nodes[-1].id
 
+    async def outline(self, session: str) -> list[OutlineRow]:
+        """The whole tree in light rows, in the order it was written; calls of scripts are left out."""
+        found: list[OutlineRow] = []
+        after = 0
+        while rows := await self._database.read(lambda c, after=after: outlines.outline(c, session, after)):
+            found += rows
+            after = rows[-1].id
+        return found
+
+    async def marks(self, session: str) -> list[Mark]:
+        """Labels and bookmarks of a session, by node."""
+        return await self._database.read(lambda c: marking.marks(c, session))
+
+    async def mark(
+        self, session: str, node: int, *, label: str | None = None, bookmarked: bool | None = None
+    ) -> Mark:
+        """Write a label on a node (empty takes it away) or set a bookmark; None leaves that part as it is."""
+        return await self._database.write(
+            lambda c: marking.mark(c, session, node, label=label, bookmarked=bookmarked)
+        )
+
+    # What can be undone
+
+    async def operations(self, session: str, limit: int = 200) -> list[Operation]:
+        """The last operations of a session, oldest first."""
+        return await self._database.read(lambda c: acts.operations(c, session, limit))
+
+    async def record_operation(
+        self, session: str, kind: str, label: str, before: Place, after: Place
+    ) -> Operation:
+        """Write down an operation; what was undone before it can no longer be redone."""
+        return await self._database.write(lambda c: acts.record(c, session, kind, label, before, after))
+
+    async def undoable(self, session: str) -> Operation | None:
+        """The newest operation that stands."""
+        return await self._database.read(lambda c: acts.undoable(c, session))
+
+    async def redoable(self, session: str) -> Operation | None:
+        """The operation that was undone last."""
+        return await self._database.read(lambda c: acts.redoable(c, session))
+
+    async def set_undone(self, session: str, number: int, undone: bool) -> None:
+        """Note that an operation was taken back, or done again."""
+        await self._database.write(lambda c: acts.set_undone(c, session, number, undone))
+
     # Calls, drafts, recovery
 
     async def start_call(self, session: str, node: int, call: str, name: str) -> None:
@@ -264,9 +327,14 @@ class Store:
         """The branches a killed process left open."""
         return await self._database.read(lambda c: recovery.unfinished(c, session))
 
-    async def recover(self, session: str, head: str = MAIN) -> Recovery:
-        """Close what a killed process left open on a branch. Hold the session's lock meanwhile."""
-        return await self._database.write(lambda c: recovery.recover(c, session, head))
+    async def recover(
+        self, session: str, head: str = MAIN, known: Mapping[str, str] | None = None
+    ) -> Recovery:
+        """Close what a killed process left open on a branch. Hold the session's lock meanwhile.
+
+        `known` tells more of single calls, by their id.
+        """
+        return await self._database.write(lambda c: recovery.recover(c, session, head, known))
 
     # Search
 

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tools.text import clean
+
 INDEXED_CHARS: Mapping[str, int] = {"user": 100_000, "assistant": 100_000, "tool": 20_000, "notice": 20_000}
 """Kinds that can be searched, and the characters of one node that go into the index."""
 
@@ -35,6 +37,18 @@ def readable(kind: str, content: str, data: Mapping[str, Any]) -> str:
         calls = [f"{name} {_unfold(arguments)}" for name, arguments in calls_of(data)]
         return "\n".join([content, *calls] if content else calls)
     return content
+
+
+LINE = 160
+"""Characters of a line that stands for a message."""
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that says anything, without control characters, at most `LINE` long."""
+    line = text.lstrip().partition("\n")[0][: LINE + 1].rstrip()
+    if not (line.isascii() and line.isprintable()):
+        line = clean(line).strip()
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"
 
 
 def searchable(kind: str, content: str, data: Mapping[str, Any]) -> str:

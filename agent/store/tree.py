@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.errors import StoreError
 from agent.store.faults import HeadMoved
-from agent.store.nodes import ANY, KINDS, Expected, Head, NewNode, Node, storable, title_of
+from agent.store.nodes import ANY, KINDS, MAIN, Expected, Head, NewNode, Node, storable, title_of
 from agent.store.text import searchable
 from tools.text import clean
 
@@ -120,19 +120,62 @@ def _touch(
         connection.execute("UPDATE sessions SET title = ? WHERE id = ? AND title = ''", (title, session))
 
 
-def fork(connection: sqlite3.Connection, session: str, node: int, name: str) -> Head:
-    """A new head at a node of the session. Raises `StoreError` for a foreign node or a name in use."""
+def _check_name(connection: sqlite3.Connection, session: str, name: str) -> str:
     name = storable(name)
     if not name.strip() or len(name) > _MAX_HEAD_NAME or clean(name) != name or "\n" in name:
         raise StoreError(f"A branch needs a name of one line and at most {_MAX_HEAD_NAME} characters.")
-    node_of(connection, session, node)
+    if any(head.name == name for head in heads(connection, session)):
+        raise StoreError(f"Session {session} has a branch {name} already; choose another name.")
+    return name
+
+
+def fork(connection: sqlite3.Connection, session: str, node: int | None, name: str) -> Head:
+    """A new head at a node of the session, or at its very beginning.
+
+    Raises `StoreError` for a foreign node or a name in use.
+    """
+    name = _check_name(connection, session, name)
+    if node is not None:
+        node_of(connection, session, node)
     head = Head(session, name, node, time.time())
-    try:
-        connection.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (session, name, node, head.updated))
-    except sqlite3.IntegrityError:
-        raise StoreError(f"Session {session} has a branch {name} already; choose another name.") from None
+    connection.execute("INSERT INTO heads VALUES (?, ?, ?, ?)", (session, name, node, head.updated))
     connection.execute("UPDATE sessions SET updated = max(updated, ?) WHERE id = ?", (head.updated, session))
     return head
+
+
+def use_head(connection: sqlite3.Connection, session: str, name: str) -> Head:
+    """Note that a branch is the one in use: it is what the session opens with. Raises `StoreError`."""
+    node, _ = _tip(connection, session, name)
+    newest = max(head.updated for head in heads(connection, session))
+    # Strictly later than every other, also within one tick of the clock.
+    now = max(time.time(), newest + 1e-3)
+    connection.execute("UPDATE heads SET updated = ? WHERE session = ? AND name = ?", (now, session, name))
+    return Head(session, name, node, now)
+
+
+def rename_head(connection: sqlite3.Connection, session: str, name: str, new: str) -> Head:
+    """Give a branch another name. Raises `StoreError`; sessions begin with `main`, so it keeps its name."""
+    node, _ = _tip(connection, session, name)
+    if name == MAIN:
+        raise StoreError(f"The branch {MAIN} keeps its name; fork it to have one of another name.")
+    _check_name(connection, session, new)
+    connection.execute("UPDATE heads SET name = ? WHERE session = ? AND name = ?", (new, session, name))
+    connection.execute("UPDATE drafts SET head = ? WHERE session = ? AND head = ?", (new, session, name))
+    for side in ("before", "after"):
+        connection.execute(
+            f"UPDATE operations SET head_{side} = ? WHERE session = ? AND head_{side} = ?",
+            (new, session, name),
+        )
+    return Head(session, new, node, time.time())
+
+
+def drop_head(connection: sqlite3.Connection, session: str, name: str) -> None:
+    """Take away the name of a branch; its messages stay in the tree. Raises `StoreError` for `main`."""
+    _tip(connection, session, name)
+    if name == MAIN:
+        raise StoreError(f"The branch {MAIN} stays, because sessions begin with it.")
+    connection.execute("DELETE FROM heads WHERE session = ? AND name = ?", (session, name))
+    connection.execute("DELETE FROM drafts WHERE session = ? AND head = ?", (session, name))
 
 
 def heads(connection: sqlite3.Connection, session: str) -> list[Head]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
+from agent.store import schema
 from agent.store.faults import HeadMoved
 from agent.store.nodes import NewNode, Session
 from agent.store.store import Store
@@ -30,7 +31,7 @@ async def test_a_new_store_is_private_and_set_up_once(path: Path) -> None:
     connection = sqlite3.connect(path)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     assert connection.execute("PRAGMA application_id").fetchone() == (0x4865726D,)
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (schema.VERSION,)
     connection.close()
 
 
