@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -13,7 +12,7 @@ from textual.color import Color
 from textual.driver import Driver
 from textual.filter import LineFilter
 
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+from tools.text import clean, inert, steers
 
 
 class ControlFilter(LineFilter):
@@ -37,20 +36,25 @@ class ControlFilter(LineFilter):
 
 def harmless(text: str) -> str:
     """`text` without what steers a terminal, as wide as it was counted to be."""
-    # What stood between two characters can have kept them from joining into one.
-    plain = _STEERING.sub("", text).replace("\u200d", "")
-    return set_cell_size(plain, cell_len(text))
+    width, plain = cell_len(text), inert(text)
+    fitted = set_cell_size(plain, width)
+    if cell_len(fitted) != width:  # a joiner at an end swallows the blank beside it
+        fitted = set_cell_size(plain.replace("\u200d", ""), width)
+    return fitted
 
 
 @lru_cache(maxsize=4096)
 def is_plain(text: str) -> bool:
-    """Whether nothing in the text steers a terminal or turns the direction of writing."""
-    return _STEERING.search(text) is None
+    """Whether nothing in the text steers a terminal, turns the direction of writing, or hides."""
+    return not steers(text)
 
 
 def notification(text: str) -> str:
     """The bytes that make a terminal notify a person: OSC 9, then the bell for those that know no better."""
-    line = " ".join(_STEERING.sub(" ", text).split())[:200]
+    line = " ".join(clean(text).split())[:200]
+    if line[:1].isdigit():
+        # Some terminals take a number here for one of their own orders: progress, folder, macro.
+        line = f"hermes: {line}"
     return f"\x1b]9;{line}\x1b\\\a"
 
 

@@ -3,7 +3,12 @@ r"""Text from outside, made safe to show: terminal control removed, hidden chara
 Whatever a child process, a file, a model or a web page says may hold bytes that
 steer a terminal or fool the eye. `clean` gives what a terminal would have left
 on the line, as plain text; `Cleaner` does the same to a stream of bytes;
-`reveal` keeps everything and spells out what cannot be seen.
+`printable` serves pieces of a text that is still coming; `reveal` keeps
+everything and spells out what cannot be seen; `inert` and `steers` judge a piece
+of a row that is about to be drawn. All of them share one notion of what is hidden.
+
+Letters, marks, private-use characters and code points that this Python does not
+know are text: a terminal and its font may know more than we do.
 """
 
 from __future__ import annotations
@@ -49,28 +54,36 @@ def _unfinished() -> re.Pattern[str]:
     return re.compile(rf"{_STRING_START}{_STRING_BODY}|{_CSI_START}[0-?]*[ -/]*|\x1b[ -/]*")
 
 
-# Characters without a shape of their own: joiners, marks of direction, fillers, tags, variation selectors.
+# Characters without a shape of their own: marks of direction, fillers, tags, noncharacters.
 _HIDDEN = (
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
-    "\u3164\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    "\ud800-\udfff"
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u3164"
+    "\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff"
 )
 # Joiners and variation selectors belong to words and emoji of these blocks; anywhere else they only hide.
 _SHAPED = (
     "\u0620-\u109f\u1200-\u17b3\u17b6-\u180a\u1820-\u1dff\u203c\u2049\u2190-\u2bff\u3030\u303d\u3297\u3299"
-    "\ua840-\ua8ff\ua980-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff\U0001f000-\U0001faff"
+    "\ua840-\ua8ff\ua980-\uabff\ufb50-\ufdcf\ufdf0-\ufdff\ufe70-\ufefc\U00010a00-\U00011fff"
+    "\U0001f000-\U0001faff"
 )
-_JOINED = f"(?<![{_SHAPED}])(?<![{_SHAPED}]\ufe0f)[\u200c\u200d]"
+_KEYCAPS = "0-9#*\u00a9\u00ae\u2122\u2139"
+_IDEOGRAPHS = "\u3001-\u312f\u31a0-\u9fff\uf900-\ufaff\uff01-\uff60\U00020000-\U0002fffd\U00030000-\U0003fffd"
+_JOINERS = "\u200c\u200d"
+_SELECTORS = "\ufe00-\ufe0f"
+_LEADING = "\u200c\u200d\ufe0e\ufe0f"
+# The character comes first and what stands before it second: most characters are neither.
+_JOINED = f"[{_JOINERS}](?<![{_SHAPED}][{_JOINERS}])(?<![{_SHAPED}]\ufe0f[{_JOINERS}])"
+_VARIED = f"[{_SELECTORS}](?<![{_SHAPED}{_KEYCAPS}{_IDEOGRAPHS}][{_SELECTORS}])"
 
 
 @cache
 def _invisible() -> re.Pattern[str]:
-    return re.compile(f"[{_HIDDEN}]|{_JOINED}")
+    return re.compile(f"[{_HIDDEN}]|{_JOINED}|{_VARIED}")
 
 
 @cache
 def _suspect() -> re.Pattern[str]:
-    return re.compile(f"[{_HIDDEN}\u200c\u200d]")
+    return re.compile(f"[{_HIDDEN}{_JOINERS}{_SELECTORS}]")
 
 
 @cache
@@ -78,8 +91,20 @@ def _unseen() -> re.Pattern[str]:
     return re.compile(
         rf"[\x00-\x08\x0b-\x1f\x7f{_C1}{_HIDDEN}"
         "\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u2800\u3000\ufe00-\ufe0d]"
-        f"|{_JOINED}|(?<![{_SHAPED}0-9#*\u00a9\u00ae])[\ufe0e\ufe0f]"
+        f"|{_JOINED}|[\ufe0e\ufe0f](?<![{_SHAPED}{_KEYCAPS}][\ufe0e\ufe0f])"
     )
+
+
+@cache
+def _steering() -> re.Pattern[str]:
+    return re.compile(rf"[\x00-\x1f\x7f{_C1}\u2028\u2029{_HIDDEN}]")
+
+
+@cache
+def _seam() -> re.Pattern[str]:
+    # What is taken out can have kept its neighbours from joining into one character.
+    steering = _steering().pattern[1:-1]
+    return re.compile(f"\u200d*[{steering}][{steering}{_JOINERS}{_SELECTORS}]*")
 
 
 def clean(text: str) -> str:
@@ -99,18 +124,43 @@ def clean(text: str) -> str:
 def printable(piece: str) -> str:
     """A piece of a text that is still being written, without the characters that could steer a terminal.
 
-    What an escape sequence was made of stays visible; `clean` on the whole text takes it out.
+    What an escape sequence was made of stays visible, and so does a joiner that may
+    belong to the piece before; `clean` on the whole text takes them out.
     """
-    return _SEPARATOR.sub("\n", _CONTROL.sub("", _suspect().sub("", piece)))
+    if not piece.isascii():
+        body = piece.lstrip(_LEADING)
+        piece = _SEPARATOR.sub("\n", piece[: len(piece) - len(body)] + _visible(body))
+    return _CONTROL.sub("", piece)
+
+
+def steers(text: str) -> bool:
+    """Whether a character in a piece of a row steers a terminal, turns the direction of writing, or hides.
+
+    Line feed and tab count: in a row that is drawn they move the cursor. Joiners
+    and the usual variation selectors do not: a piece does not show what they belong to.
+    """
+    if text.isascii():
+        return not text.isprintable()
+    return _steering().search(text) is not None
+
+
+def inert(text: str) -> str:
+    """A piece of a row without the characters for which `steers` holds; nothing joins across the gaps."""
+    return _seam().sub("", text)
 
 
 def reveal(text: str) -> str:
     r"""`text` with every character that cannot be seen spelled out, such as `\x1b` or `\u202e`.
 
     For approval dialogs and logs: nothing is lost, nothing is hidden. Line feeds
-    and tabs stay, blanks other than the plain space are spelled out too.
+    and tabs stay. Blanks other than the plain space are spelled out too, and so is
+    what has no agreed look: private use, and code points that are not assigned.
     """
-    return _unseen().sub(lambda match: _escape(match[0]), text)
+    if text.isascii() and text.isprintable():
+        return text
+    shown = _unseen().sub(lambda match: _escape(match[0]), text)
+    vague = {each for each in set(shown) if not each.isprintable()} - {"\n", "\t", *_JOINERS}
+    return shown.translate({ord(each): _escape(each) for each in vague}) if vague else shown
 
 
 def truncate(text: str, limit: int, head: float = 0.4) -> str:

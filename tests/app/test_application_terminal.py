@@ -66,6 +66,16 @@ def test_a_notification_holds_no_escape_of_its_text() -> None:
     assert not re.search("[\x00-\x1f\x7f-\x9f]", sent[4:-3]) and len(sent) < 220
 
 
+@pytest.mark.parametrize("title", ["4;1;50", "9;C:", "\x1b[m6;macro", "\u0663;x"])
+def test_a_notification_gives_no_order_of_the_terminals_own(title: str) -> None:
+    assert re.match(r"\x1b\]9;hermes: ", notification(f"{title}: completed"))
+
+
+def test_a_family_stays_one_beside_what_is_taken_out() -> None:
+    row = [Segment("👨\u200d👩\u200d👧 otter\x07 lynx")]
+    assert [run.text for run in ControlFilter().apply(row, BLACK)] == ["👨\u200d👩\u200d👧 otter lynx"]
+
+
 def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     written: list[str] = []
     attention = Attention(written.append)

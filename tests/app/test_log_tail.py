@@ -108,7 +108,7 @@ def test_secrets_are_masked_also_those_of_the_environment_and_keys_of_many_lines
 def test_no_byte_reaches_the_terminal_as_control(log: Path, data: bytes) -> None:
     log.write_bytes(data + b"\n")
     for line in LogTail(log, {}).read().lines:
-        assert line.text.isprintable()
+        assert line.text.replace("\u200c", "").replace("\u200d", "").isprintable()
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.text import LINE_CELLS, Cleaner, clean, left_out, reveal, truncate
+from tools.text import LINE_CELLS, Cleaner, clean, inert, left_out, printable, reveal, steers, truncate
 
 NASTY = st.lists(
     st.sampled_from(
@@ -104,6 +104,45 @@ def test_joiners_stay_where_a_script_needs_them_and_vanish_elsewhere():
     assert reveal(family) == family
     assert clean("pass\u200dword\u200c\u200b\ufeff\u00ad\U000e0041") == "password"
     assert clean("👨\u200d\u200d\u200dx") == "👨\u200dx"
+
+
+def test_variation_selectors_stay_with_what_has_variants_and_vanish_elsewhere():
+    varied = "❤\ufe0f 1\ufe0f\u20e3 ™\ufe0f 辻\ufe00 ∩\ufe00"
+    assert clean(varied) == varied
+    assert clean("p\ufe0fa\ufe00s\ufe01s\ufe0e\ufe0f\U000e0100") == "pass"
+    assert clean("❤\ufe0f\ufe0e\ufe00x") == "❤\ufe0fx"
+    assert clean("\ufdd0a\ufffe\uffff") == "a"
+
+
+@pytest.mark.parametrize(
+    "text", ["👨\u200d👩\u200d👧 می\u200cخواهم ❤\ufe0f", "\ue0b0 \u05c8 \u0378 \U0010fffd"]
+)
+def test_what_has_a_meaning_or_a_look_of_its_own_is_shown_as_it_is_on_every_way(text):
+    assert clean(text) == printable(text) == inert(text) == text
+    assert not steers(text)
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_a_joined_character_that_comes_in_pieces_stays_joined(cut):
+    text = "x👨\u200d👩\u200d👧❤\ufe0f"
+    assert printable(text[:cut]) + printable(text[cut:]) == text
+
+
+@given(NASTY)
+@settings(max_examples=100, deadline=None)
+def test_what_steers_is_what_no_way_lets_through(text):
+    assert not steers(inert(text))
+    for way in (clean, printable, reveal):
+        assert not steers(way(text).replace("\n", "").replace("\t", ""))
+
+
+def test_nothing_joins_where_something_was_taken_out():
+    assert inert("👨\u202e\u200d👩") == inert("👨\u200d\u202e👩") == "👨👩"
+    assert inert("👨\u200d👩\x07 e\x1b\ufe0f") == "👨\u200d👩 e"
+
+
+def test_what_has_no_agreed_look_is_spelled_out_where_nothing_may_be_hidden():
+    assert reveal("\u05c8 \ue0b0 \U0010fffd \u0600 \ufdd0") == "\\u05c8 \\ue0b0 \\U0010fffd \\u0600 \\ufdd0"
 
 
 def test_lone_surrogates_are_dropped_so_that_the_text_can_be_encoded():
