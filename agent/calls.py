@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ INTERRUPTED = (
 NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
 
 ContextFor = Callable[[ToolCall], ToolContext]
+LeftBy = Callable[[str, int], Awaitable[str]]
+"""What a call of a message (by its node) had done when it was cut off; empty when nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,9 @@ class CallRunner:
         result_limit: int = 100_000,
         secrets: Mapping[str, str] | None = None,
         attention: Attention | None = None,
+        left_by: LeftBy | None = None,
     ) -> None:
+        """`left_by` tells what else is known of a call that was cut off."""
         self._session = session
         self._tools = tools
         self._offered = offered
@@ -106,6 +110,7 @@ class CallRunner:
         self._result_limit = result_limit
         self._secrets = secrets or {}
         self._attention = attention
+        self._left_by = left_by
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self.guard = RepeatGuard()
@@ -124,7 +129,7 @@ class CallRunner:
             for group in self._groups(calls):
                 await _together([self._run_one(node, call, calls, started, finished) for call in group])
         except asyncio.CancelledError:
-            await asyncio.shield(self._settle(calls, started, finished))
+            await asyncio.shield(self._settle(node, calls, started, finished))
             raise
         return [finished[call.id] for call in calls]
 
@@ -272,13 +277,15 @@ class CallRunner:
         finished[call.id] = Finished(call, outcome, text)
 
     async def _settle(
-        self, calls: Sequence[ToolCall], started: set[str], finished: dict[str, Finished]
+        self, node: Node, calls: Sequence[ToolCall], started: set[str], finished: dict[str, Finished]
     ) -> None:
         """Give every call without a result one, so that the history stays valid."""
         await asyncio.gather(*self._commits, return_exceptions=True)
         for call in calls:
             if call.id not in finished:
                 text = INTERRUPTED if call.id in started else NOT_STARTED
+                if self._left_by is not None and (left := await self._left_by(call.id, node.id)):
+                    text = json.dumps({**json.loads(INTERRUPTED), "note": left}, ensure_ascii=False)
                 shown = await shown_masked(call, _arguments(call), self._secrets)
                 await self._commit(call, "interrupted", text, 0.0, shown, finished)
 

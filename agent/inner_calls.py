@@ -16,11 +16,13 @@ from agent.calls import SMALL_RESULT, as_data, describe, shown_arguments, shown_
 from agent.events import Event, ToolFinished, ToolStarted
 from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
+from agent.script_journal import SHOWN as LINE
+from agent.script_journal import Journals, Recorded, Replay, fingerprint
 from agent.session import LiveSession
 from agent.tool_context import CallContext
 from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
-from tools.registry import Registry, call_tool
+from tools.registry import Registry, ToolEntry, call_tool
 from tools.results import Outcome
 from tools.text import clean
 
@@ -49,6 +51,8 @@ class Scripts:
     secrets: Mapping[str, str]
     confined: bool
     """Whether the operating system confines them."""
+    journals: Journals
+    """What scripts that were cut off have had done."""
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Definitions of the tools on offer."""
@@ -81,6 +85,10 @@ class InnerCalls:
         self._made = 0
         self._reading = asyncio.Semaphore(PARALLEL)
         self._acting = asyncio.Lock()
+        self._earlier = ""
+        self._replay = Replay()
+        path = scripts.session.path
+        self._journal = scripts.journals.new(parent, path[-1].id if path else 0)
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Definitions of the tools on offer."""
@@ -94,37 +102,76 @@ class InnerCalls:
         """Whether the operating system confines the script itself."""
         return self._scripts.confined
 
+    async def resume(self, script: str) -> None:
+        """Answer calls from what is recorded of an earlier script. Raises `ToolError` when nothing is."""
+        self._replay = await self._scripts.journals.replay(script)
+        self._earlier = script
+
+    async def over(self, complete: bool) -> str:
+        """The script has ended, by itself or not: what to tell of what it had done."""
+        if not complete:
+            return await self._journal.report()
+        await self._journal.remove()
+        if self._earlier:
+            await self._scripts.journals.forget(self._earlier)
+        return ""
+
     async def run(
         self, tool: str, arguments: dict[str, Any], waiting: Callable[[], AbstractContextManager[None]]
     ) -> str:
-        """Carry out a call; its result as JSON text. `waiting` is entered while a person is asked."""
+        """Carry out a call, or answer it from the record; its result as JSON text.
+
+        `waiting` is entered while a person is asked.
+        """
         self._made += 1
-        call = ToolCall(f"{self._parent}.{self._made}", tool, json.dumps(arguments, ensure_ascii=False))
+        number = self._made
+        call = ToolCall(f"{self._parent}.{number}", tool, json.dumps(arguments, ensure_ascii=False))
         entry = self._scripts.tools.get(tool)
+        shown = await shown_masked(call, arguments, self._scripts.secrets)
+        known = await _fingerprint(call, arguments)
+        recorded = self._replay.take(known)
+        made = _Made(number, call, entry, shown, is_read=entry is not None and entry.read_only)
+        beginning = clean(json.dumps(shown, ensure_ascii=False)[: 2 * LINE])
+        await self._journal.begin(number, tool, known, beginning, durable=not made.is_read)
+        if recorded is not None and recorded.result is not None:
+            return await self._repeat(made, recorded, recorded.result)
         context = dataclasses.replace(self._context_for(call), waiting=waiting)
-        turn = self._reading if entry is not None and entry.read_only else self._acting
-        async with turn:
-            began = time.monotonic()
-            shown = await shown_masked(call, arguments, self._scripts.secrets)
-            started = describe(entry, call, shown, None)
-            self._scripts.emit(
-                ToolStarted(
-                    call=call.id,
-                    tool=tool,
-                    arguments=shown_arguments(shown),
-                    display=started,
-                    parent=self._parent,
-                )
+        async with self._reading if made.is_read else self._acting:
+            return await self._make(made, arguments, context)
+
+    async def _make(self, made: _Made, arguments: dict[str, Any], context: CallContext) -> str:
+        """Have the call done, and take down how it ended even when it is cancelled."""
+        began = time.monotonic()
+        self._tell_start(made)
+        text = json.dumps({"error": "Interrupted: the script was stopped before this call ended."})
+        outcome: Outcome = "interrupted"
+        try:
+            text = await self._redacted(
+                await call_tool(made.call.name, arguments, context, self._scripts.tools)
             )
-            text = json.dumps({"error": "Interrupted: the script was stopped before this call ended."})
-            outcome: Outcome = "interrupted"
-            try:
-                text = await self._redacted(await call_tool(tool, arguments, context, self._scripts.tools))
-                outcome = _outcome(text)
-            finally:
-                seconds = time.monotonic() - began
-                await asyncio.shield(self._finish(call, shown, outcome, text, seconds))
+            outcome = _outcome(text)
+        finally:
+            seconds = time.monotonic() - began
+            await asyncio.shield(self._finish(made, outcome, text, seconds))
         return text
+
+    async def _repeat(self, made: _Made, recorded: Recorded, text: str) -> str:
+        """Answer the call with the result of the time before; nothing is done."""
+        self._tell_start(made)
+        outcome: Outcome = "failed" if recorded.outcome == "failed" else "done"
+        await asyncio.shield(self._finish(made, outcome, text, 0.0, repeated=True))
+        return text
+
+    def _tell_start(self, made: _Made) -> None:
+        self._scripts.emit(
+            ToolStarted(
+                call=made.call.id,
+                tool=made.call.name,
+                arguments=shown_arguments(made.arguments),
+                display=describe(made.entry, made.call, made.arguments, None),
+                parent=self._parent,
+            )
+        )
 
     async def _redacted(self, text: str) -> str:
         if len(text) > SMALL_RESULT:
@@ -132,21 +179,29 @@ class InnerCalls:
         return _masked(text, self._scripts.secrets)
 
     async def _finish(
-        self, call: ToolCall, arguments: dict[str, Any], outcome: Outcome, text: str, seconds: float
+        self, made: _Made, outcome: Outcome, text: str, seconds: float, *, repeated: bool = False
     ) -> None:
-        """Write the call down beside the conversation, and tell that it is over. `arguments` are masked."""
-        about = {
+        """Write the call down in the journal and beside the conversation, and tell that it is over."""
+        await self._journal.end(made.number, outcome, text, durable=not made.is_read)
+        call = made.call
+        about: dict[str, Any] = {
             "call": call.id,
             "parent": self._parent,
             "tool": call.name,
-            "arguments": json.dumps(arguments, ensure_ascii=False)[:KEPT],
+            "arguments": json.dumps(made.arguments, ensure_ascii=False)[:KEPT],
             "outcome": outcome,
             "seconds": round(seconds, 3),
             "size": len(text),
         }
+        if repeated:
+            about["repeated"] = True
         node = await self._scripts.session.add("inner", clean(text[:KEPT]), about)
         result = json.loads(text) if len(text) <= SHOWN else {}
-        entry = self._scripts.tools.get(call.name)
+        display = describe(made.entry, call, made.arguments, result if isinstance(result, dict) else {})
+        if repeated:
+            display = dataclasses.replace(
+                display, summary=f"from the record · {display.summary}".rstrip(" ·")
+            )
         self._scripts.emit(
             ToolFinished(
                 node=node.id,
@@ -155,10 +210,27 @@ class InnerCalls:
                 outcome=outcome,
                 seconds=seconds,
                 result=text[:SHOWN],
-                display=describe(entry, call, arguments, result if isinstance(result, dict) else {}),
+                display=display,
                 parent=self._parent,
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """One call of a script. `arguments` are masked."""
+
+    number: int
+    call: ToolCall
+    entry: ToolEntry | None
+    arguments: dict[str, Any]
+    is_read: bool
+
+
+async def _fingerprint(call: ToolCall, arguments: dict[str, Any]) -> str:
+    if len(call.arguments) > SMALL_RESULT:
+        return await asyncio.to_thread(fingerprint, call.name, arguments)
+    return fingerprint(call.name, arguments)
 
 
 def _masked(text: str, secrets: Mapping[str, str]) -> str:

@@ -35,6 +35,7 @@ from agent.safety.outlook import Surroundings
 from agent.safety.permissions.modes import Mode, ModeName
 from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.sandbox.opening import open_boundary
+from agent.script_journal import Journals
 from agent.session import LiveSession
 from agent.store.locks import SessionLock
 from agent.store.nodes import MAIN, Node, Session
@@ -193,6 +194,7 @@ async def _assemble(
         emit=stream.emit,
         secrets=terminals.secrets,
         confined=boundary.level != "none",
+        journals=(journals := Journals(home.scripts / session.id)),
     )
     closers.append(scripts.runner.aclose)
     scripts.warm_up(options.workspace, settings.code.mode)
@@ -212,6 +214,7 @@ async def _assemble(
         result_limit=profile.result_limit,
         secrets=terminals.secrets,
         attention=attention,
+        left_by=journals.left_by,
     )
     dialogue = _dialogue(session, routes, plan, settings, stream, state, AttachmentStore(home.attachments))
     turns = TurnRunner(
@@ -265,7 +268,8 @@ async def _open_session(options: Options, home: Home, store: Store, model: str) 
     owned = lock.acquire()
     head = (await store.heads(record.id))[0].name
     if owned:
-        recovery = await store.recover(record.id, head)
+        known = await Journals(home.scripts / record.id).left_by_all(await store.unfinished(record.id))
+        recovery = await store.recover(record.id, head, known.get(head))
         if recovery.changed:
             count = len(recovery.results)
             what = (

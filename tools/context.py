@@ -145,6 +145,16 @@ class InnerCaller(Protocol):
         """Carry out a call; its result as JSON text. `waiting` is entered while a person is asked."""
         ...
 
+    async def resume(self, script: str) -> None:
+        """Answer calls from the record of an earlier script, as long as they are the ones it made.
+
+        Raises `ToolError` when there is no such record.
+        """
+
+    async def over(self, complete: bool) -> str:
+        """The script has ended. If it was cut off: what to tell of its calls, and how to go on with it."""
+        ...
+
 
 class ToolContext(Protocol):
     """One call's view of the engine."""

@@ -263,6 +263,7 @@ def _write_private(path: Path, lines: Iterable[str], *, force: bool) -> None:
 
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
+    from agent.script_journal import discard
     from agent.store.locks import SessionLock
 
     session = await store.find_session(args.session)
@@ -275,6 +276,7 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
             return ExitCode.DENIED
     with SessionLock(home.run, session.id):
         deleted = await store.delete(session.id)
+        await asyncio.to_thread(discard, home.scripts, deleted)
     if args.as_json:
         _print_json({"deleted": deleted})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from agent.errors import HermesError
+from agent.home import Home
+from agent.script_journal import discard
 from agent.store.locks import SessionLock
 from agent.store.nodes import Node, Session
 from agent.store.store import Store
@@ -196,7 +199,8 @@ class SessionsScreen(ModalScreen[str | None]):
             self.notify("Another window works on this session; close it there first.", severity="warning")
             return
         try:
-            await self._store.delete(session)
+            deleted = await self._store.delete(session)
+            await asyncio.to_thread(discard, Home(self._run.parent).scripts, deleted)
         finally:
             lock.release()
 

@@ -31,6 +31,9 @@ scripts unless you name a `session`; files and the working directory of terminal
 STATUSES = {"ok": "success"}
 """Names that the results use for how a script ended; the others are the runner's."""
 
+COMPLETE = frozenset({"ok", "error"})
+"""How scripts end that came to an end of their own; of the others a record is kept to go on from."""
+
 
 def job_of(arguments: Mapping[str, Any], context: ToolContext) -> CodeJob:
     """The script as the runner wants it."""
@@ -60,6 +63,8 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
     job = job_of(arguments, context)
     if not job.script.strip():
         raise ToolError("The script is empty; give `code` something to run.")
+    if earlier := str(arguments.get("resume") or "").strip():
+        await context.inner.resume(earlier)
     clock = Clock()
     await context.permit(RunScript(tool="execute_code", code=job.script, sandboxed=context.inner.confined()))
 
@@ -73,10 +78,11 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
 
     outcome = await context.scripts.run(job, serve, _Teller(context), clock=clock)
     result = result_of(outcome)
-    if outcome.status != "ok" and (
-        hint := context.terminals.missing(outcome.stderr, context.scripts.given(job))
-    ):
-        result["note"] = hint
+    notes = [await context.inner.over(outcome.status in COMPLETE)]
+    if outcome.status != "ok":
+        notes.append(context.terminals.missing(outcome.stderr, context.scripts.given(job)) or "")
+    if note := " ".join(filter(None, notes)):
+        result["note"] = note
     return result
 
 
@@ -176,6 +182,11 @@ registry.register(
                     "description": "Name of an interpreter that keeps its variables between scripts.",
                 },
                 "reset": {"type": "boolean", "description": "Start that interpreter anew."},
+                "resume": {
+                    "type": "string",
+                    "description": "Id of a script that was cut off: give the same code, its completed calls "
+                    "are answered from the record.",
+                },
             },
             "required": ["code"],
         },
