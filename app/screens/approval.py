@@ -11,7 +11,7 @@ from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
 from app.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Skinned, line, words
+from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Skinned, line, words
 from tools.text import reveal
 
 ONCE = "Allow once"
@@ -54,7 +54,7 @@ class ApprovalDialog(Dialog[Decision]):
             self._notes(), "text notes", marks=marks_in_notes(request) if judged else DANGEROUS, role="dim"
         )
         yield Choices(self._choices, chosen=self._choices.index(NO))
-        field = Input(placeholder="why not, for the agent to read", compact=True)
+        field = Field(placeholder="why not, for the agent to read", compact=True)
         field.display = False
         yield field
         yield Static(

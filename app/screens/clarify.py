@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.events import QuestionAsked
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, line, words
+from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, line, words
 from tools.context import Answer
 
 OWN_WORDS = "Something else …"
@@ -31,7 +31,7 @@ class ClarifyDialog(Dialog[Answer]):
         if self._choices:
             yield Choices(self._choices)
         if self._free:
-            field = Input(placeholder="your answer", compact=True)
+            field = Field(placeholder="your answer", compact=True)
             field.display = not self._choices
             yield field
         digits = f"1–{min(len(self._choices), 9)}" if len(self._choices) > 1 else "1"

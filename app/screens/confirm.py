@@ -7,7 +7,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from app.screens.dialog import Choices, Dialog, line, words
+from app.screens.dialog import Choices, Dialog, Field, line, words
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -42,7 +42,7 @@ class TextDialog(Dialog[str | None]):
 
     def body(self) -> ComposeResult:
         yield words(self._label)
-        yield Input(line(self._value), compact=True)
+        yield Field(line(self._value), compact=True)
         yield Static(Content("⏎ take it · esc cancel"), classes="keys")
 
     def on_mount(self) -> None:

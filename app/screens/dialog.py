@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import OptionList
+from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from themes.skin import Skin
@@ -115,6 +115,7 @@ class Choices(OptionList):
 
     def __init__(self, choices: list[str], *, chosen: int = 0, id: str | None = None) -> None:
         self._chosen = chosen
+        self._held: list[events.Key] | None = None
         options = [
             Option(Content(f"{number}  {line(choice, LINE_CHARS)}"), id=str(number))
             for number, choice in enumerate(choices, 1)
@@ -124,13 +125,40 @@ class Choices(OptionList):
     def on_mount(self) -> None:
         self.highlighted = self._chosen
 
+    def action_select(self) -> None:
+        self._held = []
+        super().action_select()
+        self.call_after_refresh(self._hand_on)
+
+    def on_blur(self) -> None:
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Give what was typed right after the choice to whatever has the keys now."""
+        held, self._held = self._held or [], None
+        if held and self.is_attached and (focused := self.screen.focused) is not None:
+            for event in held:
+                focused.post_message(events.Key(event.key, event.character))
+
     def on_key(self, event: events.Key) -> None:
-        if event.character and event.character.isascii() and event.character.isdigit():
+        if self._held is not None:
+            # The choice is made, though not carried out: this key is no second one.
+            event.stop()
+            event.prevent_default()
+            self._held.append(event)
+        elif event.character and event.character.isascii() and event.character.isdigit():
             number = int(event.character)
             if 1 <= number <= self.option_count:
                 event.stop()
                 self.highlighted = number - 1
                 self.action_select()
+
+
+class Field(Input):
+    """A line to write in. Its cursor blinks only where things may move."""
+
+    def on_mount(self) -> None:
+        self.cursor_blink = self.app.animation_level != "none"
 
 
 class Skinned(Reader):

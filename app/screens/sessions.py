@@ -26,7 +26,7 @@ from agent.store.locks import SessionLock
 from agent.store.nodes import Node, Session
 from agent.store.store import Store
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.dialog import line
+from app.screens.dialog import Field, line
 from app.screens.page import HELP
 from tools.text import clean, truncate
 
@@ -76,7 +76,7 @@ class SessionsScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         yield Static(Content(" Sessions"), id="sessions-title")
-        yield Input(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
+        yield Field(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
         with Horizontal():
             yield OptionList(id="sessions-list", compact=True)
             with VerticalScroll(id="sessions-preview", can_focus=False):

@@ -11,7 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.errors import HermesError
-from app.screens.dialog import Choices, Dialog, line, words
+from app.screens.dialog import Choices, Dialog, Field, line, words
 from app.screens.settings_rows import Row
 
 Take = Callable[[str], Awaitable[None]]
@@ -32,7 +32,7 @@ class LineEditor(Dialog[bool]):
         yield words(row.help)
         yield Static(Content(f"Takes {row.takes.replace('`', '')}."), classes="note")
         hidden = "" if row.given is not None else "the present value is not shown; type a new one"
-        yield Input(line(row.given or ""), placeholder=hidden, compact=True)
+        yield Field(line(row.given or ""), placeholder=hidden, compact=True)
         yield Static(Content(""), classes="who", id="refusal")
         yield Static(Content("⏎ take it · esc cancel"), classes="keys")
 

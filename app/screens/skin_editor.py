@@ -23,7 +23,7 @@ from agent.home import Home
 from app import skin_files
 from app.looks import shortened
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.dialog import line
+from app.screens.dialog import Field, line
 from app.screens.preview import SkinPreview
 from app.skin_draft import Draft, color_of
 from themes.contrast import Finding, check, tightest
@@ -132,7 +132,7 @@ class SkinEditorScreen(Screen[str | None]):
                 yield RoleList(self.draft)
             yield SkinPreview(self._worn(self.draft.skin))
         yield Static(id="editor-about")
-        yield Input(compact=True, id="editor-value", select_on_focus=True)
+        yield Field(compact=True, id="editor-value", select_on_focus=True)
         yield Static(id="editor-says")
         yield Static(id="editor-keys")
 

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from textual import events
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -235,3 +236,28 @@ async def test_a_line_is_asked_for_with_the_old_one_in_place() -> None:
         await pilot.press("end", "e", "r", "enter")
         await pilot.pause()
         assert host.outcomes == ["older"]
+
+
+async def test_what_is_typed_in_one_go_with_the_choice_is_no_second_choice() -> None:
+    app = Host()
+    async with app.run_test() as pilot:
+        dialog = ClarifyDialog(question())
+        await app.ask(dialog, pilot)
+        for key in "32 of both":
+            app.post_message(events.Key("space" if key == " " else key, key))
+        for _ in range(200):
+            await pilot.pause(0.01)
+            if dialog.query_one(Input).value == "2 of both":
+                break
+        assert (dialog.query_one(Input).value, app.outcomes) == ("2 of both", [])
+        await pilot.press("enter")
+        assert app.outcomes == [Answer("answered", "2 of both")]
+
+
+@pytest.mark.parametrize("motion", [True, False])
+async def test_a_cursor_blinks_only_where_things_may_move(motion: bool) -> None:
+    app = Host()
+    app.animation_level = "full" if motion else "none"
+    async with app.run_test() as pilot:
+        await app.ask(TextDialog("New title"), pilot)
+        assert app.screen.query_one(Input).cursor_blink is motion
