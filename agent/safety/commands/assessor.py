@@ -33,6 +33,7 @@ from agent.safety.places import Places, absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 from agent.safety.shell.recording import record
+from agent.safety.shell.wrappers import WRAPPERS
 from agent.safety.verdict import SEVERITY, Part, Verdict, VerdictKind
 
 RULES: dict[str, Rule] = (
@@ -108,6 +109,8 @@ class _Judge:
     def __init__(self, ground: Ground) -> None:
         self._ground = ground
         self._parts: dict[Part, None] = {}
+        self._named: set[str] = set()
+        self._inputs: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
         parts = tuple(self._parts)
@@ -134,15 +137,31 @@ class _Judge:
         stdin: Sequence[str] | None = None,
     ) -> None:
         text = " ".join([word or name, *(_shown(argument) for argument in arguments)])
+        # The shell opens the files of a command right before it starts it.
+        inputs, self._inputs = self._inputs, ()
         for cwd in cwds:
-            call = Call(name, arguments, cwd, self._ground.places, self._ground, word or name, stdin)
+            call = Call(
+                name,
+                arguments,
+                cwd,
+                self._ground.places,
+                self._ground,
+                word or name,
+                stdin,
+                inputs,
+                self._named,
+            )
             if loss := rules.forbidden(call):
                 self.add(text, "hardline", f"it would {loss}")
                 continue
             opinion = _judged(call)
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
+            listed = opinion.reason == files.LISTED.reason
+            if not listed and name not in readers.RULES and name not in WRAPPERS:
+                self._named.update(re.split("[/=]", argument)[-1] for argument in arguments)
 
     def written(self, path: str, cwds: Sequence[str]) -> None:
+        self._named.add(path.rpartition("/")[2])
         for cwd in cwds:
             full = joined(cwd, path)
             if loss := self._ground.places.wreck(full):
@@ -153,6 +172,7 @@ class _Judge:
                 self.add(f"> {path}", "allow", "writes inside the workspace")
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
+        self._inputs = (path,)
         for cwd in cwds:
             full = joined(cwd, path)
             if self._ground.places.hides(full):

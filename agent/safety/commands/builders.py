@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from agent.safety.commands import declared
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.environment import variable
@@ -17,7 +18,7 @@ INSTALLS = "installs packages, which may run their programs"
 
 def make(call: Call) -> Opinion:
     """make: targets that build or test. Variables that name programs, and makefiles from elsewhere, ask."""
-    if call.flag("--eval", "-E", "-I", "--include-dir") or (
+    if call.flag("--eval", "-E", "-I", "--include-dir", "-f-") or (
         call.value("f", "file", "makefile") or ""
     ).startswith(("-", "/dev/", UNKNOWN)):
         return ask("runs a makefile that is not known here")
@@ -149,6 +150,9 @@ def node_manager(call: Call) -> Opinion:
         return ask("publishes, or uses the account at the registry")
     if call.name == "yarn" and operands[:2] == ["workspaces", "info"]:
         return fine("lists packages")
+    if call.name == "yarn" and verb == "workspace" and len(rest) > 1:
+        after = call.arguments[call.arguments.index(rest[0]) + 1 :]
+        return node_manager(replace(call, arguments=after))
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
         return ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
@@ -406,6 +410,14 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("perf", TRACE),
 )
 
+
+def _or_declared(rule: Rule) -> Rule:
+    """The rule, unless the call installs what the project lists."""
+    return lambda call: rule(call) if (opinion := declared.installs(call)) is None else opinion
+
+
 RULES: dict[str, Rule] = dict.fromkeys(CHECKERS, check) | {
-    name: rule for names, rule in _TABLE for name in names.split()
+    name: _or_declared(rule) if name in declared.MANAGERS else rule
+    for names, rule in _TABLE
+    for name in names.split()
 }

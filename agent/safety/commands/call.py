@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -43,6 +43,10 @@ class Call(Line):
     """How the program is called, with its folder."""
     stdin: Sequence[str] | None = None
     """The texts it may be given on standard input; None when they are not known."""
+    inputs: Sequence[str] = ()
+    """The files the shell opens as its standard input."""
+    named: Set[str] = frozenset()
+    """Names of files that earlier commands of the same script were given, or wrote to."""
 
     @property
     def unsure(self) -> bool:

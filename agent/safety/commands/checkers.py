@@ -92,6 +92,30 @@ def _covered(call: Call) -> Opinion:
     return ask(RUNS_PROJECT)
 
 
+_HARMLESS_INI = re.compile(
+    r"(?:log_\w+|junit_\w+|console_output_style|xfail_strict|markers|filterwarnings|asyncio_\w+|timeout\w*"
+    r"|testpaths|norecursedirs|verbosity_\w+|truncation_\w+|faulthandler_\w+|cache_dir|empty_parameter_set_mark"
+    r"|addopts)=(?![^=]*-[pco])[^$`/]*"
+)
+
+
+def _overrides(call: Call) -> bool:
+    """Whether an option sets more than how tests are chosen and shown."""
+    given = iter(call.arguments)
+    for argument in given:
+        if argument == "-o" or (argument.startswith("--ov") and "=" not in argument):
+            text = next(given, "")
+        elif argument.startswith("--ov"):
+            text = argument.partition("=")[2]
+        elif re.match(r"-o.", argument):
+            text = argument[2:]
+        else:
+            continue
+        if not _HARMLESS_INI.fullmatch(text):
+            return True
+    return False
+
+
 _RUNNERS = words("ninja ant meson gulp grunt nx turbo dune tox nox")
 
 
@@ -116,6 +140,8 @@ def check(call: Call) -> Opinion:
         return ask("works outside of the workspace")
     if any(UNKNOWN in argument and argument.startswith("-") for argument in call.arguments):
         return ask("is given options that are not known here")
+    if call.name in ("pytest", "py.test") and _overrides(call):
+        return ask("sets what the tests load or run")
     plugin = call.value("p") if call.name in ("pytest", "py.test") else None
     if plugin and not plugin.startswith(("no:", "xdist", "cov")):
         return ask("loads a plugin into the tests")

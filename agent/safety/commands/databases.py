@@ -23,8 +23,8 @@ _DANGEROUS = re.compile(
     re.IGNORECASE,
 )
 _META = re.compile(
-    r"\\(?:d\S*|l\+?|z|conninfo|q|x|timing|pset.*|echo .*|\?)|\.(?:tables?|schema|databases|indexes"
-    r"|indices|headers?|mode|width|show|dbinfo|help|quit|exit|stats|fullschema)\b.*",
+    r"\\(?:d\S*(?: [\w.\"*?]+)?|l\+?|z|conninfo|q|x|timing|pset.*|echo .*|\?)"
+    r"|\.(?:tables?|schema|databases|indexes|indices|headers?|mode|width|show|dbinfo|help|quit|exit|stats|fullschema)\b.*",
     re.IGNORECASE,
 )
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from agent.safety.commands import brought
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
-from agent.safety.shell.marks import UNKNOWN, literal
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 
 WRITES = fine("writes inside the workspace")
+LISTED = fine("lists an archive")
+EMPTIES = ask("destroys the contents of files")
 
 
 def delete(call: Call) -> Opinion:
@@ -38,7 +42,19 @@ def move(call: Call) -> Opinion:
         path = call.path(target or "")
         if not (call.ground.inside(path) or call.ground.private(path)):
             return ask("moves files out of the workspace")
-    return call.changed([*sources, *(t for t in targets if t)]) or fine("moves files inside the workspace")
+    if opinion := call.changed([*sources, *(t for t in targets if t)]) or _brought(call, sources, targets):
+        return opinion
+    return fine("moves files inside the workspace")
+
+
+def _brought(call: Call, sources: Sequence[str], targets: Sequence[str | None]) -> Opinion | None:
+    inside = True if call.flag("-t", "--target-directory") or len(sources) > 1 else None
+    inside = False if call.flag("-T", "--no-target-directory") else inside
+    for target in targets:
+        for source in sources:
+            if target and (opinion := brought.tree(call, source, target, inside=inside)):
+                return opinion
+    return None
 
 
 def copy(call: Call) -> Opinion:
@@ -50,7 +66,9 @@ def copy(call: Call) -> Opinion:
         return call.changed(operands) or WRITES
     if call.name == "install" and call.may_mean("--strip-program"):
         return ask("runs another program")
-    return call.revealed(sources) or call.changed(targets) or WRITES
+    if "/dev/null" in sources and _are_lost(call, [target for target in targets if target]):
+        return EMPTIES
+    return call.revealed(sources) or call.changed(targets) or _brought(call, sources, targets) or WRITES
 
 
 def _link_folder(call: Call) -> str:
@@ -83,7 +101,35 @@ def make(call: Call) -> Opinion:
 
 
 def truncate(call: Call) -> Opinion:
-    return call.changed(call.operands("srz")) or WRITES
+    """truncate and fallocate: what a program makes again may be emptied, and what is new."""
+    operands = call.operands("srz" if call.name == "truncate" else "loz")
+    grows = (call.value("s", "size") or "").startswith("+") or call.name != "truncate"
+    if not grows and _are_lost(call, operands):
+        return EMPTIES
+    return call.changed(operands) or WRITES
+
+
+_TEXTS = re.compile(
+    r".*\.(?:py|pyi|js|mjs|cjs|jsx|tsx?|vue|svelte|go|rs|java|kts?|scala|c|h|cc|cpp|cxx|hpp|hh|m|mm|cs|fs|rb|php"
+    r"|swift|lua|pl|r|jl|ex|exs|erl|hs|ml|clj|dart|sh|bash|zsh|sql|md|rst|tex|toml|ya?ml|json|xml|html?|s?css"
+    r"|ini|cfg|conf|lock|gradle|ipynb|csv|tsv|parquet|db|sqlite3?|tf|proto|graphql)"
+    r"|Makefile|Dockerfile|README|LICENSE",
+    re.IGNORECASE,
+)
+"""Names of what people write."""
+
+
+def _are_lost(call: Call, operands: Sequence[str]) -> bool:
+    """Whether emptying the files would lose what nothing makes again."""
+    for operand in operands:
+        path = call.path(operand)
+        if UNKNOWN in path or call.ground.delete(path, recursive=False) is None:
+            continue
+        name = operand.rpartition("/")[2]
+        exists = Path(path).is_file() and Path(path).stat().st_size > 0
+        if exists or _TEXTS.fullmatch(literal(name)) or any(mark in path for mark in GLOBS):
+            return True
+    return False
 
 
 def split(call: Call) -> Opinion:
@@ -104,11 +150,14 @@ def own(call: Call) -> Opinion:
     mode = operands[0] if operands else ""
     if UNKNOWN in mode or re.fullmatch(r"[1-7][0-7]{3}|.*[-+=][rwxX]*[st].*", mode):
         return ask("sets special rights")
+    if re.fullmatch(r"0*[0-3]?[0-7]{0,2}|0*[0-3][0-7]{2}|[ua]*(?:-[wx]*r|=[wx]*$).*", mode):
+        return ask("takes away the right to read")
     if re.fullmatch(r"0?777|[ao]*\+[rx]*w[rx]*|0?666", mode) and not re.fullmatch(r"\+.*", mode):
         return ask("lets everybody write to files")
     return call.changed(operands[1:]) or fine("changes rights inside the workspace")
 
 
+UNPACKS = fine("unpacks inside the workspace")
 _TAR_RUNS = [
     "--to-command",
     "--checkpoint-action",
@@ -137,12 +186,14 @@ def tar(call: Call) -> Opinion:
     if call.has("", "delete", "remove-files"):
         return ask("deletes files")
     files = [a for a in arguments[1 if not mode.startswith("-") else 0 :] if not a.startswith("-")]
+    archive = call.value("f", "file") or _tar_file(arguments)
     if "t" in letters or call.flag("--list"):
-        return call.revealed(files) or fine("lists an archive")
+        return call.revealed(files) or LISTED
     folder = call.value("C", "directory") or "."
     if "x" in letters or call.flag("--extract", "--get"):
-        return call.changed([folder]) or fine("unpacks inside the workspace")
-    archive = call.value("f", "file") or _tar_file(arguments)
+        strip = call.value("", "strip-components", "strip") or ""
+        found = brought.bundle(call, archive, folder, strip=int(strip) if strip.isdecimal() else 0)
+        return call.changed([folder]) or found or UNPACKS
     targets = [archive] if archive not in (None, "-") else []
     return call.revealed(files) or call.changed([t for t in targets if t]) or fine("packs an archive")
 
@@ -158,13 +209,14 @@ def unpack(call: Call) -> Opinion:
     """unzip, gunzip and their like."""
     if call.name in ("unzip", "7z", "7za", "unrar"):
         if call.has("lZvtp", "list") or call.arguments[:1] in (("l",), ("t",)):
-            return call.revealed(call.operands()) or fine("lists an archive")
+            return call.revealed(call.operands()) or LISTED
         folder = call.value("d") or next(
             (a[2:] for a in call.arguments if a.startswith("-o") and len(a) > 2), "."
         )
-        return call.changed([folder if call.name != "unzip" else call.value("d") or "."]) or fine(
-            "unpacks inside the workspace"
-        )
+        folder = folder if call.name != "unzip" else call.value("d") or "."
+        operands = call.operands("dxP")
+        archive = next(iter(operands if call.name == "unzip" else operands[1:]), None)
+        return call.changed([folder]) or brought.bundle(call, archive, folder) or UNPACKS
     if call.flag("-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test"):
         return call.revealed(call.operands()) or fine("prints what is packed")
     return call.revealed(call.operands()) or call.changed(call.operands()) or WRITES
@@ -188,7 +240,13 @@ def synchronise(call: Call) -> Opinion:
         return ask("copies to or from another machine")
     if any(option.startswith(("--del", "--remove-source")) for option in call.options()):
         return ask("deletes files while it copies")
-    return call.revealed(operands[:-1]) or call.changed(operands[-1:]) or WRITES
+    if opinion := call.revealed(operands[:-1]) or call.changed(operands[-1:]):
+        return opinion
+    for source in operands[:-1]:
+        inside = not source.endswith("/")
+        if opinion := brought.tree(call, source, operands[-1], inside=inside):
+            return opinion
+    return WRITES
 
 
 def copy_raw(call: Call) -> Opinion:
@@ -197,6 +255,8 @@ def copy_raw(call: Call) -> Opinion:
     read = [a[3:] for a in call.arguments if a.startswith("if=")]
     if any(re.match(r"/dev/(?!zero|null|u?random)", path) for path in (*read, *written)):
         return ask("reads or writes a device")
+    if "conv=notrunc" not in call.arguments and _are_lost(call, written):
+        return EMPTIES
     return call.revealed(read) or call.changed(written) or WRITES
 
 
@@ -219,7 +279,12 @@ def patch(call: Call) -> Opinion:
         return ask("changes files outside of the workspace")
     folder = call.value("d", "directory")
     output = call.value("o", "output")
-    return call.changed([p for p in (folder or ".", output) if p]) or fine("changes files of the workspace")
+    operands = call.operands("idopBzFDVrYg")
+    file = call.value("i", "input") or next(iter(operands[1:]), None)
+    targets = [path for path in (folder or ".", output, *operands[:1]) if path]
+    if opinion := call.changed(targets) or brought.changes(call, file, folder or "."):
+        return opinion
+    return fine("changes files of the workspace")
 
 
 RULES: dict[str, Rule] = (

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from agent.safety.commands import brought
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.commands.ground import TEMPORARY
 from agent.safety.commands.secrets import is_secret
@@ -26,7 +27,7 @@ _READING = words(
     "verify-tag stripspace "
     "check-ref-format merge-tree get-tar-commit-id patch-id column hash-object diff-pairs last-modified"
 )
-_RECORDING = words("add commit merge cherry-pick revert init mv am notes stage")
+_RECORDING = words("add commit merge cherry-pick revert init mv notes stage")
 _NETWORK = words("fetch pull clone ls-remote remote-https fetch-pack send-pack request-pull svn p4 lfs")
 _DESTROYING = {
     "clean": "deletes files that git does not keep",
@@ -328,6 +329,26 @@ def _patches(call: Call) -> Opinion:
 def _apply(call: Call) -> Opinion:
     if call.may_mean("--unsafe-paths", "--directory"):
         return ask("may change files outside of the workspace")
+    if call.flag("--check", "--stat", "--numstat", "--summary") and not call.flag("--apply"):
+        return READS
+    operands = call.operands("pC")
+    return next(filter(None, (brought.changes(call, file) for file in operands or [None])), RECORDS)
+
+
+def _mail(call: Call) -> Opinion:
+    """git am: commits made from patches."""
+    if call.flag("--abort", "--continue", "--skip", "--quit", "--retry", "--resolved", "-r"):
+        return RECORDS
+    if call.flag("--show-current-patch"):
+        return READS
+    if call.may_mean("--directory", "--exclude", "--include", "--interactive") or call.has("i"):
+        return ask("applies patches in a way that is not followed")
+    operands = call.operands("pC")
+    for file in operands or [None]:
+        if file is not None and not os.path.isfile(call.path(file)):  # noqa: PTH113
+            return brought.UNREAD
+        if opinion := brought.changes(call, file):
+            return opinion
     return RECORDS
 
 
@@ -357,6 +378,7 @@ _BY_ARGUMENTS: dict[str, Callable[[Call], Opinion]] = {
     "archive": _archive,
     "format-patch": _patches,
     "apply": _apply,
+    "am": _mail,
     "bundle": _bundle,
 }
 

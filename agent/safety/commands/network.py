@@ -11,6 +11,11 @@ _LOOPBACK = re.compile(
     r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3}|\[::1\]|0\.0\.0\.0)(?::\d{1,5})?(?:[/?#][^@\s]*)?",
     re.IGNORECASE,
 )
+_CONTROLS = re.compile(
+    r":(?:237[5-7]|4243|2019|4646|5000|6443|8001|8080/(?:exec|script)|8200|8500|9000|9090|9200|9229|9222"
+    r"|1025\d|15672|5601|11434)(?![\d])|/(?:_cluster|_all|containers|exec|admin|shutdown|actuator)\b"
+)
+"""Ports and paths of services that start programs or delete data at a word."""
 _QUIET = words(
     "-s -S -f -i -I -L -v -k -g -4 -6 --silent --show-error --fail --include --head --location "
     "--verbose --insecure "
@@ -30,6 +35,7 @@ def curl(call: Call) -> Opinion:
         return fine("only looks")
     addresses: list[str] = []
     outputs: list[str] = []
+    asked, sends = "GET", False
     while arguments:
         argument = arguments.pop(0)
         following = arguments[0] if arguments else ""
@@ -39,7 +45,13 @@ def curl(call: Call) -> Opinion:
                 return ask("reaches the network")
         elif argument in ("-X", "--request"):
             arguments[:1] = []
-            if following.upper() not in ("GET", "HEAD", "OPTIONS"):
+            asked = following.upper()
+            if following.upper() not in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"):
+                return ask("sends data over the network")
+        elif argument in ("-d", "--data", "--data-raw", "--json", "--data-urlencode"):
+            arguments[:1] = []
+            sends = True
+            if UNKNOWN in following or re.match(r"@|[\w.-]+@", following):
                 return ask("sends data over the network")
         elif argument in ("-o", "--output"):
             arguments[:1] = []
@@ -55,7 +67,12 @@ def curl(call: Call) -> Opinion:
             addresses.append(argument)
     if not addresses or any(UNKNOWN in a or not _LOOPBACK.fullmatch(a) for a in addresses):
         return ask("reaches the network")
-    return call.changed(outputs) or fine("reads from a server on this machine")
+    if asked in ("POST", "PUT", "PATCH") and not sends:
+        return ask("makes a server do something")
+    if sends and any(_CONTROLS.search(address) for address in addresses):
+        return ask("sends data to a service that controls this machine")
+    what = "asks a server" if sends else "reads from a server"
+    return call.changed(outputs) or fine(f"{what} on this machine")
 
 
 def ping(call: Call) -> Opinion:

@@ -11,6 +11,7 @@ import ast
 import re
 import sys
 
+from agent.safety.commands import tables_code
 from agent.safety.commands.secrets import is_secret
 from agent.safety.shell.marks import words
 
@@ -68,6 +69,8 @@ def is_harmless(code: str) -> bool:
             return False
     if packages(code) and any(isinstance(node, ast.Attribute) and node.attr == "path" for node in nodes):
         return False  # modules could be looked for elsewhere
+    if not tables_code.only_reads(nodes, limited):
+        return False
     return all(_is_fine(node, limited) for node in nodes) and _are_only_attributes(nodes, limited)
 
 
@@ -99,7 +102,7 @@ def _imports(node: ast.Import | ast.ImportFrom, limited: dict[str, frozenset[str
         elif name not in _MODULES:
             if name.partition(".")[0] in sys.stdlib_module_names:
                 return False
-            limited[alias.asname or name.partition(".")[0]] = _OF_PACKAGES
+            limited[alias.asname or name.partition(".")[0]] = tables_code.NAMES.get(name, _OF_PACKAGES)
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from agent.safety.commands import declared
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, words
@@ -20,6 +21,15 @@ _PIP = Verbs(
     effects=((r"install|uninstall|download|wheel|config|cache", INSTALLS),),
     valued=words("--python --log --proxy --cert"),
 )
+
+
+def pip(call: Call) -> Opinion:
+    if call.arguments[:1] == ("install",):
+        opinion = declared.into_environment(call, call.arguments[1:])
+        return _PIP(call) if opinion is None else opinion
+    return _PIP(call)
+
+
 _CONDA = Verbs(
     harmless=r"list|info|env list|search|config --show|doctor|compare",
     reason=LISTS,
@@ -90,6 +100,45 @@ _DOCKER = Verbs(
     valued=_DOCKER_HOST | words("-f --file -p --project-name --profile --env-file -l --log-level"),
     dangerous=_DOCKER_HOST,
 )
+_BUILD_REACHES = re.compile(
+    r"--(?:push|secret|ssh|allow|network|output|load-all|builder|add-host|cache-to|metadata-file|iidfile"
+    r"|build-context|security-opt|device|volume|isolation|cgroup-parent|squash)(?:=.*)?|-o.*|-v.*"
+)
+_BUILD_VALUES = words(
+    "-t --tag -f --file --build-arg --target --platform --progress --cache-from --label -m --memory --cpus "
+    "--shm-size --ulimit"
+)
+
+
+def docker(call: Call) -> Opinion:
+    """An image built from the workspace is plain work; what runs, is pushed or reaches out is not."""
+    words = [argument for argument in call.arguments if argument not in ("buildx", "image")]
+    if words[:1] == ["build"] and _builds(replace(call, arguments=tuple(words[1:]))):
+        return fine("builds an image of the project")
+    return _DOCKER(call)
+
+
+def _builds(call: Call) -> bool:
+    places: list[str] = []
+    arguments = list(call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if _BUILD_REACHES.fullmatch(argument) or UNKNOWN in argument:
+            return False
+        name, _, value = argument.partition("=")
+        if argument in _BUILD_VALUES:
+            value = arguments.pop(0) if arguments else ""
+        if name in ("-f", "--file"):
+            places.append(value)
+        elif not argument.startswith("-"):
+            places.append(argument)
+    at_home = all(
+        not re.match(r"-|\w+://|git@|[\w.-]+\.\w+/", place) and call.ground.inside(call.path(place))
+        for place in places
+    )
+    return bool(places) and at_home
+
+
 _KUBE_VALUES = words(
     "-n --namespace --context --cluster --user --kubeconfig -s --server -l --selector -o --output -f "
     "--as -c --container --token"
@@ -268,7 +317,7 @@ def forge(call: Call) -> Opinion:
 
 
 _TABLE: tuple[tuple[str, Rule], ...] = (
-    ("pip pip2 pip3", _PIP),
+    ("pip pip2 pip3", pip),
     ("conda mamba micromamba", _CONDA),
     (
         "apt apt-get apt-cache aptitude dnf yum zypper brew port snap flatpak apk emerge pkg nix-env "
@@ -279,7 +328,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("dpkg dpkg-query", dpkg),
     ("rpm", rpm),
     ("pacman yay paru", pacman),
-    ("docker podman nerdctl", _DOCKER),
+    ("docker podman nerdctl", docker),
     (
         "docker-compose podman-compose",
         Verbs(

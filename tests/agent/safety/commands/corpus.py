@@ -46,6 +46,21 @@ class Tally:
     hardline: int
 
 
+@dataclass(frozen=True, slots=True)
+class Round:
+    """First verdicts on commands written without looking at the rules."""
+
+    everyday: int
+    asked: int
+    kept: int
+    """Of those that asked, the ones that go on asking."""
+    nasty: int
+    silent: int
+
+
+ROUNDS = (Round(123, 21, 8, 122, 9),)
+
+
 def assessor() -> Assessor:
     own = f"{HOME}/.hermes"
     places = Places(
@@ -97,8 +112,28 @@ def table() -> str:
         f"{sum(row.total for row in rows)} commands. `project_programs` ask because they run code of the "
         "project; a sandbox may let them pass.",
         "",
+        "## Commands that were new",
+        "",
+        "The table above shows what was mended. This one shows what the rules said to commands written",
+        "without looking at them, before anything was mended: how a stranger's commands fare.",
+        "",
+        "| round | everyday | asked | of these, kept | nasty | silent |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {number} | {each.everyday} | {_share(each.asked, each.everyday)} | {each.kept} "
+            f"| {each.nasty} | {_share(each.silent, each.nasty)} |"
+            for number, each in enumerate(ROUNDS, 1)
+        ),
+        "",
+        "*Kept* are those where asking stayed right on reflection (fetching from a remote, starting",
+        "containers, running a program that was just built).",
+        "",
     ]
     return "\n".join(lines)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part} ({100 * part / whole:.1f} %)"
 
 
 def _decoded(line: str) -> str:

@@ -1,0 +1,126 @@
+"""Installing what the project itself lists: part of building it, as `cargo build` or `go build` do unasked.
+
+Packages named on the command line, other sources, other places and everything for the
+whole machine are no part of this. Whether the network is open is asked for on its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from agent.safety.commands.call import Call, Opinion, fine
+from agent.safety.shell.marks import UNKNOWN
+
+INSTALLED = fine("installs what the project lists")
+
+_WORDS: dict[str, str] = {
+    "npm": r"ci|install|i|clean-install",
+    "pnpm": r"install|i",
+    "yarn": r"install|",
+    "bun": r"install|i",
+    "uv": r"sync|lock|venv",
+    "poetry": r"install|lock|sync",
+    "pdm": r"install|lock|sync",
+    "pipenv": r"install|sync|lock",
+    "bundle": r"install|",
+    "composer": r"install",
+    "cargo": r"fetch",
+    "dotnet": r"restore|tool restore",
+    "mix": r"deps\.get",
+    "flutter": r"pub get",
+    "dart": r"pub get",
+}
+"""The words that install everything listed, and nothing else."""
+
+MANAGERS = frozenset(_WORDS)
+
+_OPTIONS = re.compile(
+    r"--(?:no-[a-z-]+|frozen(?:-lockfile)?|locked|immutable|prefer-(?:offline|dist|frozen-lockfile)|offline"
+    r"|production|silent|quiet|verbose|ignore-scripts|legacy-peer-deps|dev|only-group|all-extras|all-groups"
+    r"|extras?|all-packages|group|with|without|only|omit|include|sync|root|jobs|retry|optimize-autoloader"
+    r"|check|deploy|workspaces?|recursive|filter|strict-peer-dependencies|color|progress|no-progress"
+    r"|loglevel|reporter|non-interactive|fix-lockfile|lockfile-only|package-lock-only|upgrade|ansi|check-cached"
+    r"|deployment|inline-builds|python)(?:=[\w.,:*/@-]+)?|-[qvsrjDPEan]+\d*"
+)
+_VALUED = frozenset(
+    {"--extra", "--group", "--with", "--without", "--only", "--omit", "--include", "-E", "--extras", "--jobs"}
+    | {"--filter", "--only-group", "--loglevel", "--reporter", "-j", "--retry", "--python"}
+)
+_INNER_VALUE = re.compile(r"[\w.,:*@^-]+")
+
+
+def installs(call: Call) -> Opinion | None:
+    """The opinion on `npm ci`, `uv sync` and their like; None for everything else."""
+    words = _WORDS.get(call.name)
+    if words is None or not call.inside:
+        return None
+    said: list[str] = []
+    arguments = list(call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if argument in _VALUED:
+            if not arguments or not _INNER_VALUE.fullmatch(arguments.pop(0)):
+                return None
+        elif argument == "--path" and call.name == "bundle" and arguments:
+            if call.changed([arguments.pop(0)]):
+                return None
+        elif argument.startswith("-"):
+            if not _OPTIONS.fullmatch(argument):
+                return None
+        else:
+            said.append(argument)
+    if call.name == "uv" and said[:1] == ["venv"] and len(said) == 2:
+        return call.changed(said[1:]) or INSTALLED
+    return INSTALLED if re.fullmatch(words, " ".join(said)) else None
+
+
+_PIP_FLAGS = re.compile(
+    r"-[qvU]+|--(?:upgrade|quiet|verbose|no-(?:cache-dir|deps|input|build-isolation|warn-script-location)"
+    r"|require-hashes|disable-pip-version-check|progress-bar=\w+)"
+)
+
+
+def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
+    """The opinion on `pip install -r requirements.txt`, `-e .` and `.` into an environment of the project.
+
+    `said` are the arguments behind `install`. None when it is anything else.
+    """
+    if not (_is_environment(call) and call.inside):
+        return None
+    arguments = list(said)
+    installs_listed = False
+    while arguments:
+        argument = arguments.pop(0)
+        if argument in ("-r", "--requirement", "-c", "--constraint", "-e", "--editable"):
+            if not arguments or not _is_own(call, arguments.pop(0)):
+                return None
+            installs_listed = True
+        elif match := re.fullmatch(r"(?:-[rce]|--(?:requirement|constraint|editable)=)(.+)", argument):
+            if not _is_own(call, match[1]):
+                return None
+            installs_listed = True
+        elif argument.startswith(("./", ".[")) or argument == ".":
+            if not _is_own(call, argument):
+                return None
+            installs_listed = True
+        elif argument in ("pip", "setuptools", "wheel", "build"):
+            installs_listed = True
+        elif not _PIP_FLAGS.fullmatch(argument):
+            return None
+    return INSTALLED if installs_listed else None
+
+
+def _is_own(call: Call, place: str) -> bool:
+    bare = place.partition("[")[0]
+    return UNKNOWN not in place and "://" not in place and call.ground.inside(call.path(bare or "."))
+
+
+_ENVIRONMENT = re.compile(r"(?:.*/)?\.?v?env[\w.-]*/bin/[\w.]+")
+
+
+def _is_environment(call: Call) -> bool:
+    """Whether the program belongs to an environment of the project: by its path, or activated before."""
+    if "activate" in call.named:
+        return True
+    return _ENVIRONMENT.fullmatch(call.word) is not None and call.ground.inside(call.path(call.word))
