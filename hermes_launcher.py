@@ -9,6 +9,7 @@ What is imported here is waited for with a blank screen, hence `os.path` instead
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -35,7 +36,9 @@ def main() -> int:
     from app import skeleton
 
     try:
-        skeleton.show(sys.argv[1:])
+        if skeleton.show(sys.argv[1:]) is not None:
+            # What is read now stays, so it is not searched for garbage; `app.beginning` ends this.
+            gc.disable()
         from app.main import main as run
 
         return run()

@@ -14,14 +14,11 @@ import os
 import termios
 
 from app import lookcache
+from app.glance import at_a_glance
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-SWITCHES = ("--demo", "--continue")
-WITH_VALUE = ("--model", "--cwd", "--resume", "--approve", "--max-turns")
-"""Options that lead to the full screen. Anything else gets no frame: it may be a mistake to be told."""
 
 COLUMN_FROM, BAR_FROM = 100, 60
 """Widths from which panes have a column, or a line; as in `widgets.panes.arrangement`."""
@@ -110,9 +107,12 @@ _shown: Skeleton | None = None
 
 
 def show(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Skeleton | None:
-    """Draw the still frame if the command line leads to the full screen of a capable terminal."""
+    """Draw the still frame if the command line opens the full screen of a capable terminal.
+
+    Any other gets no frame: it may be a mistake to be told.
+    """
     global _shown
-    if environ.get("TERM", "dumb") in ("", "dumb") or not leads_to_screen(arguments):
+    if environ.get("TERM", "dumb") in ("", "dumb") or at_a_glance(arguments) is None:
         return None
     if not all(os.isatty(number) for number in (0, 1, 2)):
         return None
@@ -135,19 +135,6 @@ def leave() -> None:
     """Give the terminal back, if it was taken over."""
     if _shown is not None:
         _shown.leave()
-
-
-def leads_to_screen(arguments: Sequence[str]) -> bool:
-    """Whether this command line, as far as can be seen at a glance, opens the full screen."""
-    left = iter(arguments)
-    for word in left:
-        name, equals, _value = word.partition("=")
-        if name in WITH_VALUE:
-            if not equals and next(left, "-").startswith("-"):
-                return False
-        elif word not in SWITCHES:
-            return False
-    return True
 
 
 def size(environ: Mapping[str, str]) -> tuple[int, int]:

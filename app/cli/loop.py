@@ -28,17 +28,18 @@ from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
 from app.cli.output import say
+from app.glance import Options
 from tools.text import clean, printable
 
 TODO_GLYPHS = {"pending": "○", "in_progress": "▶", "completed": "✓", "cancelled": "✗"}
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options | argparse.Namespace) -> int:
     """Read messages until the end of input; returns the exit code."""
     return asyncio.run(_loop(args))
 
 
-async def _loop(args: argparse.Namespace) -> int:
+async def _loop(args: Options | argparse.Namespace) -> int:
     console = Console()
     model: str | None = None
     view = LoopView(console)

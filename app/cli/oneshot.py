@@ -32,19 +32,20 @@ from agent.runtime import open_engine
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
+from app.glance import Options
 from tools.text import clean
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options | argparse.Namespace) -> int:
     """Run one turn; the exit code tells how it ended."""
     text = _message(args)
     return asyncio.run(_turn(args, text, _images(args.image)))
 
 
-def _message(args: argparse.Namespace) -> str:
+def _message(args: Options | argparse.Namespace) -> str:
     """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
     piped = ""
     if args.prompt in (None, "-") or not sys.stdin.isatty():
@@ -82,7 +83,7 @@ def _piped() -> str:
     return text
 
 
-async def _turn(args: argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
+async def _turn(args: Options | argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
     console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
     options = options_of(args, attended=console is not None, surface="json" if args.json else "oneshot")
     view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from agent.runtime import Options
+from app import glance
 from app.cli.folder import demo_workspace, workspace
 
 
 def options_of(
-    args: argparse.Namespace, *, attended: bool, surface: str, model: str | None = None
+    args: glance.Options | argparse.Namespace, *, attended: bool, surface: str, model: str | None = None
 ) -> Options:
     """The options `args` ask for. The tour works in a folder of its own, where its script may act freely."""
     tour = args.demo and args.cwd is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import sys
@@ -26,15 +25,18 @@ from app.warmup import bring, warm_up
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
+    import argparse
+
     from agent.engine import Engine
+    from app.glance import Options
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: Options | argparse.Namespace) -> int:
     """Show the application until it ends; returns the exit code."""
     return asyncio.run(_show(args))
 
 
-async def _show(args: argparse.Namespace) -> int:
+async def _show(args: Options | argparse.Namespace) -> int:
     home = Home.locate()
 
     async def open_session(wish: Wish, listener: Listener) -> Engine:

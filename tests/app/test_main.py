@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app import main as entry
+from app.command_line import SUBCOMMANDS
 from tests.support import command
 
 
@@ -15,13 +16,13 @@ def test_help_and_version_need_neither_home_nor_model(tmp_path: Path) -> None:
     env = command.environment(tmp_path / "home")
     shown = command.run("--help", env=env, cwd=tmp_path)
     assert shown.returncode == 0
-    for name in (*entry.SUBCOMMANDS, "--prompt", "--json", "--approve", "--continue"):
+    for name in (*SUBCOMMANDS, "--prompt", "--json", "--approve", "--continue"):
         assert name in shown.stdout
     assert command.run("--version", env=env, cwd=tmp_path).stdout.startswith("hermes ")
     assert not (tmp_path / "home").exists()
 
 
-@pytest.mark.parametrize("name", sorted(entry.SUBCOMMANDS))
+@pytest.mark.parametrize("name", sorted(SUBCOMMANDS))
 def test_every_subcommand_explains_itself(name: str, tmp_path: Path) -> None:
     shown = command.run(name, "--help", env=command.environment(tmp_path / "home"), cwd=tmp_path)
     assert shown.returncode == 0

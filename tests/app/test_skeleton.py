@@ -25,32 +25,6 @@ def drawn(look: lookcache.Look, columns: int, rows: int) -> list[str]:
     return list(screen.display)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "--demo",
-        "--continue",
-        "--model x",
-        "--model=x --cwd /",
-        "--resume abc --approve ask --max-turns 3",
-    ],
-)
-def test_a_plain_start_gets_a_frame(line: str) -> None:
-    assert skeleton.leads_to_screen(line.split())
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *("-p hello", "--prompt=x", "--plain", "--json", "--help", "--version", "sessions", "--bogus"),
-        *("--model", "--model --plain", "--demo sessions", "-ph", "--cwd", "--", "--demo=x --plain"),
-    ],
-)
-def test_every_other_command_line_gets_none(line: str) -> None:
-    assert not skeleton.leads_to_screen(line.split())
-
-
 @given(st.integers(1, 300), st.integers(1, 100))
 @settings(max_examples=60, deadline=None)
 def test_the_frame_stays_inside_a_terminal_of_any_size(columns: int, rows: int) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+
 import pytest
 from textual.app import App, ComposeResult
 from textual.geometry import Region
@@ -29,12 +32,22 @@ class Stage(App[None]):
         self.bench.use(Palette(Skin()))
 
 
-async def painted(bench: EmptyBench | Workbench, size: tuple[int, int]) -> str:
-    """A picture of the whole screen."""
+async def painted(bench: EmptyBench | Workbench, size: tuple[int, int]) -> list[object]:
+    """Cell by cell what is on the screen: the ground, and what is written on it."""
     app = Stage(bench)
     async with app.run_test(size=size) as pilot:
         await pilot.pause(0.05)
-        return app.export_screenshot()
+        styles = [app.screen.get_style_at(x, y) for y in range(size[1]) for x in range(size[0])]
+        picture = app.export_screenshot()
+    pieces = re.findall(r'<text class="[^"]*" x="([\d.]+)" y="([\d.]+)"[^>]*>([^<]*)<', picture)
+    written = {
+        (round(float(x) / 12.2) + at, y): character
+        for x, y, words in pieces
+        for at, character in enumerate(unescape(words))
+        if not character.isspace()
+    }
+    assert written
+    return [[style.bgcolor for style in styles], written]
 
 
 @pytest.mark.parametrize("size", [(120, 40), (99, 24), (80, 24), (50, 12), (100, 3), (30, 1)])
