@@ -33,7 +33,7 @@ from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
-from tests.support.hostile import KINDS, SHORT, Kind
+from tests.support.hostile import KINDS, SHORT, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.context import Todo
 from tools.results import DiffDetail, Display, TextDetail
@@ -98,7 +98,8 @@ def show(watch: Watch, kind: Kind) -> None:
     session.prompt.set_text(kind.text[:2_000])
 
 
-async def test_kinds_of_all_sorts_in_every_place_of_the_session() -> None:
+@some_or_all
+async def test_kinds_of_all_sorts_in_every_place_of_the_session(step: int) -> None:
     async with watched(SIZE) as watch:
         session = watch.app.session
         places = [
@@ -109,7 +110,7 @@ async def test_kinds_of_all_sorts_in_every_place_of_the_session() -> None:
             session.transcript,
             session.prompt,
         ]
-        for kind in NUMBERED[::6]:
+        for kind in NUMBERED[:: 3 * step]:
             show(watch, kind)
             await watch.settle()
             assert watch.faults == [], kind.name
@@ -120,10 +121,11 @@ async def test_kinds_of_all_sorts_in_every_place_of_the_session() -> None:
         assert watch.app.is_running and not watch.app.crashed
 
 
+@some_or_all
 @pytest.mark.parametrize("size", [(40, 12), (20, 6)])
-async def test_a_small_terminal_is_not_overrun(size: tuple[int, int]) -> None:
+async def test_a_small_terminal_is_not_overrun(size: tuple[int, int], step: int) -> None:
     async with watched(size) as watch:
-        for kind in NUMBERED[size[1] % 7 :: 7]:
+        for kind in NUMBERED[size[1] % 7 :: 5 * step]:
             show(watch, kind)
             await watch.settle()
             assert watch.faults == [], kind.name
@@ -139,8 +141,8 @@ def approval(headline: str, reasons: tuple[str, ...] = (), touches: tuple[str, .
 
 
 BATCH = 24
-READ = [kind for kind in NUMBERED if len(reveal(kind.text)) < 2_000][::3]
-"""Every third kind that fits a few screens; all of them go through the reader in tests/widgets."""
+READ = [kind for kind in NUMBERED if len(reveal(kind.text)) < 2_000]
+"""What fits a few screens."""
 HIDDEN = "\x00\x07\x1b\x7f\x9b\r\u202e\u2066\u200b\ufeff\U000e0072\u00ad"
 
 
@@ -167,20 +169,24 @@ async def check_all_is_read(watch: Watch, dialog: Dialog[Any], kinds: list[Kind]
     await watch.settle()
 
 
-async def test_all_of_an_approval_can_be_read_and_what_is_hidden_is_spelled_out() -> None:
+@some_or_all
+async def test_all_of_an_approval_can_be_read_and_what_is_hidden_is_spelled_out(step: int) -> None:
     async with watched((160, 100)) as watch:
-        for start in range(0, len(READ), BATCH):
-            kinds = READ[start : start + BATCH]
+        read = READ[::step]
+        for start in range(0, len(read), BATCH):
+            kinds = read[start : start + BATCH]
             texts = tuple(kind.text for kind in kinds)
             await check_all_is_read(watch, ApprovalDialog(approval("\n".join(texts))), kinds)
             await check_all_is_read(watch, ApprovalDialog(approval("ls", texts, texts[:3])), kinds)
         assert watch.app.is_running
 
 
-async def test_all_of_a_question_can_be_read_and_what_is_hidden_is_spelled_out() -> None:
+@some_or_all
+async def test_all_of_a_question_can_be_read_and_what_is_hidden_is_spelled_out(step: int) -> None:
     async with watched((160, 100)) as watch:
-        for start in range(0, len(READ), BATCH):
-            kinds = READ[start : start + BATCH]
+        read = READ[::step]
+        for start in range(0, len(read), BATCH):
+            kinds = read[start : start + BATCH]
             texts = tuple(kind.text for kind in kinds)
             reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             asked = QuestionAsked(
@@ -202,10 +208,12 @@ async def test_a_huge_text_does_not_stop_a_dialog(name: str) -> None:
         assert watch.faults == [] and kind.shows[0] in watch.seen()
 
 
-async def test_a_text_in_full_is_harmless() -> None:
+@some_or_all
+async def test_a_text_in_full_is_harmless(step: int) -> None:
     async with watched((100, 200)) as watch:
-        for start in range(0, len(SHORT), BATCH):
-            kinds = [kind.numbered(at) for at, kind in enumerate(SHORT[start : start + BATCH])]
+        short = SHORT[::step]
+        for start in range(0, len(short), BATCH):
+            kinds = [kind.numbered(at) for at, kind in enumerate(short[start : start + BATCH])]
             texts = [clean(kind.text)[:300] for kind in kinds]
             watch.app.push_screen(DetailScreen(kinds[0].text, "\n".join(texts)))
             await watch.settle()
@@ -221,10 +229,11 @@ async def test_a_text_in_full_is_harmless() -> None:
         assert watch.app.is_running
 
 
-async def test_remarks_and_notifications_are_text() -> None:
+@some_or_all
+async def test_remarks_and_notifications_are_text(step: int) -> None:
     async with watched(SIZE) as watch:
         watch.app.attention.away = True
-        for kind in NUMBERED[::3]:
+        for kind in NUMBERED[:: 2 * step]:
             watch.app.clear_notifications()
             watch.app.say(kind.text[:3_000])
             watch.app.complain(kind.text[:3_000])
@@ -232,7 +241,7 @@ async def test_remarks_and_notifications_are_text() -> None:
             await watch.settle()
             assert watch.faults == [], kind.name
             assert kind.shows[0] in watch.screen.notes[-1], kind.name
-        assert watch.app.is_running and len(watch.screen.notes) >= len(KINDS) // 3
+        assert watch.app.is_running and len(watch.screen.notes) >= len(KINDS) // (2 * step)
 
 
 async def test_what_is_copied_steers_nothing() -> None:

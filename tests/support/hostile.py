@@ -7,7 +7,10 @@ able to read them, however the text between them is treated.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+
+import pytest
 
 ESC, BEL, ST = "\x1b", "\x07", "\x1b\\"
 HEAD, TAIL = "otter", "lynx"
@@ -362,6 +365,17 @@ KINDS = [
     *_STRING_KINDS, *_UNENDED, *_OPERATING, *_CONTROL, *_EDITS, *_UNICODE, *_MARKUP, *_MARKDOWN, *_LARGE,
 ]  # fmt: skip
 SHORT = [kind for kind in KINDS if len(kind.text) < 5_000]
+
+some_or_all = pytest.mark.parametrize(
+    "step", [pytest.param(7, id="some"), pytest.param(1, id="all", marks=pytest.mark.thorough)]
+)
+"""Runs a test on every seventh kind, and among the thorough tests on all of them."""
+
+
+def spread(kinds: Sequence[Kind], places: Iterable[str], step: int) -> list[tuple[str, Kind]]:
+    """Places with kinds to show there: every `step`-th of each place, and over all places every kind."""
+    return [(place, kind) for at, place in enumerate(places) for kind in kinds[at % step :: step]]
+
 
 RAW_BYTES = {
     "latin-1": b"otter caf\xe9 lynx",
