@@ -175,7 +175,6 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         self.looks.start()
         self.looks.move(True)
-        self.run_worker(self.looks.watch(), group="looks")
         self.session.prompt.commands = [
             MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
         ]
@@ -231,6 +230,7 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             await self.session.furnish()
             self.beginning.complete()
+            self.run_worker(self.looks.watch(), group="looks")
             await self.open_session(Wish())
         except HermesError as error:
             self.failure = error
@@ -287,12 +287,15 @@ class HermesApp(App[None], inherit_bindings=False):
 
         return newest_first(path, registry)
 
-    def _call_of_before(self, call: str) -> str:
+    async def _show_call_of_before(self, call: str) -> None:
+        """Show a call that only the store still has in full."""
         from app.replay import call_in_full
         from tools.registry import registry
 
-        engine = self.host.engine
-        return call_in_full(engine.session.path, call, registry) if engine is not None else ""
+        if (engine := self.host.engine) is not None:
+            path = await engine.session.whole_path()
+            if text := await asyncio.to_thread(call_in_full, path, call, registry):
+                self._show_in_full("Call", text)
 
     def need_engine(self) -> Engine:
         """The engine. Raises `HermesError` while there is none."""
@@ -373,9 +376,10 @@ class HermesApp(App[None], inherit_bindings=False):
         self._show_in_full("In full", source_of(event.item))
 
     def on_log_pane_opened(self, event: LogPane.Opened) -> None:
-        text = self.bridge.call_in_full(event.call_id) or self._call_of_before(event.call_id)
-        if text:
+        if text := self.bridge.call_in_full(event.call_id):
             self._show_in_full("Call", text)
+        else:
+            self.run_worker(self._show_call_of_before(event.call_id))
 
     def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.home import Home
@@ -68,7 +68,7 @@ async def _show(args: Options | argparse.Namespace) -> int:
     # Taken before the settings are read: what changes in between makes the look of this start void.
     stamp = signature(sys.argv[1:], os.environ)
     project = workspace(args.cwd)
-    history = History(home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl")
+    history = History(partial(_history_of, project, home))
     remembered = Remembered(home.screen)
     app = HermesApp(
         open_session,
@@ -85,6 +85,13 @@ async def _show(args: Options | argparse.Namespace) -> int:
         await app.host.close()
         await remembered.settle()
     return _farewell(app, home)
+
+
+def _history_of(project: Path, home: Home) -> Path:
+    """The file of what was sent from the prompt in `project`."""
+    from hashlib import sha256
+
+    return home.history / f"{sha256(bytes(project)).hexdigest()[:16]}.jsonl"
 
 
 def _farewell(app: HermesApp, home: Home) -> int:

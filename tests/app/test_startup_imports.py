@@ -13,7 +13,14 @@ HEAVY = {
     *("openai", "mcp", "httpx", "httpx2", "pydantic", "pygments", "markdown_it", "yaml", "sqlite3"),
     *("aiosqlite", "tree_sitter", "watchdog", "PIL", "agent.events", "agent.engine", "agent.config.loader"),
     *("app.screens.furniture", "app.bridge", "widgets.transcript.view", "widgets.panes.pane"),
-    *("tools.results", "tools.context"),
+    *(
+        "tools.results",
+        "tools.context",
+        "widgets.panes.workbench",
+        "widgets.panes.bar",
+        "widgets.panes.rules",
+    ),
+    *("argparse", "app.command_line", "agent.safety", "hashlib", "shlex", "themes.watch"),
 }
 WATCHED = """
 import json, os, sys

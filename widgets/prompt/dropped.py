@@ -8,10 +8,8 @@ Which reading is right, only the disk can tell.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 """How names of images end."""
@@ -45,6 +43,8 @@ class Found(NamedTuple):
 
 def readings(text: str) -> list[list[str]]:
     """The ways to read a whole text as full paths, likeliest first; none when it cannot be that."""
+    import shlex
+
     text = text.strip()
     if len(text) > LONGEST or not text.startswith((*_ROOTED, "'", '"')):
         return []
@@ -82,6 +82,8 @@ def _path(word: str) -> str:
         return ""
     if not word.startswith("file://"):
         return word
+    from urllib.parse import unquote, urlsplit
+
     try:
         parts = urlsplit(word)
     except ValueError:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 KEPT = 1_000
@@ -22,15 +23,19 @@ LARGEST = 200_000
 class History:
     """The entries of one project, oldest first, and a walk through them.
 
-    `path` None keeps them for this session only. `load` and `store` touch the
-    disk and belong into a thread; everything else is memory.
+    `path` None keeps them for this session only; a function tells it when it is first needed.
+    `load` and `store` touch the disk and belong into a thread; everything else is memory.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self._path = path
+    def __init__(self, path: Path | Callable[[], Path] | None = None) -> None:
+        self._wanted = path
         self._entries: list[str] = []
         self._at: int | None = None
         self._draft = ""
+
+    @cached_property
+    def _path(self) -> Path | None:
+        return self._wanted() if callable(self._wanted) else self._wanted
 
     @property
     def entries(self) -> Sequence[str]:

@@ -155,7 +155,8 @@ class PromptSurface(Widget, can_focus=True):
         yield self.menu
 
     def on_mount(self) -> None:
-        self.run_worker(self._load_history(), group="history")
+        # Nobody looks back before there is a picture.
+        self.call_after_refresh(lambda: self.run_worker(self._load_history(), group="history"))
 
     def on_resize(self) -> None:
         self._draw()
