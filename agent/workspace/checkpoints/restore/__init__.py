@@ -1,0 +1,1 @@
+"""Taking files back to an earlier position: planned, shown, carried out, and itself a step."""

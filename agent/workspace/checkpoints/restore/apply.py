@@ -1,0 +1,257 @@
+"""Carrying out a restore, and finishing one that was cut off.
+
+Everything is decided and written down first; each path is then moved on its own,
+so that a restore which ends anywhere can be finished by looking at every path
+again. The restore becomes a step of the line, and can be undone like any other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.workspace.checkpoints.entries import Change, Entry, Kind, LeftOut, Step
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore import pending as keeping
+from agent.workspace.checkpoints.restore.pending import Pending
+from agent.workspace.checkpoints.restore.placing import CHANGED, Move, Placer
+from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan, merged
+from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.taking import take
+from tools.text import clean
+
+log = logging.getLogger(__name__)
+
+_OWNER = 0o300
+_UNLIMITED = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What became of a restore."""
+
+    step: Step | None
+    """The step it is; None when nothing changed."""
+    skipped: tuple[LeftOut, ...]
+    """Paths that stay as they are, and why."""
+
+    def sentence(self) -> str:
+        """For a person."""
+        count = len(self.step.changes) if self.step else 0
+        text = f"{count:,} {'path' if count == 1 else 'paths'} restored" if count else "Nothing was changed"
+        if not self.skipped:
+            return f"{text}."
+        named = "; ".join(f"{clean(item.path)} {item.reason}" for item in self.skipped[:3])
+        more = f"; and {len(self.skipped) - 3:,} more" if len(self.skipped) > 3 else ""
+        return f"{text}; {len(self.skipped):,} left as they are: {named}{more}."
+
+
+def apply_restore(
+    plan: RestorePlan,
+    choices: Mapping[str, Choice],
+    store: CheckpointStore,
+    line: str,
+    *,
+    session: str,
+    label: str,
+    expect: Callable[[str, Entry | None], None] | None = None,
+) -> Restored:
+    """Carry out `plan`; `choices` say what becomes of conflicts, and one that is not in it stays `mine`.
+
+    `line` is the root session, `session` the one that acts. `expect` hears of each path before it
+    is changed. Blocking. Raises `StoreError` when nothing could be begun.
+    """
+    with store.sharing():
+        moves, skipped = _decided(plan, choices, store.objects)
+        moves = [*moves, *_narrow_folders(Path(plan.root), moves)]
+        pending = keeping.begun(line, session, label, plan.root, moves)
+        if not moves:
+            return Restored(None, tuple(skipped))
+        with keeping.held(store.pending, pending):
+            failed = _carry_out(pending, store.objects, expect)
+            step = _appended(store, pending, failed)
+        return Restored(step, (*skipped, *failed))
+
+
+def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
+    """Finish every restore that was cut off; a sentence for a person about each. Blocking.
+
+    One whose workspace is gone waits until it is back. Raises `StoreError`.
+    """
+    told: list[str] = []
+    with keeping.abandoned(store.pending) as found:
+        for pending, path in found:
+            if not Path(pending.root).is_dir():
+                continue
+            with store.sharing():
+                if any(step.call == pending.call for step in store.line(pending.line).steps()):
+                    keeping.forget(path)
+                    continue
+                left = _tidied(pending, store.objects)
+                failed = _carry_out(pending, store.objects, None, again=True)
+                restored = Restored(_appended(store, pending, failed), (*left, *failed))
+                keeping.forget(path)
+            told.append(
+                f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
+            )
+    return tuple(told)
+
+
+def _decided(
+    plan: RestorePlan, choices: Mapping[str, Choice], objects: ObjectStore
+) -> tuple[list[Move], list[LeftOut]]:
+    moves: list[Move] = []
+    skipped: list[LeftOut] = []
+    for item in plan.items:
+        choice = choices.get(item.path, "mine") if item.state == "conflict" else "checkpoint"
+        if item.state == "lost" or choice == "mine":
+            skipped.append(LeftOut(item.path, item.reason))
+        elif choice == "merge":
+            wanted = _merged_entry(item, objects)
+            if wanted is None:
+                skipped.append(LeftOut(item.path, "is no text that could be merged"))
+            elif not alike(item.now, wanted):
+                moves.append(Move(item.path, item.now, wanted))
+        else:
+            moves.append(Move(item.path, item.now, item.target))
+    return moves, skipped
+
+
+def _merged_entry(item: PlanItem, objects: ObjectStore) -> Entry | None:
+    result = merged(item, objects)
+    if result is None or item.now is None:
+        return None
+    return Entry(Kind.FILE, item.now.mode, len(result.data), 0, objects.put(result.data))
+
+
+def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
+    """Folders nobody may write in that something is to be changed in: they get their mode back afterwards."""
+    known = {move.path for move in moves}
+    for parent in sorted({move.parent for move in moves} - known - {""}):
+        entry = take(root, parent, None, limit=0)
+        if entry is not None and entry.kind is Kind.FOLDER and entry.mode & _OWNER != _OWNER:
+            yield Move(parent, entry, entry)
+
+
+def _carry_out(
+    pending: Pending,
+    objects: ObjectStore,
+    expect: Callable[[str, Entry | None], None] | None,
+    *,
+    again: bool = False,
+) -> list[LeftOut]:
+    """Move every path; those that stay as they are come back with the reason."""
+    run = _Run(pending, objects, expect, again)
+    run.carry_out()
+    return [LeftOut(path, reason) for path, reason in sorted(run.failed.items())]
+
+
+class _Run:
+    """One passage through the moves of a restore."""
+
+    def __init__(
+        self,
+        pending: Pending,
+        objects: ObjectStore,
+        expect: Callable[[str, Entry | None], None] | None,
+        again: bool,
+    ) -> None:
+        self._root = Path(pending.root)
+        self._moves = [(number, self._current(move, again)) for number, move in enumerate(pending.moves)]
+        self._placer = Placer(self._root, objects, pending.beside, _UNLIMITED)
+        self._expect = expect
+        self.failed: dict[str, str] = {}
+
+    def carry_out(self) -> None:
+        """What goes away first, deepest first; then folders, then files; modes of folders last."""
+        for _, move in self._moves:
+            if _is_folder(move.now) and _is_folder(move.wanted):
+                self._placer.relax(move)
+        moving = [(number, move) for number, move in self._moves if not alike(move.now, move.wanted)]
+        for number, move in sorted(moving, key=_depth, reverse=True):
+            if _must_go(move):
+                self._do(move, lambda move=move, number=number: self._placer.clear_away(move, number))
+        for number, move in sorted(moving, key=_depth):
+            if move.path not in self.failed and move.wanted is not None:
+                self._make(number, move)
+        for number, move in moving:
+            if move.wanted is not None and move.wanted.twin and move.path not in self.failed:
+                self._do(move, lambda move=move, number=number: self._placer.join(move, number))
+        for _, move in sorted(self._moves, key=_depth, reverse=True):
+            if _is_folder(move.wanted) and move.path not in self.failed:
+                self._do(move, lambda move=move: self._placer.set_mode(move))
+
+    def _make(self, number: int, move: Move) -> None:
+        if _is_folder(move.wanted):
+            if not _is_folder(move.now):
+                self._do(move, lambda: self._placer.make_folder(move))
+            return
+        # What stood in the way, a folder, was cleared away before.
+        free = Move(move.path, None, move.wanted) if _is_folder(move.now) else move
+        self._do(move, lambda: self._placer.put(free, number))
+
+    def _do(self, move: Move, act: Callable[[], str]) -> None:
+        if self._expect is not None:
+            self._expect(move.path, move.wanted)
+        reason = act()
+        if reason:
+            self.failed[move.path] = reason
+
+    def _current(self, move: Move, again: bool) -> Move:
+        """The move as far as it is still to be done, when it may be done in part."""
+        if not again:
+            return move
+        found = take(self._root, move.path, None, limit=_UNLIMITED)
+        if alike(found, move.wanted):
+            return Move(move.path, move.wanted, move.wanted)
+        if _is_folder(found) and _is_folder(move.wanted):
+            return Move(move.path, found, move.wanted)
+        if found is None:
+            # Cleared away by the first attempt, or by somebody: what is wanted can be put there.
+            return Move(move.path, None, move.wanted)
+        return move
+
+
+def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut]) -> Step | None:
+    left = {item.path for item in failed}
+    changes = tuple(
+        Change(move.path, move.now, move.wanted)
+        for move in pending.moves
+        if move.path not in left and not alike(move.now, move.wanted)
+    )
+    if not changes:
+        return None
+    return store.line(pending.line).append(
+        kind="restore",
+        session=pending.session,
+        call=pending.call,
+        label=pending.label,
+        root=pending.root,
+        changes=changes,
+        created=pending.created,
+    )
+
+
+def _tidied(pending: Pending, objects: ObjectStore) -> list[LeftOut]:
+    """Deal with the temporary files of a restore that was cut off."""
+    placer = Placer(Path(pending.root), objects, pending.beside, _UNLIMITED)
+    told = ((move.path, placer.tidy(move, number)) for number, move in enumerate(pending.moves))
+    return [LeftOut(path, reason) for path, reason in told if reason and reason != CHANGED]
+
+
+def _must_go(move: Move) -> bool:
+    """Whether what stands at the path has to be taken away before anything can be put there."""
+    if move.now is None:
+        return False
+    return move.wanted is None or _is_folder(move.now) != _is_folder(move.wanted)
+
+
+def _is_folder(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind is Kind.FOLDER
+
+
+def _depth(item: tuple[int, Move]) -> tuple[int, str]:
+    return item[1].path.count("/"), item[1].path

@@ -1,0 +1,103 @@
+"""Three-way merge of texts, line by line. Pure.
+
+What only one side changed is taken from it; what both changed alike is taken
+once; where they changed the same lines differently both versions stand between
+marks, as git writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+MAX_LINES = 40_000
+"""Lines of the three texts together above which nothing is merged: comparing takes too long."""
+
+_BINARY_SAMPLE = 8_000
+Lines = Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The result of a merge."""
+
+    data: bytes
+    overlaps: int
+    """Places where both sides changed the same lines; each is marked in `data`."""
+
+
+def merge(
+    base: bytes, mine: bytes, theirs: bytes, names: tuple[str, str] = ("yours", "checkpoint")
+) -> Merged | None:
+    """The changes of `mine` and of `theirs` against `base` in one text; None for binary or very long ones.
+
+    `names` stand at the marks of overlaps. Line ends count as part of a line.
+    """
+    texts = (base, mine, theirs)
+    if any(b"\0" in text[:_BINARY_SAMPLE] for text in texts):
+        return None
+    lines = tuple(text.splitlines(keepends=True) if b"\r" not in text else _lines(text) for text in texts)
+    if sum(map(len, lines)) > MAX_LINES:
+        return None
+    pieces: list[bytes] = []
+    overlaps = 0
+    for old, left, right in _regions(*lines):
+        if left == right or right == old:
+            pieces += left
+        elif left == old:
+            pieces += right
+        else:
+            overlaps += 1
+            pieces += _marked(left, right, names)
+    return Merged(b"".join(pieces), overlaps)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """Lines that end with a line feed only, so that a lone carriage return parts nothing."""
+    lines = [line + b"\n" for line in text.split(b"\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def _regions(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[Lines, Lines, Lines]]:
+    """The texts in pieces that belong together: in turn what all share, and what at least one changed."""
+    start = left = right = 0
+    for begin, left_at, right_at, size in _shared(base, mine, theirs):
+        yield base[start:begin], mine[left:left_at], theirs[right:right_at]
+        same = base[begin : begin + size]
+        yield same, same, same
+        start, left, right = begin + size, left_at + size, right_at + size
+    yield base[start:], mine[left:], theirs[right:]
+
+
+def _shared(base: Lines, mine: Lines, theirs: Lines) -> Iterator[tuple[int, int, int, int]]:
+    """Runs of lines that stand in all three: where they begin in each, and their length."""
+    ours = SequenceMatcher(None, base, mine, autojunk=False).get_matching_blocks()
+    others = SequenceMatcher(None, base, theirs, autojunk=False).get_matching_blocks()
+    one = other = 0
+    while one < len(ours) and other < len(others):
+        a, b = ours[one], others[other]
+        begin, end = max(a.a, b.a), min(a.a + a.size, b.a + b.size)
+        if begin < end:
+            yield begin, a.b + begin - a.a, b.b + begin - b.a, end - begin
+        if a.a + a.size < b.a + b.size:
+            one += 1
+        else:
+            other += 1
+
+
+def _marked(mine: Lines, theirs: Lines, names: tuple[str, str]) -> Iterator[bytes]:
+    ending = b"\r\n" if any(line.endswith(b"\r\n") for line in (*mine, *theirs)) else b"\n"
+    yield b"<<<<<<< " + names[0].encode() + ending
+    yield from _ended(mine, ending)
+    yield b"=======" + ending
+    yield from _ended(theirs, ending)
+    yield b">>>>>>> " + names[1].encode() + ending
+
+
+def _ended(lines: Lines, ending: bytes) -> Lines:
+    """The lines, with a line end at the last one, so that a mark stands on a line of its own."""
+    if lines and not lines[-1].endswith(b"\n"):
+        return [*lines[:-1], lines[-1] + ending]
+    return lines

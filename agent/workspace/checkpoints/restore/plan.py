@@ -1,0 +1,176 @@
+"""What a restore would do to each path, found out before anything is done.
+
+Nothing that somebody else wrote is taken for ours: where the disk is not as our
+last step left it, or a step found something the one before had not left, the
+path is a conflict that a person decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints import states
+from agent.workspace.checkpoints.entries import Change, Entry, Step
+from agent.workspace.checkpoints.objects import MissingObjectError, ObjectStore
+from agent.workspace.checkpoints.restore.merge import Merged, merge
+from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.taking import take, uncovered
+
+PlanState = Literal["change", "conflict", "lost"]
+"""`lost`: cannot be made as it was; it is left as it is now."""
+
+Choice = Literal["mine", "checkpoint", "merge"]
+"""What becomes of a conflict: what stands there now, what the checkpoint has, or both put together."""
+
+CHANGED_SINCE = "changed since by somebody else"
+CHANGED_BETWEEN = "changed by somebody else between two steps"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One path that is not as it was."""
+
+    path: str
+    now: Entry | None
+    """How it stands; its contents are in the store by now, so that the restore can be undone."""
+    target: Entry | None
+    """How it stood at the position."""
+    state: PlanState
+    reason: str = ""
+    """Why it is no plain change; empty for one."""
+    taking_back: tuple[Change, ...] = ()
+    """Our changes since the position, newest first; those of others lie between them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestorePlan:
+    """What differs from a position. Paths that are as they were are not in it."""
+
+    root: str
+    """The workspace, resolved."""
+    position: int
+    items: tuple[PlanItem, ...]
+
+    def having(self, state: PlanState) -> tuple[PlanItem, ...]:
+        """The items of one state, in order of their paths."""
+        return tuple(item for item in self.items if item.state == state)
+
+    def sentence(self) -> str:
+        """How much there is to do, for a person."""
+        counts = [(len(self.having(state)), state) for state in ("change", "conflict", "lost")]
+        words = {
+            "change": "to change back",
+            "conflict": "in conflict",
+            "lost": "that cannot be brought back",
+        }
+        parts = [
+            f"{count:,} {'path' if count == 1 else 'paths'} {words[state]}"
+            for count, state in counts
+            if count
+        ]
+        return ", ".join(parts) if parts else "nothing to change"
+
+
+def plan_restore(
+    root: Path,
+    steps: Sequence[Step],
+    position: int,
+    objects: ObjectStore,
+    *,
+    limit: int,
+    paths: Collection[str] | None = None,
+) -> RestorePlan:
+    """What would have to change below `root` to be back at `position`.
+
+    `steps` is the whole line, oldest first; `paths` are files, or folders that stand for all below
+    them. `limit` is the size (bytes) up to which files are kept. Blocking: reads every path in
+    question. Raises `StoreError`.
+    """
+    wanted = states.targets(steps, position)
+    ours = _runs(states.between(steps, position, steps[-1].number if steps else 0))
+    items: list[PlanItem] = []
+    for path in sorted(wanted):
+        if uncovered(path) or (paths is not None and not _chosen(path, paths)):
+            continue
+        now = take(root, path, objects, limit=limit)
+        target = wanted[path]
+        if alike(now, target):
+            continue
+        state, reason = _judged(now, target, ours[path], objects)
+        items.append(PlanItem(path, now, target, state, reason, tuple(ours[path])))
+    return RestorePlan(str(root), position, tuple(items))
+
+
+def merged(item: PlanItem, objects: ObjectStore) -> Merged | None:
+    """Our changes taken back out of what stands there now; None where that makes no sense.
+
+    Blocking. What others changed, before or after, stays; a file that was not there counts as empty.
+    """
+    if item.now is None or item.target is None:
+        return None
+    try:
+        result = Merged(_text(item.now, objects), 0)
+        for change in item.taking_back:
+            base, earlier = _text(change.after, objects), _text(change.before, objects)
+            step = merge(base, result.data, earlier)
+            if step is None:
+                return None
+            result = Merged(step.data, result.overlaps + step.overlaps)
+    except StoreError:
+        return None
+    return result
+
+
+def _runs(steps: Sequence[Step]) -> dict[str, list[Change]]:
+    """Our changes of each path, newest first; those between which nobody else changed it are one."""
+    found: dict[str, list[Change]] = {}
+    for step in steps:
+        for change in step.changes:
+            runs = found.setdefault(change.path, [])
+            if runs and alike(runs[0].after, change.before):
+                runs[0] = Change(change.path, runs[0].before, change.after)
+            else:
+                runs.insert(0, change)
+    return found
+
+
+def _chosen(path: str, paths: Collection[str]) -> bool:
+    return path in paths or any(above in paths for above in _above(path)) or "" in paths
+
+
+def _above(path: str) -> Iterator[str]:
+    while (cut := path.rfind("/")) >= 0:
+        path = path[:cut]
+        yield path
+
+
+def _judged(
+    now: Entry | None, target: Entry | None, ours: Sequence[Change], objects: ObjectStore
+) -> tuple[PlanState, str]:
+    if now is not None and not now.kept:
+        return "lost", f"what stands there now cannot be kept: it {now.reason or 'is special'}"
+    if target is not None and not target.kept:
+        return "lost", f"its contents were not kept: {target.reason or 'it was no plain file'}"
+    if target is not None and target.digest is not None and not objects.has(target.digest):
+        return "lost", "its contents are no longer in the checkpoints"
+    if not alike(now, ours[0].after):
+        return "conflict", CHANGED_SINCE
+    if len(ours) > 1:
+        return "conflict", CHANGED_BETWEEN
+    return "change", ""
+
+
+def _text(entry: Entry | None, objects: ObjectStore) -> bytes:
+    """The contents to be merged. Raises `StoreError` when there are none or they are not there."""
+    if entry is None:
+        return b""
+    if entry.digest is None or entry.size > _MERGED_BYTES:
+        raise MissingObjectError("There is no text to be merged.")
+    return objects.read(entry.digest)
+
+
+_MERGED_BYTES = 4_000_000
