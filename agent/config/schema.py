@@ -172,6 +172,17 @@ class ApprovalSettings(Section):
     )
 
 
+class SmartSettings(Section):
+    model: str = Field(
+        "", description="Model that looks at actions too and may make the gate stricter; empty = none."
+    )
+    timeout: float = Field(10, gt=0, le=120, description="Seconds it has for an answer; then rules decide.")
+
+
+class SafetySettings(Section):
+    smart: SmartSettings = SmartSettings.model_construct()
+
+
 class LocalSettings(Section):
     model: str = Field("", description="Path of a GGUF file; empty = the one `hermes model pull` fetched.")
     threads: int = Field(0, ge=0, description="Threads of the local model; 0 = all free cores.")
@@ -194,7 +205,9 @@ class WatcherSettings(Section):
 
 
 class CheckpointSettings(Section):
-    enabled: bool = Field(True, description="Whether what steps do to files is kept, so it can be taken back.")
+    enabled: bool = Field(
+        True, description="Whether what steps do to files is kept, so it can be taken back."
+    )
     max_total_mb: int = Field(2000, ge=1, description="Megabytes all checkpoints may take; oldest steps go.")
     max_file_mb: int = Field(100, ge=0, description="Megabytes above which a file is left out.")
     max_age_days: float = Field(30, gt=0, description="Days after which a step can no longer be taken back.")
@@ -212,6 +225,7 @@ class Settings(Section):
     code: CodeSettings = CodeSettings.model_construct()
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
+    safety: SafetySettings = SafetySettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()

@@ -29,9 +29,8 @@ LEVEL = 1
 """Of zlib: a third of the size for a tenth of the time that the best level takes."""
 CHUNK = 1 << 18
 """Bytes read at a time."""
-SAFE_SECONDS = 3600.0
-"""An object that was put or asked for again within this time is never collected."""
-REFRESH_SECONDS = SAFE_SECONDS / 4
+REFRESH_SECONDS = 60.0
+"""How far behind the time may be that an object was put or asked for last."""
 TEMPORARY = ".new-"
 """What names of unfinished files begin with."""
 
@@ -57,7 +56,7 @@ class Stored:
     size: int
     """Bytes it takes, after compression."""
     used: float
-    """Seconds since the epoch when it was put or asked for last, give or take `REFRESH_SECONDS`."""
+    """Seconds since the epoch when it was put or asked for last, at most `REFRESH_SECONDS` too early."""
 
 
 class ObjectStore:

@@ -60,6 +60,18 @@ class Flaw:
     sentence: str
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What one step needs to be of use."""
+
+    number: int
+    created: float
+    digests: frozenset[str]
+    """Contents before and after, and its own changes where they are an object."""
+    size: int
+    """Bytes of its record in the line."""
+
+
 @dataclass(slots=True)
 class _Reading:
     """What was read of a file so far."""
@@ -73,11 +85,16 @@ class _Reading:
     headed: bool = False
 
 
+def usable_name(session: str) -> bool:
+    """Whether a line can have this name. Pure."""
+    return _NAME.fullmatch(session) is not None
+
+
 class StepLog:
     """One session's steps. Threads of a process share one; processes share the file."""
 
     def __init__(self, folder: Path, session: str, objects: ObjectStore) -> None:
-        if not _NAME.fullmatch(session):
+        if not usable_name(session):
             raise StoreError(f"{session[:80]!r} cannot be the name of a session's checkpoints.")
         self.session = session
         self.path = folder / f"{session}{SUFFIX}"
@@ -119,6 +136,14 @@ class StepLog:
             self._refresh()
             return tuple(self._flaws)
 
+    def needs(self) -> tuple[Needs, ...]:
+        """What every step needs, oldest first. Raises `StoreError`."""
+        with self._mutex:
+            self._refresh()
+            for step in self._steps[len(self._needs) :]:
+                self._needs.append(_needs(step, *self._rest[step.number]))
+            return tuple(self._needs)
+
     def append(
         self,
         *,
@@ -145,9 +170,9 @@ class StepLog:
             self._refresh(descriptor)
             number = max(self._read.last, after) + 1
             step = Step(number, kind, session, call, label, created, root, kept, coverage)
-            self._extend(descriptor, _line(step_record(step) | extra))
-            self._steps.append(step)
-            self._read.last = number
+            line = _line(step_record(step) | extra)
+            self._extend(descriptor, line)
+            self._remember(step, extra, len(line))
             return step
 
     def prune(self, floor: int) -> None:
@@ -177,6 +202,13 @@ class StepLog:
         self._read = _Reading()
         self._steps: list[Step] = []
         self._flaws: list[Flaw] = []
+        self._rest: dict[int, tuple[str, int]] = {}
+        self._needs: list[Needs] = []
+
+    def _remember(self, step: Step, record: dict[str, Any], size: int) -> None:
+        self._steps.append(step)
+        self._rest[step.number] = str(record.get("changes_in", "")), size
+        self._read.last = step.number
 
     def _written_changes(self, changes: tuple[Change, ...]) -> dict[str, Any]:
         records = [change_record(change) for change in changes]
@@ -189,8 +221,7 @@ class StepLog:
         """Write one record behind the last whole line, or leave the file as it was."""
         end = self._read.offset
         try:
-            if os.fstat(descriptor).st_size > end:
-                os.ftruncate(descriptor, end)
+            self._cut(descriptor, end)
             if not end:
                 line = _head(self.session, 0) + line
                 self._read.headed = True
@@ -205,6 +236,18 @@ class StepLog:
             raise store_error(error, self.path.parent, "written") from error
         self._read.offset += len(line)
         self._read.lines += 1
+
+    def _cut(self, descriptor: int, end: int) -> None:
+        """Take away what a kill or a power cut left behind the last whole line."""
+        size = os.fstat(descriptor).st_size
+        if size == end:
+            return
+        head = _head(self.session, 0)
+        torn = os.pread(descriptor, len(head), end)
+        if (end and self._read.headed) or head.startswith(torn) or not torn.strip(b"\0"):
+            os.ftruncate(descriptor, end)
+        else:
+            raise StoreError(f"{self.path} holds no steps of Hermes; move it away. It was left as it is.")
 
     def _refresh(self, descriptor: int | None = None) -> None:
         """Read what was appended since, by whomever; everything when the file is another one."""
@@ -238,18 +281,20 @@ class StepLog:
             for line in data[:whole].splitlines(keepends=True):
                 self._read.lines += 1
                 self._read.offset += len(line)
-                self._take(_record(line))
+                self._take(_record(line), len(line))
+            if whole and not self._read.headed and not self._steps:
+                raise StoreError(f"{self.path} holds no steps of Hermes; move it away. It was left as it is.")
         except StoreError:
             self._forget()
             raise
 
-    def _take(self, record: dict[str, Any] | None) -> None:
+    def _take(self, record: dict[str, Any] | None, size: int) -> None:
         read = self._read
         if record is not None and "line" in record:
             read.headed = True
             read.floor = read.last = _floor(record, self.session)
         elif record is not None:
-            self._take_step(record)
+            self._take_step(record, size)
         elif read.lines == 1:
             self._flaws.append(Flaw(1, "The head of the line is damaged."))
         else:
@@ -257,13 +302,13 @@ class StepLog:
             read.last += 1
             self._flaws.append(Flaw(read.lines, f"The record of step {read.last} is damaged."))
 
-    def _take_step(self, record: dict[str, Any]) -> None:
+    def _take_step(self, record: dict[str, Any], size: int) -> None:
         number = record["number"]
         if not self._read.headed and not self._steps:
             self._read.floor = number - 1
         self._read.last = number
         try:
-            self._steps.append(step_of(record, self._changes(record)))
+            self._remember(step_of(record, self._changes(record)), record, size)
         except (StoreError, ValueError) as error:
             sentence = f"Step {number} cannot be used: {str(error).rstrip('.')}."
             self._flaws.append(Flaw(self._read.lines, sentence))
@@ -338,6 +383,12 @@ class StepLog:
         except ConfigError as error:
             raise StoreError(str(error)) from error
         return self._opened(create)
+
+
+def _needs(step: Step, spilled: str, size: int) -> Needs:
+    entries = (entry for change in step.changes for entry in (change.before, change.after))
+    digests = {entry.digest for entry in entries if entry is not None and entry.digest}
+    return Needs(step.number, step.created, frozenset(digests | {spilled} if spilled else digests), size)
 
 
 class MissingLineError(StoreError):

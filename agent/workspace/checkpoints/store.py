@@ -23,9 +23,17 @@ from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
-from agent.workspace.checkpoints.steplog import SUFFIX, MissingLineError, StepLog
+from agent.workspace.checkpoints.steplog import SUFFIX, MissingLineError, StepLog, usable_name
 
 NAME, FORMAT = "hermes-checkpoints", 1
+
+
+BLOCK = 4096
+
+
+def on_disk(size: int) -> int:
+    """Bytes that a file of `size` bytes takes on the usual disk. Pure."""
+    return -(-size // BLOCK) * BLOCK
 
 
 class CheckpointStore:
@@ -69,13 +77,8 @@ class CheckpointStore:
             return ()
         except OSError as error:
             raise store_error(error, self.lines, "read") from error
-        return tuple(
-            sorted(
-                name.removesuffix(SUFFIX)
-                for name in names
-                if name.endswith(SUFFIX) and not name.startswith(".")
-            )
-        )
+        sessions = (name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+        return tuple(sorted(session for session in sessions if usable_name(session)))
 
     def drop(self, session: str) -> None:
         """Forget the steps of a session that is deleted; what only they named is collected later."""
@@ -86,9 +89,10 @@ class CheckpointStore:
 
     @contextmanager
     def sharing(self) -> Iterator[None]:
-        """While objects are put until the record that names them is appended: nothing is cleared away.
+        """From the first object put to the append of the record that names it: nothing is cleared away.
 
-        May be nested. Raises `StoreError` when another process clears for too long.
+        May be nested. What takes less than four minutes is safe without it too: objects that
+        young are never collected. Raises `StoreError` when another process clears for too long.
         """
         with self._locked(exclusive=False, seconds=WAIT_SECONDS):
             yield
@@ -100,18 +104,21 @@ class CheckpointStore:
             yield
 
     def size(self) -> int:
-        """Bytes of all files in the store. Looks at each one: call it off the event loop."""
-        return sum(size for _, size in self._files(self.folder))
+        """Bytes the store takes on the disk, each file in whole blocks.
 
-    def _files(self, folder: Path) -> Iterator[tuple[str, int]]:
+        Looks at each file: call it off the event loop. Raises `StoreError`.
+        """
+        return sum(on_disk(size) for size in self._sizes(self.folder))
+
+    def _sizes(self, folder: Path) -> Iterator[int]:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        yield from self._files(Path(entry.path))
+                        yield from self._sizes(Path(entry.path))
                     else:
                         with suppress(FileNotFoundError):
-                            yield entry.path, entry.stat(follow_symlinks=False).st_size
+                            yield entry.stat(follow_symlinks=False).st_size
         except FileNotFoundError:
             return
         except OSError as error:

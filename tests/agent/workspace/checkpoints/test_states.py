@@ -1,0 +1,124 @@
+"""States follow from steps alone: checked against a model that keeps every state."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.workspace.checkpoints.entries import Change, Entry, Kind, Step
+from agent.workspace.checkpoints.states import (
+    State,
+    alike,
+    between,
+    broken,
+    difference,
+    entry_at,
+    left,
+    state_at,
+    step_at,
+    targets,
+)
+from tests.agent.workspace.checkpoints.support import file
+
+contents = st.none() | st.sampled_from(
+    [file(b"1"), file(b"2"), file(b"1", 0o755), Entry(Kind.LINK, 0, target="a")]
+)
+
+
+def step(number: int, *changes: Change) -> Step:
+    return Step(number, "tool", "s", "", "", 0.0, "/", changes)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[Step], dict[int, State]]:
+    """Steps that nobody disturbed, some numbers missing, and the state after each."""
+    state: State = {}
+    steps: list[Step] = []
+    states: dict[int, State] = {0: {}}
+    number = 0
+    for _ in range(draw(st.integers(0, 6))):
+        number += draw(st.integers(1, 3))
+        changes: list[Change] = []
+        for path in draw(st.lists(st.sampled_from("abcd"), max_size=3)):  # a path may change twice in a step
+            after = draw(contents)
+            changes.append(Change(path, state.get(path), after))
+            state = state | {path: after}
+        steps.append(step(number, *changes))
+        states[number] = state
+    return steps, states
+
+
+def standing(state: State) -> State:
+    return {path: entry for path, entry in state.items() if entry is not None}
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[int, State]]) -> None:
+    steps, states = history
+    now = states[max(states)]
+    assert left(steps) == now
+    for number, state in states.items():
+        assert standing(now | targets(steps, number)) == standing(state)
+        assert standing(state_at(steps, number)) == standing(state)
+        for path in now:
+            assert entry_at(steps, path, number) == state.get(path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories())
+def test_differences_lead_from_any_position_to_any_other(
+    history: tuple[list[Step], dict[int, State]],
+) -> None:
+    steps, states = history
+    for first, before in states.items():
+        for second, after in states.items():
+            changes = difference(steps, first, second)
+            assert [change.path for change in changes] == sorted(
+                path for path in set(before) | set(after) if not alike(before.get(path), after.get(path))
+            )
+            for change in changes:
+                assert (change.before, change.after) == (before.get(change.path), after.get(change.path))
+
+
+@settings(max_examples=40, deadline=None)
+@given(histories())
+def test_a_history_nobody_disturbed_is_not_broken(history: tuple[list[Step], dict[int, State]]) -> None:
+    assert broken(history[0]) == {}
+
+
+def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found_it() -> None:
+    one, two, three = file(b"1"), file(b"2"), file(b"3")
+    steps = [
+        step(1, Change("a", None, one), Change("b", None, one)),
+        step(2, Change("a", two, three), Change("b", one, two)),
+        step(5, Change("a", None, one)),
+    ]
+    assert broken(steps) == {"a": (2, 5)}
+    assert broken(steps, 1) == {"a": (5,)}
+    assert broken(steps, 2) == {}
+    # What somebody else wrote before step 2 belongs to position 1.
+    assert targets(steps, 1) == {"a": two, "b": one}
+    assert entry_at(steps, "a", 1) == two
+    assert entry_at(steps, "a", 3) is None
+
+
+def test_contents_that_were_not_kept_are_a_difference_and_a_break() -> None:
+    unknown = Entry(Kind.FILE, 0o644, 9, 1, None, reason="larger than 1 MB")
+    steps = [step(1, Change("a", None, unknown)), step(2, Change("a", unknown, unknown))]
+    assert broken(steps) == {"a": (2,)}
+    assert difference(steps, 1, 2) == (Change("a", unknown, unknown),)
+
+
+def test_steps_are_found_by_number_also_where_numbers_are_missing() -> None:
+    steps = [step(2), step(4), step(7)]
+    assert [each.number for each in between(steps, 2, 6)] == [4]
+    assert step_at(steps, 4) is steps[1]
+    assert step_at(steps, 3) is None
+    assert step_at([], 1) is None
+
+
+def test_a_path_no_step_touched_is_not_known() -> None:
+    with pytest.raises(KeyError):
+        entry_at([step(1)], "a", 1)
