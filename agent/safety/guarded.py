@@ -41,6 +41,10 @@ _ENDING = re.compile(r"[*?…]+\.\w+")
 _NESTED_NAMES = frozenset(name for start, _ in NESTED for name in start)
 _KNOWN = frozenset({".git", ".hermes", *ANYWHERE}) | _NESTED_NAMES
 _BARE = frozenset({"hooks", "config", "head"})
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+_TABLES = (*SYSTEM, *HOME_OPEN, *HOME_FREE, *GIT_HARMLESS)
+_TELLING = _KNOWN | _BARE | _PACKAGES | {"scratch", *(name for start in _TABLES for name in start)}
+"""Every name that any of the tables knows."""
 _SYSTEM = {start[0]: [each for each in SYSTEM if each[0] == start[0]] for start in SYSTEM}
 _OWN = "Hermes' own settings and guard rails"
 _PROJECT = "settings of Hermes that come with the project"
@@ -82,7 +86,6 @@ def guarded_place(
     """
     if len(path) > LONGEST_PATH and not is_open(path):
         return None
-    own = own or home / ".hermes"
     look = current()
     guard = _guard(workspace, home, own)
     return look.once((guard, path, whole), lambda: _guarded(path, guard, home, look, whole))
@@ -90,14 +93,14 @@ def guarded_place(
 
 def _guarded(path: str, guard: _Guard, home: Path, look: Look, whole: bool) -> str | None:
     for spelling in _spellings(path, look):
-        if place := guard.place(spelling, whole=whole):
+        if place := guard.place(spelling, look, whole=whole):
             return place
     return _other_name(path, home, look) if not whole else None
 
 
 @lru_cache(maxsize=32)
-def _guard(workspace: Path, home: Path, own: Path) -> _Guard:
-    return _Guard(workspace, home, own)
+def _guard(workspace: Path, home: Path, own: Path | None) -> _Guard:
+    return _Guard(workspace, home, own or home / ".hermes")
 
 
 class _Guard:
@@ -107,9 +110,25 @@ class _Guard:
         self._workspaces = _both(workspace)
         self._homes = _both(home)
         self._owns = _both(own)
+        named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
+        self._telling = _TELLING | named | {name.casefold() for name in named}
 
-    def place(self, path: str, *, whole: bool) -> str | None:
+    def place(self, path: str, look: Look, *, whole: bool) -> str | None:
+        """What a marked absolute path leads to; links in it are not followed."""
         names = parts(path)
+        if names and self._says_nothing(names[-1]):
+            # All such names in one folder get the same answer.
+            return look.once((self, names[:-1], whole), lambda: self._place(names, whole))
+        return self._place(names, whole)
+
+    def _says_nothing(self, name: str) -> bool:
+        """Whether no table knows a name, nor any rule about the form of names."""
+        if not _is_simple(name) or name.startswith(".") or name in self._telling:
+            return False
+        plain = name.casefold()
+        return plain not in self._telling and _by_ending((plain,), anywhere=True) is None
+
+    def _place(self, names: tuple[str, ...], whole: bool) -> str | None:
         plain = tuple(map(_plain, names))
         return (
             self._own(names, whole)
@@ -176,11 +195,12 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
     return _by_ending(plain) if plain else None
 
 
-def _by_ending(plain: tuple[str, ...]) -> str | None:
+def _by_ending(plain: tuple[str, ...], *, anywhere: bool = False) -> str | None:
+    """Places known by how their name ends or begins; with `anywhere` the folder does not count."""
     last = plain[-1]
     if last.endswith(".code-workspace"):
         return "settings of an editor, which can run programs"
-    if last.endswith((".pth", ".egg-link")) and not {"site-packages", "dist-packages"}.isdisjoint(plain):
+    if last.endswith((".pth", ".egg-link")) and (anywhere or not _PACKAGES.isdisjoint(plain)):
         return "what Python runs whenever it starts"
     if last.startswith("jenkinsfile."):
         return "what a CI service runs"
@@ -227,10 +247,15 @@ def _may_be(name: str, known: str) -> bool:
     return pattern(name).fullmatch(known) is not None
 
 
+def _is_simple(name: str) -> bool:
+    """Whether file systems can only differ in the case they give a name."""
+    return name.isascii() and "~" not in name and name[-1:] not in (".", " ") and ":" not in name
+
+
 @lru_cache(maxsize=2_048)
 def _plain(name: str) -> str:
     """A name as the most forgiving file system reads it."""
-    if name.isascii() and "~" not in name and name[-1:] not in (".", " ") and ":" not in name:
+    if _is_simple(name):
         return name.casefold()
     visible = "".join(c for c in unicodedata.normalize("NFKC", name) if unicodedata.category(c) != "Cf")
     folded = visible.partition(":")[0].rstrip(" .").casefold() or name

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.safety import rules
+from agent.safety.look import current
 from agent.safety.places import Places, joined
 from agent.safety.shell import marks
-from agent.safety.shell.recording import record
+from agent.safety.shell.recording import Recording, record
 
 TANGLED = "it is too involved to be checked; split it into simple commands"
 
@@ -50,15 +51,23 @@ class Hardline:
 
     def examine(self, command: str, cwd: Path) -> Findings:
         """Everything there is to say about a command. Takes time in proportion to its length."""
-        judge = _Judge(self._places)
-        recording = record(command, str(cwd), self._places.home)
-        if recording.tangled or recording.fault:
-            return Findings((TANGLED,))
-        try:
-            recording.show(judge)
-        except _ForbiddenError as error:
-            return Findings((str(error),), tuple(judge.doubts))
-        return Findings((), tuple(judge.doubts))
+        return examined(record(command, str(cwd), self._places.home), self._places)
+
+
+def examined(recording: Recording, places: Places) -> Findings:
+    """What the hardline says of a recording; found out once for a whole decision."""
+    return current().once((examined, recording, places), lambda: _examined(recording, places))
+
+
+def _examined(recording: Recording, places: Places) -> Findings:
+    if recording.tangled or recording.fault:
+        return Findings((TANGLED,))
+    judge = _Judge(places)
+    try:
+        recording.show(judge)
+    except _ForbiddenError as error:
+        return Findings((str(error),), tuple(judge.doubts))
+    return Findings((), tuple(judge.doubts))
 
 
 class _Judge:

@@ -104,7 +104,7 @@ class Places:
         self._files = _vital((*guarded, *secret))
         self._guarded = _Own(tuple(parts(path) for path in (*guarded, *secret)))
         self._secret = _Own(tuple(parts(path) for path in secret))
-        self._secret_names = tuple(names[-1] for names in self._secret.paths)
+        self._secret_names = tuple(dict.fromkeys(names[-1] for names in self._secret.paths))
 
     def disaster(self, path: str) -> str | None:
         """What would be lost if everything at the marked path were deleted or moved; None if nothing vital.
@@ -129,7 +129,7 @@ class Places:
         if _impossible(path):
             return None
         names = parts(path)
-        if names[:1] == ("dev",) and is_disk(path):
+        if names and names[0] == "dev" and is_disk(path):
             return f"the disk {literal(path)}"
         if (file := _find(names, self._files)) is not None:
             return file
@@ -137,11 +137,13 @@ class Places:
 
     def hides(self, path: str) -> bool:
         """Whether the marked path holds keys or conversations that tools must not read."""
-        if not self._secret_names or _impossible(path):
-            return False
-        if not any(name in path for name in self._secret_names) and not _has_glob(path):
-            return False
-        return self._secret.covers(parts(path))
+        for name in self._secret_names:
+            if name in path:
+                break
+        else:
+            if not self._secret_names or path.isascii() or not _has_glob(path):
+                return False
+        return not _impossible(path) and self._secret.covers(parts(path))
 
 
 class _Own:
@@ -157,8 +159,9 @@ class _Own:
         """Whether `names` is one of them, something inside one, or a journal beside one."""
         if not _plain(names) and any(map(_has_glob, names)):
             return any(_covers(own, names) for own in self.paths)
-        if any(names[:depth] in self._known for depth in self._depths):
-            return True
+        for depth in self._depths:
+            if names[:depth] in self._known:
+                return True
         return names[:-1] in self._folders and any(_covers(own, names) for own in self.paths)
 
 

@@ -65,6 +65,8 @@ class Line:
         The beginning of a long option counts as well, as many programs take it.
         """
         for place, option in enumerate(self.arguments):
+            if not option.startswith("-"):
+                continue
             following = self.arguments[place + 1] if place + 1 < len(self.arguments) else None
             given, equals, value = option.partition("=")
             if (short and option == f"-{short}") or given in (f"--{name}" for name in long):
@@ -173,10 +175,11 @@ def any_program(line: Line) -> str | None:
     reads = line.name not in _ONLY_NAMES
     for place, argument in enumerate(line.arguments):
         target = None
-        if argument in _OUTPUT_OPTIONS:
-            target = line.arguments[place + 1] if place + 1 < len(line.arguments) else None
-        elif argument[:1] in "-o" and (match := _OUTPUT_TO.match(argument)):
-            target = match[1]
+        if argument[:1] in "-o":
+            if argument in _OUTPUT_OPTIONS:
+                target = line.arguments[place + 1] if place + 1 < len(line.arguments) else None
+            elif match := _OUTPUT_TO.match(argument):
+                target = match[1]
         if target and (loss := line.places.wreck(line.path(target))):
             return f"overwrite {loss}"
         if reads and argument[:1] != "-" and line.places.hides(line.path(argument)):

@@ -27,12 +27,12 @@ from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask
 from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
 from agent.safety.commands.secrets import is_secret_variable
-from agent.safety.hardline import TANGLED
+from agent.safety.hardline import TANGLED, examined
 from agent.safety.look import one_look
 from agent.safety.places import Places, absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
-from agent.safety.shell.recording import record
+from agent.safety.shell.recording import Recording, record
 from agent.safety.shell.wrappers import WRAPPERS
 from agent.safety.verdict import SEVERITY, Part, Verdict, VerdictKind
 
@@ -87,8 +87,8 @@ class Assessor:
             return self._assessed(command, cwd)
 
     def _assessed(self, command: str, cwd: Path) -> Verdict:
-        judge = _Judge(self._ground.afresh())
         recording = record(command, str(cwd), self._places.home)
+        judge = _Judge(self._ground.afresh(), _is_cleared(recording, self._places))
         if recording.tangled:
             judge.add(recording.text, "hardline", TANGLED)
             return judge.verdict()
@@ -103,17 +103,29 @@ class Assessor:
         return judge.verdict()
 
 
-class _Judge:
-    """Collects what is said of every command line, every file and every variable."""
+def _is_cleared(recording: Recording, places: Places) -> bool:
+    """Whether the hardline has looked at everything in the recording and forbids nothing."""
+    try:
+        return not examined(recording, places).forbidden
+    except Exception:
+        return False  # the fault shows again at the command it is about
 
-    def __init__(self, ground: Ground) -> None:
+
+class _Judge:
+    """Collects what is said of every command line, every file and every variable.
+
+    `cleared` means that nothing in it is forbidden, so that the hardline need not be asked again.
+    """
+
+    def __init__(self, ground: Ground, cleared: bool) -> None:
         self._ground = ground
-        self._parts: dict[Part, None] = {}
+        self._cleared = cleared
+        self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
         self._named: set[str] = set()
         self._inputs: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
-        parts = tuple(self._parts)
+        parts = tuple([Part(*said) for said in self._parts])
         kind: VerdictKind = "allow"
         for part in parts:
             if SEVERITY.index(part.kind) > SEVERITY.index(kind):
@@ -125,7 +137,7 @@ class _Judge:
         shown = literal(text)
         if len(shown) > LONGEST_PART:
             shown = f"{shown[: LONGEST_PART // 2]} … {shown[-LONGEST_PART // 2 :]}"
-        self._parts[Part(shown, kind, reason, network)] = None
+        self._parts[shown, kind, reason, network] = None
 
     def command(
         self,
@@ -136,7 +148,7 @@ class _Judge:
         word: str = "",
         stdin: Sequence[str] | None = None,
     ) -> None:
-        text = " ".join([word or name, *(_shown(argument) for argument in arguments)])
+        text = f"{word or name} {_shown(arguments)}" if arguments else word or name
         # The shell opens the files of a command right before it starts it.
         inputs, self._inputs = self._inputs, ()
         for cwd in cwds:
@@ -151,7 +163,7 @@ class _Judge:
                 inputs,
                 self._named,
             )
-            if loss := rules.forbidden(call):
+            if not self._cleared and (loss := rules.forbidden(call)):
                 self.add(text, "hardline", f"it would {loss}")
                 continue
             opinion = _judged(call)
@@ -164,7 +176,7 @@ class _Judge:
         self._named.add(path.rpartition("/")[2])
         for cwd in cwds:
             full = joined(cwd, path)
-            if loss := self._ground.places.wreck(full):
+            if not self._cleared and (loss := self._ground.places.wreck(full)):
                 self.add(f"> {path}", "hardline", f"it would overwrite {loss}")
             elif reason := self._ground.write(full):
                 self.add(f"> {path}", "ask", reason, network=connections.opens(full))
@@ -175,7 +187,7 @@ class _Judge:
         self._inputs = (path,)
         for cwd in cwds:
             full = joined(cwd, path)
-            if self._ground.places.hides(full):
+            if not self._cleared and self._ground.places.hides(full):
                 self.add(f"< {path}", "hardline", "it would read Hermes' keys or stored conversations")
             elif reason := self._ground.read(full):
                 self.add(f"< {path}", "ask", reason)
@@ -200,8 +212,12 @@ class _Judge:
         self.add("", "ask", sentence)
 
 
+_MARK = frozenset({UNKNOWN, *GLOBS})
+
+
 def _judged(call: Call) -> Opinion:
-    if not call.name or UNKNOWN in call.word or any(mark in call.word for mark in GLOBS):
+    # Marks are no ASCII characters.
+    if not call.name or not (call.word.isascii() or _MARK.isdisjoint(call.word)):
         return ask("which program runs is not known here")
     if "/" in call.word and (opinion := _by_path(call)) is not None:
         return opinion
@@ -222,10 +238,18 @@ def _by_path(call: Call) -> Opinion | None:
     return ask(RUNS_PROJECT)
 
 
-def _shown(argument: str) -> str:
+_IN_NEED_OF_QUOTES = re.compile(r"[\s'\"\\$`;&|<>()*?\[\]#~]").search
+_ARE_PLAIN = re.compile(r"[\w./:=@%+,!^{}-]+(?: [\w./:=@%+,!^{}-]+)*", re.ASCII).fullmatch
+
+
+def _shown(arguments: Sequence[str]) -> str:
+    """Arguments as they would be typed."""
+    joined_up = " ".join(arguments)
+    if joined_up.count(" ") == len(arguments) - 1 and _ARE_PLAIN(joined_up):
+        return joined_up
+    return " ".join(map(_quoted, arguments))
+
+
+def _quoted(argument: str) -> str:
     text = literal(argument)
-    return (
-        text
-        if text and not re.search(r"[\s'\"\\$`;&|<>()*?\[\]#~]", text)
-        else "'" + text.replace("'", "'\\''") + "'"
-    )
+    return text if text and not _IN_NEED_OF_QUOTES(text) else "'" + text.replace("'", "'\\''") + "'"

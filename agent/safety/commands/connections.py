@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import lru_cache
 
 from agent.safety.commands import network
 from agent.safety.commands.call import Call
@@ -56,8 +57,7 @@ def wants(call: Call) -> bool:
 
     A guess for the person's good: what is guessed wrong runs without the network, or asks in vain.
     """
-    named = _NAMED.fullmatch(call.name)
-    name = named[1] if named else call.name
+    name = _without_version(call.name)
     if name == "python":
         return _by_module(call)
     if name in _ALWAYS:
@@ -65,7 +65,13 @@ def wants(call: Call) -> bool:
     if verbs := _VERBS.get(name):
         # The first operand may belong to an option before the verb.
         return any(verbs.fullmatch(operand) for operand in call.operands("cC")[:2])
-    return any(_ADDRESS.match(argument) for argument in call.arguments)
+    return any("://" in argument and _ADDRESS.match(argument) for argument in call.arguments)
+
+
+@lru_cache(maxsize=256)
+def _without_version(name: str) -> str:
+    named = _NAMED.fullmatch(name)
+    return named[1] if named else name
 
 
 def opens(path: str) -> bool:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from copy import copy
+from functools import lru_cache
 from pathlib import Path
 
 from agent.safety.commands.secrets import is_secret
@@ -53,7 +54,7 @@ class Ground:
 
     def inside(self, path: str) -> bool:
         """Whether a marked absolute path is the workspace or lies in it."""
-        return UNKNOWN not in path and _within(_real(path), self._workspace)
+        return self._once("inside", path, False, self._inside) is not None
 
     def below(self, path: str) -> bool:
         """Whether a marked absolute path lies in the workspace and is not the workspace itself."""
@@ -77,9 +78,13 @@ class Ground:
 
     def _once(self, what: str, path: str, whole: bool, find: Callable[[str, bool], str | None]) -> str | None:
         key = (what, path, whole)
-        if key not in self._known:
-            self._known[key] = find(path, whole)
-        return self._known[key]
+        known = self._known
+        if key not in known:
+            known[key] = find(path, whole)
+        return known[key]
+
+    def _inside(self, path: str, whole: bool) -> str | None:
+        return path if UNKNOWN not in path and _within(_real(path), self._workspace) else None
 
     def _read(self, path: str, whole: bool) -> str | None:
         if path.startswith("/dev/") and is_disk(path):
@@ -130,7 +135,7 @@ class Ground:
         root = next((root for root in self._workspace if _within(full, (root,))), None)
         if root is None:
             return False
-        return any(BUILD_OUTPUT.fullmatch(literal(name)) for name in full[len(root) :].split("/") if name)
+        return any(name and _is_made(name) for name in full[len(root) :].split("/"))
 
 
 def shown(path: str) -> str:
@@ -147,10 +152,18 @@ def _within(path: str, folders: tuple[str, ...]) -> bool:
     return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
 
 
+@lru_cache(maxsize=1_024)
+def _is_made(name: str) -> bool:
+    """Whether a build or test run makes again what has this name."""
+    return BUILD_OUTPUT.fullmatch(literal(name)) is not None
+
+
 def _real(path: str) -> str:
     """The path with links followed as far as it has no globs."""
     full = absolute(path)
-    at = min((place for mark in GLOBS if (place := full.find(mark)) >= 0), default=-1)
+    at = -1
+    if not full.isascii():  # marks are no ASCII characters
+        at = min((place for mark in GLOBS if (place := full.find(mark)) >= 0), default=-1)
     try:
         if at < 0:
             return current().real(full)

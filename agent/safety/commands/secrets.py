@@ -57,15 +57,19 @@ _SAMPLES = (
     "server.key",
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
+_STARTS = ("/.", "/Library/", "/etc/", "/run/", "/var/", "/proc/")
+"""One of these is in every path that `_FOLDERS` finds something in."""
 
 
 def is_secret(path: str) -> bool:
     """Whether a marked absolute path is likely to hold secrets, or is a pattern that reaches such a file."""
     name = path.rpartition("/")[2]
-    if not any(mark in path for mark in GLOBS):
+    if path.isascii() or not any(mark in path for mark in GLOBS):
         if _PUBLIC.fullmatch(name):
             return False
-        return _NAMES.fullmatch(name.replace(UNKNOWN, "")) is not None or _FOLDERS.search(path) is not None
+        if _NAMES.fullmatch(name.replace(UNKNOWN, "")):
+            return True
+        return any(start in path for start in _STARTS) and _FOLDERS.search(path) is not None
     return _may_be_secret(path)
 
 

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.reading import Command, Reading
@@ -50,10 +51,20 @@ class CommandPattern:
         self._needed = [word for word in operands if _LITERAL.fullmatch(word)]
         self._options = [word for word in self._arguments if _is_option(word)]
 
-    @property
-    def program(self) -> str:
+        self._letters = [option for option in self._options if _SHORT.fullmatch(option)]
+        base = self._program.rpartition("/")[2]
+        self.program = base if _LITERAL.fullmatch(base) else ""
         """The program's plain name, where no other command can be meant; empty otherwise."""
-        return self._program if _LITERAL.fullmatch(self._program) else ""
+
+    @property
+    def is_path(self) -> bool:
+        return "/" in self._program
+
+    def is_missing(self, used: Words) -> bool:
+        """Whether a word or an option is in none of the commands with these words, so that none is meant."""
+        if any(word not in used.words for word in self._needed):
+            return True
+        return any(not used.letters.issuperset(option[1:]) for option in self._letters)
 
     def loosely(self, command: Command) -> Certainty:
         """Whether `command` is, or may be, one of those the pattern means."""
@@ -114,24 +125,54 @@ def _is_option(word: str) -> bool:
 
 
 _LITERAL = re.compile(r"[\w.+-]+")
+_SHORT = re.compile(r"-\w+")
 _is_open = re.compile(f"[{UNKNOWN}{''.join(GLOBS)}]").search
 """Whether a marked word stands for text that is not known."""
 
 
 @lru_cache(maxsize=8)
-def _by_program(reading: Reading) -> tuple[dict[str, list[Command]], list[Command]]:
-    """The commands of a reading by the names rules may know them by, and those whose name is not known."""
-    named: dict[str, list[Command]] = {}
-    unnamed: list[Command] = []
-    for command in reading.commands:
-        names = {command.name, command.word.rpartition("/")[2]}
-        if any(map(_is_open, (*names, command.word))):
-            unnamed.append(command)
-        elif command.name.startswith("git-"):
-            names.add("git")
-        for name in names:
-            named.setdefault(name, []).append(command)
+def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
+    """Places of the commands of a reading by the names rules may know them by; those whose name is not known.
+
+    The last name of a path counts; what that is cannot be told from `.`, `..` or a closing slash.
+    """
+    named: dict[str, list[int]] = {}
+    unnamed: list[int] = []
+    for place, command in enumerate(reading.commands):
+        name, word = command.name, command.word
+        base = word.rpartition("/")[2]
+        if base in ("", ".", "..") or _is_open(name) or _is_open(word):
+            unnamed.append(place)
+        elif name.startswith("git-"):
+            named.setdefault("git", []).append(place)
+        named.setdefault(name, []).append(place)
+        if base != name:
+            named.setdefault(base, []).append(place)
     return named, unnamed
+
+
+class Words(NamedTuple):
+    """The arguments of all commands of one name."""
+
+    words: frozenset[str]
+    letters: frozenset[str]
+    """Those of all bundles of short options."""
+
+
+@lru_cache(maxsize=64)
+def _words_of(reading: Reading, program: str) -> Words | None:
+    """The arguments of all commands that are known by one name; None when they are not all known."""
+    words: set[str] = set()
+    for place in _by_program(reading)[0].get(program, ()):
+        command = reading.commands[place]
+        words.update(command.arguments)
+        if command.name.startswith("git-"):
+            words.add(command.name.removeprefix("git-"))
+    text = " ".join(words)
+    if not text.isascii() or "alias." in text:
+        return None
+    letters = {letter for word in words if word.startswith("-") for letter in word}
+    return Words(frozenset(words), frozenset(letters))
 
 
 def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
@@ -139,7 +180,11 @@ def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
     if not pattern.program:
         return reading.commands
     named, unnamed = _by_program(reading)
-    return [*named.get(pattern.program, ()), *unnamed]
+    places: Iterable[int] = named.get(pattern.program, ())
+    if places and (used := _words_of(reading, pattern.program)) is not None and pattern.is_missing(used):
+        places = ()
+    places = sorted({*places, *unnamed}) if pattern.is_path else [*places, *unnamed]
+    return [reading.commands[place] for place in places]
 
 
 def _spellings(command: Command) -> Iterator[Command]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -22,7 +22,7 @@ from agent.safety.permissions.address_patterns import AddressPattern, glob
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.command_patterns import CommandPattern, meant_by
 from agent.safety.permissions.path_patterns import PathPattern
-from agent.safety.permissions.reading import Command, Reading, Touched, read
+from agent.safety.permissions.reading import Command, Reading, read
 from agent.safety.places import absolute, joined
 from agent.safety.shell.marks import GLOBS, UNKNOWN, words
 from agent.safety.typed_input import follows
@@ -81,6 +81,7 @@ READERS = _ONLY_NAMES | words(
     "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
 )
 """Programs that do not change the files they are given."""
+_UNTIDY = ("//", "/.", "\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +113,43 @@ WHOLE = Hit(Certainty.YES)
 @lru_cache(maxsize=8)
 def _touched(reading: Reading, reads: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """The paths a command reads or changes, each as it is written and made absolute for each folder."""
-    touched = [*(reading.reads if reads else reading.writes)]
-    ignored = _ONLY_NAMES if reads else READERS
+    found: dict[str, tuple[str, ...]] = {}
+    for each in reading.reads if reads else reading.writes:
+        if _is_told(each.path):
+            _add(found, each.path, _places(each.path, each.cwds))
+    for path, places, changes in _given(reading):
+        if reads or changes:
+            _add(found, path, places)
+    return tuple(found.items())
+
+
+@lru_cache(maxsize=8)
+def _given(reading: Reading) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
+    """Paths that commands are given, made absolute for each folder, and whether they may be changed."""
+    found: dict[tuple[str, tuple[str, ...], bool], None] = {}
     for command in reading.commands:
-        if command.name not in ignored:
-            touched += [Touched(path, command.cwds) for word in command.arguments for path in _paths(word)]
-    found: dict[str, dict[str, None]] = {}
-    for each in touched:
-        path = each.path
-        if path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS)):
-            places = [absolute(joined(cwd, path)) for cwd in each.cwds if UNKNOWN not in cwd]
-            found.setdefault(path, {}).update(dict.fromkeys(places))
-    return tuple([(path, tuple(places)) for path, places in found.items()])
+        if command.name in _ONLY_NAMES:
+            continue
+        changes, cwds = command.name not in READERS, command.cwds
+        for word in command.arguments:
+            for path in _paths(word):
+                if _is_told(path):
+                    found[path, _places(path, cwds), changes] = None
+    return tuple(found)
+
+
+def _is_told(path: str) -> bool:
+    """Whether no mark is in a path; no mark is an ASCII character."""
+    return path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS))
+
+
+def _places(path: str, cwds: Sequence[str]) -> tuple[str, ...]:
+    return tuple([absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd])
+
+
+def _add(found: dict[str, tuple[str, ...]], path: str, places: tuple[str, ...]) -> None:
+    known = found.get(path)
+    found[path] = places if known is None else tuple(dict.fromkeys((*known, *places)))
 
 
 class Subject:
@@ -303,9 +329,14 @@ def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Pat
     return follows(action, setting.home), setting.workspace
 
 
+def _is_tidy(path: str) -> bool:
+    """Whether there is surely nothing to resolve in an absolute path."""
+    return path.startswith("/") and not path.endswith("/") and not any(each in path for each in _UNTIDY)
+
+
 def _texts(path: str) -> tuple[str, ...]:
     """The path as it is given and where its links lead; the last part may be a link that is meant itself."""
-    text = os.path.normpath(path)
+    text = path if _is_tidy(path) else os.path.normpath(path)
     look = current()
     real = look.real(text)
     if real == text:  # then no folder on the way is a link either

@@ -140,8 +140,11 @@ def combine(segments: Sequence[Sequence[str]]) -> list[str]:
     When they are too many, the options of each segment are tried in turn while
     the other open segments count as unknown.
     """
-    if len(segments) == 1 and len(segments[0]) == 1:
-        return [segments[0][0]]
+    for options in segments:
+        if len(options) != 1:
+            break
+    else:
+        return ["".join([options[0] for options in segments])]
     if prod(len(options) for options in segments) <= ALTERNATIVES:
         return ["".join(choice) for choice in product(*segments)]
     fixed = [options[0] if len(options) == 1 else UNKNOWN for options in segments]

@@ -65,9 +65,9 @@ class Remark(NamedTuple):
 Event = Start | Opened | Assigned | Remark
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """The events of one text in the order they would happen, each once."""
+    """The events of one text in the order they would happen, each once. A key of caches, by identity."""
 
     text: str
     """The text that was followed: without NUL and characters that could be taken for marks."""

@@ -25,7 +25,7 @@ from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.output import Output, content, either, remember
 from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
 from agent.safety.shell.state import State, TangledError
-from agent.safety.shell.tree import REDIRECTS, Source, is_several, parse, rough_commands
+from agent.safety.shell.tree import REDIRECTS, Source, is_several, parse, plain_words, rough_commands
 from agent.safety.shell.values import Value
 from agent.safety.shell.words import expand, expand_quoted, expand_text
 
@@ -71,6 +71,8 @@ class Interpreter:
         self.state.spend(1 + len(text) // 64)
         if self._scripts >= DEEPEST_SCRIPT:
             raise TangledError
+        if (words := plain_words(text)) is not None:
+            return self._plainly(words, stdin)
         text = rewritten(text)
         outer = self.source
         self.source = parse(text)
@@ -85,6 +87,19 @@ class Interpreter:
             self.source = outer
             self._scripts -= 1
         return output
+
+    def _plainly(self, words: Sequence[str], stdin: Output) -> Output:
+        """Follow a script that is a single command; what `_statement` would do without a tree."""
+        self.state.spend()
+        self._depth += 1
+        self._scripts += 1
+        try:
+            if self._depth > DEEPEST:
+                raise TangledError
+            return _joined([""], self._run_words(words, stdin))
+        finally:
+            self._depth -= 1
+            self._scripts -= 1
 
     def _run_roughly(self, text: str) -> None:
         """The second reading of text that is no proper shell."""
@@ -199,7 +214,9 @@ class Interpreter:
         self._loops += 1
         try:
             with self.state.scope(merge=True):
-                for _ in range(2 if self._loops == 1 else 1):
+                if self._loops == 1:
+                    self.state.repeat(lambda: self._statement(body, stdin))
+                else:
                     self._statement(body, stdin)
         finally:
             self._loops -= 1
@@ -391,7 +408,7 @@ class Interpreter:
         """A path that stands for `<(script)` or `>(script)`."""
         with self.state.scope(merge=False):
             found = self.run(script)
-        path = f"/dev/fd/{self.state.budget}"
+        path = f"/dev/fd/{self.state.name_once()}"
         if not writes and found is not None:
             self.state.put("file", path, found)
         return path

@@ -8,6 +8,7 @@ others (a branch that may not be taken).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -32,6 +33,21 @@ class TangledError(Exception):
     """The script is too involved to be followed to its end."""
 
 
+class Watch:
+    """What is used of a state from before the watch began, while it lasts."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], Any] = {}
+        """Entries that were read before they were written, and what they were."""
+        self.written: Counter[tuple[str, str]] = Counter()
+        """How often each entry was written and not undone."""
+
+    def read(self, table: str, name: str, value: Any) -> None:
+        key = (table, name)
+        if key not in self.found and not self.written[key]:
+            self.found[key] = value
+
+
 class State:
     """One shell. `budget` is the number of steps left before `TangledError`.
 
@@ -46,8 +62,9 @@ class State:
         observe: Callable[[str, Sequence[Value]], None] = lambda name, values: None,
     ) -> None:
         self._observe = observe
-        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}}
+        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}, "name": {}}
         self._journal: list[tuple[str, str, Any]] = []
+        self._watch: Watch | None = None
         self.budget = budget
         self.cwds: tuple[str, ...] = (absolute(cwd) if cwd.startswith("/") else cwd,)
         self.positional: tuple[str, ...] | None = ()
@@ -70,12 +87,17 @@ class State:
             raise TangledError
 
     def get(self, table: str, name: str) -> Any:
-        return self._tables[table].get(name)
+        found = self._tables[table].get(name)
+        if self._watch is not None:
+            self._watch.read(table, name, found)
+        return found
 
     def put(self, table: str, name: str, what: Any) -> None:
         """Set an entry, or remove it with None; the scope remembers what was there."""
         entries = self._tables[table]
         self._journal.append((table, name, entries.get(name)))
+        if self._watch is not None:
+            self._watch.written[table, name] += 1
         if what is None:
             entries.pop(name, None)
         else:
@@ -85,7 +107,7 @@ class State:
         """Set a variable to any of `values`; with `add` it may also keep those it has."""
         if add:
             values = [*(self.get("variable", name) or [UNKNOWN]), *values]
-        unique = list(dict.fromkeys(values))
+        unique = list(values) if len(values) == 1 else list(dict.fromkeys(values))
         most = MOST_MERGED if add else MOST_VALUES
         self.spend(len(unique) + sum(map(len, unique)) // 64)
         if len(unique) > most:
@@ -96,6 +118,8 @@ class State:
 
     def values(self, name: str) -> list[Value] | None:
         """What a variable or parameter may hold; None when it was never set here."""
+        if name.isidentifier() and name != "PWD":
+            return self.get("variable", name)
         if name in ("@", "*"):
             return [UNKNOWN] if self.positional is None else [self.positional]
         if name == "PWD":
@@ -123,6 +147,29 @@ class State:
         self.spend(sum(1 + len(path) // 16 for path in found))
         self.cwds = _limited(found)
 
+    def repeat(self, follow: Callable[[], object]) -> None:
+        """Follow something twice, so that the second time sees what the first one left.
+
+        The second time is only counted where it would see nothing else. Not to be used inside itself.
+        """
+        budget, cwds, positional = self.budget, self.cwds, self.positional
+        watch = self._watch = Watch()
+        try:
+            follow()
+        finally:
+            self._watch = None
+        same = cwds == self.cwds and positional == self.positional
+        if same and all(self.get(table, name) == value for (table, name), value in watch.found.items()):
+            self.spend(budget - self.budget)
+        else:
+            follow()
+
+    def name_once(self) -> str:
+        """A name that is never given again."""
+        if self._watch is not None:
+            self._watch.found["name", ""] = UNKNOWN  # which nothing is equal to
+        return str(self.budget)
+
     def scope(self, *, merge: bool) -> AbstractContextManager[None]:
         """Undo all changes at the end; with `merge` keep them as further possibilities."""
         return _Scope(self, merge)
@@ -143,6 +190,8 @@ class State:
                 self._tables[table].pop(name, None)
             else:
                 self._tables[table][name] = before
+            if self._watch is not None:
+                self._watch.written[table, name] -= 1
         if not merge:
             return
         for (table, name), after in changed.items():

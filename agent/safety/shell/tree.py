@@ -7,6 +7,7 @@ Words are handed on as they are written; `words` reads them.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +18,7 @@ from agent.safety.shell.marks import words as table
 from agent.safety.shell.words import after_quote, closing
 
 if TYPE_CHECKING:
-    from tree_sitter import Language, Node, Parser
+    from tree_sitter import Language, Node
 
 PORTION = 4_096
 """Bytes the parser reads at a time."""
@@ -72,11 +73,18 @@ def _language() -> Language:
     return Language(tree_sitter_bash.language())
 
 
-def _parser() -> Parser:
-    """A parser of its own for each text: while one reads, another thread may start the next."""
-    from tree_sitter import Parser
+class _Parsers(threading.local):
+    """A parser of its own for each thread: while one reads, another thread may start the next."""
 
-    return Parser(_language())
+    def __init__(self) -> None:
+        from tree_sitter import Parser
+
+        self.parser: Parser = Parser(_language())
+
+
+@cache
+def _parsers() -> _Parsers:
+    return _Parsers()
 
 
 def parse(text: str) -> Source:
@@ -103,7 +111,7 @@ def parse(text: str) -> Source:
         left -= 1
         return shown[offset : offset + PORTION] if left >= 0 else b""
 
-    root = _parser().parse(read).root_node
+    root = _parsers().parser.parse(read).root_node
     return Source(data, root, complete=left >= 0 and not root.has_error)
 
 
@@ -155,9 +163,20 @@ def rough_commands(text: str) -> Iterator[RoughCommand]:
         yield _rough(words, targets)
 
 
+def plain_words(text: str) -> list[str] | None:
+    """The words of a text that is one command without anything special in it; None for any other text."""
+    if _PLAIN_COMMAND.fullmatch(text) is None:
+        return None
+    words = text.split(" ")
+    return None if words[0] in _NO_PROGRAMS else words
+
+
+_PLAIN_COMMAND = re.compile(r"[A-Za-z][\w./-]*(?: [\w./:-]+)*", re.ASCII)
 _OPENS_LINE = re.compile(rb"(?<=\n)\\(?:(?=[\w./~+@%:,-])|(?=(\n)))")
 _ASCII = bytes(byte if byte < 128 else ord("x") for byte in range(256))
 RESERVED = table("if then elif else while until do for in case esac fi done { } ! function")
+_NO_PROGRAMS = RESERVED | table("select time coproc declare typeset export readonly local unset unsetenv")
+"""Words with which something else than a plain command begins."""
 
 
 def _rough(words: list[str], targets: list[tuple[str, str]]) -> RoughCommand:

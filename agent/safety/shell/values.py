@@ -17,6 +17,7 @@ MOST_STARS = 2
 
 SLICE = re.compile(r":\s*\(?\s*(-?\d{1,6})\s*\)?\s*(?::\s*(-?\d{1,6}))?")
 _BLANKS = re.compile(r"[ \t\n]+")
+_is_one_field = re.compile(r"[^ \t\n*?\[]*").fullmatch
 _ANSI = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
 )
@@ -51,6 +52,8 @@ def ansi_decoded(text: str) -> str:
 def split(text: str, separators: str) -> str:
     """The value of an unquoted expansion: split at separators, globs active."""
     if separators == " \t\n":
+        if _is_one_field(text) is not None:
+            return text
         text = _BLANKS.sub(GAP, text)
     elif separators:
         text = re.sub(f"[{re.escape(separators)}]+", GAP, text)

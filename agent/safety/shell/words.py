@@ -256,6 +256,10 @@ class _Reader:
 
     def _insert(self, values: list[Value], quoted: bool, joined: bool = True) -> None:
         """Put the values of an expansion into the word, as the quoting asks."""
+        if len(values) == 1 and isinstance(only := values[0], str):
+            self._scope.spend(len(only) // 16)
+            self._segments.append([only if quoted else split(only, self._separators())])
+            return
         # An element of an array costs as much as several characters of a text.
         self._scope.spend(sum([len(each) // (16 if isinstance(each, str) else 2) for each in values]))
         separators = "" if quoted else self._separators()
