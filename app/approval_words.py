@@ -25,7 +25,7 @@ HIDDEN = f"(?:{_SPELLED})+"
 
 _NETWORK = {"yes": "network: yes", "no": "network: no", "open": "network: not blocked"}
 _SANDBOX = {"none": "sandbox: off", "outside": "sandbox: left"}
-_ALARMS = r"^network: yes\b|\bsandbox: (?:off|left)\b(?= ·|$)"
+_ALARMS = r"^(?:  )?network: yes\b|\bsandbox: (?:off|left)\b(?= ·|$)"
 _WORD = re.compile(r"[^\s\"'\\;|&()<>`]+")
 _BETWEEN = rf"(?:{_SPELLED}|[\s\"'\\;|&()<>`]){{1,16}}"
 _REPEATED = 64

@@ -64,17 +64,19 @@ class Reader(Widget):
         role: str = "text",
         background: str = "background",
         margin: int = 1,
+        gutter: int = 0,
         focusable: bool = False,
         classes: str = "",
     ) -> None:
         """`show` makes each piece of `text` harmless; what `marks` finds is drawn in the tone of errors.
 
-        `margin` are the columns in front of the text.
+        `margin` are the columns in front of the text, `gutter` the characters at the start of each
+        line that what wraps stays behind.
         """
         super().__init__(classes=classes)
         self.can_focus = focusable
         self.palette = Palette(Skin())
-        self.rows = ReaderRows(text, show, marks)
+        self.rows = ReaderRows(text, show, marks, gutter=gutter)
         self._view = RowView(self.rows.height, count=len(self.rows.pieces))
         self._wide = Wide(wrap=wrap)
         self._role = role

@@ -25,13 +25,17 @@ Show = Callable[[str], str]
 class ReaderRows:
     """The rows of a text for one width. Only pieces that are asked for are shown, cut and kept."""
 
-    def __init__(self, text: str, show: Show, marks: re.Pattern[str] | None = None) -> None:
+    def __init__(
+        self, text: str, show: Show, marks: re.Pattern[str] | None = None, *, gutter: int = 0
+    ) -> None:
+        """`gutter` characters at the start of each line stand alone: what wraps stays behind them."""
         self.text = text
         self.pieces, self.continued = cut(text)
         self.drawn = 0
         """How often a piece was drawn: what a screen costs, counted."""
         self._show = show
         self._marks = marks
+        self._gutter = gutter
         self._look = (80, Wide(wrap=True), Style.null(), Style.null(), Style.null())
         self._kept: dict[int, list[Row]] = {}
 
@@ -48,7 +52,9 @@ class ReaderRows:
         if rows is None:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
-            rows = self._kept[index] = self._draw(self.pieces[index])
+            rows = self._kept[index] = self._draw(
+                self.pieces[index], 0 if index in self.continued else self._gutter
+            )
         return rows
 
     def height(self, index: int) -> int:
@@ -64,11 +70,12 @@ class ReaderRows:
                 return limit
         return rows
 
-    def _draw(self, piece: str) -> list[Row]:
+    def _draw(self, piece: str, gutter: int) -> list[Row]:
         self.drawn += 1
         width, wide, style, marked, edge = self._look
         shown = flat(expand_tabs(self._show(piece), TAB))
-        return rows_for(list(self._runs(shown, style, marked)), width, wide, edge)
+        lead, row = _parted(list(self._runs(shown, style, marked)), gutter)
+        return rows_for(row, width, wide, edge, lead)
 
     def _runs(self, text: str, style: Style, marked: Style) -> Iterator[Segment]:
         at = 0
@@ -79,6 +86,20 @@ class ReaderRows:
             at = found.end()
         if at < len(text) or not text:
             yield Segment(text[at:], style)
+
+
+def _parted(row: Row, count: int) -> tuple[Row, Row]:
+    """The first `count` characters of a row, and the rest."""
+    before: Row = []
+    for at, segment in enumerate(row):
+        if count <= 0:
+            return before, row[at:]
+        if len(segment.text) > count:
+            text, style, _ = segment
+            return [*before, Segment(text[:count], style)], [Segment(text[count:], style), *row[at + 1 :]]
+        before.append(segment)
+        count -= len(segment.text)
+    return before, []
 
 
 def cut(text: str) -> tuple[list[str], frozenset[int]]:

@@ -12,6 +12,7 @@ from textual.widgets import Input, Static
 from agent.events import ApprovalAsked, Decision
 from app.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
 from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Skinned, line, words
+from app.screens.keyline import KeyLine
 from tools.text import reveal
 
 ONCE = "Allow once"
@@ -51,15 +52,18 @@ class ApprovalDialog(Dialog[Decision]):
         in_command = marks_in_command(request) if judged else DANGEROUS
         yield Skinned(request.headline, reveal, marks=in_command, classes="text subject")
         yield words(
-            self._notes(), "text notes", marks=marks_in_notes(request) if judged else DANGEROUS, role="dim"
+            self._notes(),
+            "text notes",
+            marks=marks_in_notes(request) if judged else DANGEROUS,
+            role="dim",
+            gutter=2,
         )
         yield Choices(self._choices, chosen=self._choices.index(NO))
         field = Field(placeholder="why not, for the agent to read", compact=True)
         field.display = False
         yield field
-        yield Static(
-            Content(f"1–{len(self._choices)} or ⏎ choose · PgUp PgDn scroll · o in full · esc deny"),
-            classes="keys",
+        yield KeyLine(
+            f"1–{len(self._choices)} or ⏎ choose · o in full · PgUp PgDn scroll · esc deny", classes="keys"
         )
 
     def whole(self) -> str:
@@ -76,7 +80,8 @@ class ApprovalDialog(Dialog[Decision]):
         else:
             notes.append("it is asked each time: a yes counts once")
         notes.append("on no: nothing runs; the agent is told and looks for another way")
-        return "\n".join(notes)
+        # A glyph is for reasons alone: a reason cannot pass for what is known of network and sandbox.
+        return "\n".join(note if note[:2] in ("▲ ", "· ") else f"  {note}" for note in notes)
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

@@ -11,6 +11,7 @@ from textual.widgets import Input, Static
 
 from agent.events import QuestionAsked
 from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, line, words
+from app.screens.keyline import KeyLine
 from tools.context import Answer
 
 OWN_WORDS = "Something else …"
@@ -36,7 +37,7 @@ class ClarifyDialog(Dialog[Answer]):
             yield field
         digits = f"1–{min(len(self._choices), 9)}" if len(self._choices) > 1 else "1"
         keys = f"{digits} or ⏎ choose · o in full" if self._choices else "⏎ answer · PgUp PgDn scroll"
-        yield Static(Content(f"{keys} · esc go on without an answer"), classes="keys")
+        yield KeyLine(f"{keys} · esc no answer", classes="keys")
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

@@ -11,6 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.screens.dialog import Skinned, line
+from app.screens.keyline import KeyLine
 from app.screens.page import HELP
 from tools.text import clean, reveal
 
@@ -39,7 +40,7 @@ class DetailScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         yield Static(Content(self._title), id="detail-title")
         yield self.reader
-        yield Static(Content("↑↓←→ move · w wrap · y copy · esc back"), id="detail-keys")
+        yield KeyLine("↑↓←→ move · w wrap · y copy · esc back", id="detail-keys")
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))

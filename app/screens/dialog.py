@@ -181,7 +181,9 @@ def line(text: str, limit: int = 4_000) -> str:
 
 
 def words(
-    text: str, classes: str = "", *, role: str = "text", marks: re.Pattern[str] | None = None
+    text: str, classes: str = "", *, role: str = "text", marks: re.Pattern[str] | None = None, gutter: int = 0
 ) -> Skinned:
     """Outside text in full, never read as markup, with what cannot be seen spelled out."""
-    return Skinned(text, reveal, marks=marks, role=role, background="surface", margin=0, classes=classes)
+    return Skinned(
+        text, reveal, marks=marks, role=role, background="surface", margin=0, gutter=gutter, classes=classes
+    )

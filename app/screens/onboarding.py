@@ -12,6 +12,7 @@ from textual.widgets import Static
 from agent.model.providers import NoModelError
 from app.screens.confirm import TextDialog
 from app.screens.dialog import Choices, Dialog, words
+from app.screens.keyline import KeyLine
 
 DEMO = "Take the tour with a scripted model; it runs right away"
 NAME_ONE = "Name a model: provider/name …"
@@ -38,7 +39,7 @@ class OnboardingScreen(Dialog[str | None]):
         yield words(str(self._problem), "text")
         demo = 0 if self._problem.servers else len(self._ways) - 1
         yield Choices([title for title, _ in self._ways], chosen=demo)
-        yield Static(Content("⏎ choose · esc quit; the words above say how to make it last"), classes="keys")
+        yield KeyLine("⏎ choose · the words above say how to make it last · esc quit", classes="keys")
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

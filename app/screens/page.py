@@ -13,6 +13,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.screens.dialog import line
+from app.screens.keyline import KeyLine
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.rows import RowList
@@ -44,7 +45,7 @@ class Page(ModalScreen[Outcome]):
             yield Static(id="page-state")
         yield self.rows
         yield from self.below()
-        yield Static(Content(self.keys), id="page-keys")
+        yield KeyLine(self.keys, id="page-keys")
 
     def below(self) -> list[Widget]:
         """Widgets between the rows and the keys."""

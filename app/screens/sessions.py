@@ -27,6 +27,7 @@ from agent.store.nodes import Node, Session
 from agent.store.store import Store
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Field, line
+from app.screens.keyline import KeyLine
 from app.screens.page import HELP
 from tools.text import clean, truncate
 
@@ -81,10 +82,7 @@ class SessionsScreen(ModalScreen[str | None]):
             yield OptionList(id="sessions-list", compact=True)
             with VerticalScroll(id="sessions-preview", can_focus=False):
                 yield Static(id="sessions-text")
-        yield Static(
-            Content("⏎ resume · / search · r rename · d delete · esc back"),
-            id="sessions-keys",
-        )
+        yield KeyLine("⏎ resume · / search · r rename · d delete · esc back", id="sessions-keys")
 
     def on_mount(self) -> None:
         self._fill("")

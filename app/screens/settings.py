@@ -15,6 +15,7 @@ from agent.errors import ConfigError, HermesError
 from app.keys import resolve
 from app.preferences import Snapshot
 from app.screens.dialog import line
+from app.screens.keyline import KeyLine
 from app.screens.settings_edit import ChoiceEditor, LineEditor
 from app.screens.settings_list import SettingsList
 from app.screens.settings_rows import Row, rows
@@ -53,7 +54,7 @@ class SettingsScreen(ModalScreen[None]):
         yield Static(id="settings-problems")
         yield self.list
         yield Static(id="settings-about")
-        yield Static(id="settings-keys")
+        yield KeyLine(id="settings-keys")
 
     def on_mount(self) -> None:
         if self._palette is not None:
@@ -151,7 +152,7 @@ class SettingsScreen(ModalScreen[None]):
         keys = resolve(self._snapshot.loaded.settings.keys)
         change, find, copy = map(keys.shown, ("rows.open", "rows.filter", "rows.copy"))
         hints = f"{change} change · r default · {find} filter · {copy} copy · esc back"
-        self.query_one("#settings-keys", Static).update(Content(hints))
+        self.query_one("#settings-keys", KeyLine).say(hints)
         self._describe()
 
     def _describe(self) -> None:

@@ -24,6 +24,7 @@ from app import skin_files
 from app.looks import shortened
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Field, line
+from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
 from app.skin_draft import Draft, color_of
 from themes.contrast import Finding, check, tightest
@@ -134,7 +135,7 @@ class SkinEditorScreen(Screen[str | None]):
         yield Static(id="editor-about")
         yield Field(compact=True, id="editor-value", select_on_focus=True)
         yield Static(id="editor-says")
-        yield Static(id="editor-keys")
+        yield KeyLine(id="editor-keys")
 
     def on_mount(self) -> None:
         self.use(self._looks.palette)
@@ -181,7 +182,7 @@ class SkinEditorScreen(Screen[str | None]):
     def _show_keys(self) -> None:
         typing = self.query_one("#editor-value", Input).has_focus
         keys = "⏎ take it · esc as it was" if typing else "⏎ change · r reset · s save · / filter · esc back"
-        self.query_one("#editor-keys", Static).update(Content(keys))
+        self.query_one("#editor-keys", KeyLine).say(keys)
 
     def _judge(self, draft: Draft, role: str) -> None:
         """Say what is hard to read about the colour of `role`."""

@@ -18,6 +18,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from app.looks import findings, told
 from app.screens.dialog import line
+from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
 from themes.contrast import Finding
 from themes.loader import Listed, Loaded, list_skins
@@ -123,7 +124,7 @@ class SkinsScreen(ModalScreen[Choice | None]):
                 yield SkinList()
                 yield SkinPreview(self._looks.shown)
             yield Static(id="skins-about")
-            yield Static(Content("↑↓ look · ⏎ keep · e edit · / filter · esc back"), id="skins-keys")
+            yield KeyLine("↑↓ look · ⏎ keep · e edit · / filter · esc back", id="skins-keys")
 
     def use(self, palette: Palette) -> None:
         """Draw in these styles from now on."""

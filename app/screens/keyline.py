@@ -1,0 +1,36 @@
+"""The keys that work, on one line at the foot of a dialog or screen."""
+
+from __future__ import annotations
+
+from rich.cells import cell_len
+from textual.content import Content
+from textual.widget import Widget
+
+BETWEEN = " · "
+
+
+class KeyLine(Widget):
+    """Says as many of the keys as have room: the way back always, of the others the first ones."""
+
+    DEFAULT_CSS = "KeyLine { width: 100%; height: 1; }"
+
+    def __init__(self, keys: str = "", *, id: str | None = None, classes: str | None = None) -> None:
+        """`keys` are parted by ` · `, the most important first and the way back last."""
+        super().__init__(id=id, classes=classes)
+        self._keys = keys
+
+    def say(self, keys: str) -> None:
+        """Other keys work now."""
+        self._keys = keys
+        self.refresh()
+
+    def render(self) -> Content:
+        return Content(fitted(self._keys, self.content_size.width))
+
+
+def fitted(keys: str, width: int) -> str:
+    """The keys that fit into `width` cells. Pure."""
+    kept = keys.split(BETWEEN)
+    while len(kept) > 1 and cell_len(BETWEEN.join(kept)) > width:
+        del kept[-2]
+    return BETWEEN.join(kept)
