@@ -13,6 +13,7 @@ from typing import Any
 
 from agent.attachments import records
 from agent.context.history import Turned, conversation
+from agent.context.light import lightened
 from agent.context.masking import Plan
 from agent.events import AssistantMessageAdded, Event, Noticed, UserMessageAdded
 from agent.messages import Attachment, ToolCall
@@ -36,6 +37,8 @@ class LiveSession:
         self.head = head
         self._path = list(path)
         self._emit = emit
+        self._light = False
+        """Whether nodes were let go of, as far as they are in the store only."""
         self._messages: list[Turned] | None = None
         """None until they are wanted, or prepared: a long path takes a while."""
         self._fresh: list[Node] = []
@@ -47,8 +50,12 @@ class LiveSession:
 
     @property
     def path(self) -> Sequence[Node]:
-        """All nodes from the root to the head."""
+        """All nodes from the root to the head; those no longer sent without their text, see `whole_path`."""
         return self._path
+
+    async def whole_path(self) -> Sequence[Node]:
+        """All nodes from the root to the head as they were written. Raises `StoreError`."""
+        return await self.store.path(self.id, self.head) if self._light else tuple(self._path)
 
     def system(self) -> Node | None:
         """The system prompt in force."""
@@ -127,6 +134,7 @@ class LiveSession:
 
     async def add_compaction(self, plan: Plan) -> None:
         await self.add("compaction", plan.sentence(), plan.data)
+        self._path, self._light = lightened(self._path), True
         self.rebuild()
         self._emit(Noticed(kind="compaction", text=plan.sentence()))
 

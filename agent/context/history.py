@@ -15,6 +15,8 @@ from agent.messages import Image, Message, ToolCall
 from agent.store.nodes import Node
 
 LOST_RESULT = '{"error": "Interrupted: no result of this call was recorded; its effects may be partial."}'
+CHARACTERS = "content_characters"
+"""Where a node in memory whose content was let go of tells how long that was."""
 CUT_MARK = "\n[This answer was interrupted here.]"
 
 
@@ -33,8 +35,8 @@ def conversation(path: Sequence[Node]) -> list[Turned]:
     it and in its order; results without a call and empty messages are left out.
     Compactions on the path are applied.
     """
-    masked = _masked(path)
-    start = _start(path)
+    masked = masked_nodes(path)
+    start = elided_up_to(path)
     turned: list[Turned] = []
     if start:
         count = sum(node.kind in ("user", "assistant", "tool") for node in path if node.id < start)
@@ -103,7 +105,9 @@ def _exchange(node: Node, results: Mapping[str, Node], masked: frozenset[int]) -
         if result is None:
             turned.append(Turned(0, Message("tool", LOST_RESULT, call_id=call.id, name=call.name)))
         else:
-            content = masked_result(call.name, len(result.content)) if result.id in masked else result.content
+            content = result.content
+            if result.id in masked:
+                content = masked_result(call.name, result.data.get(CHARACTERS, len(result.content)))
             turned.append(Turned(result.id, Message("tool", content, call_id=call.id, name=call.name)))
     return turned
 
@@ -120,12 +124,13 @@ def _results(nodes: Sequence[Node], start: int) -> dict[str, Node]:
     return results
 
 
-def _masked(path: Sequence[Node]) -> frozenset[int]:
+def masked_nodes(path: Sequence[Node]) -> frozenset[int]:
+    """The results and calls that are sent shortened."""
     masks = (node.data for node in path if node.kind == "compaction" and node.data.get("stage") == "mask")
     return frozenset(number for data in masks for number in data.get("nodes", ()))
 
 
-def _start(path: Sequence[Node]) -> int:
+def elided_up_to(path: Sequence[Node]) -> int:
     """The first node that is still sent; 0 if all are."""
     cuts = [
         node.data.get("from", 0)

@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from agent.context.history import conversation
 from agent.engine import Engine
 from agent.events import (
     ApprovalAsked,
@@ -310,6 +311,29 @@ async def test_a_full_window_masks_old_results_at_one_declared_break(tmp_path: P
         assert len(breaks) <= 4
         assert any(event.kind == "compaction" for event in b.seen(Noticed))
         assert not b.server.refusals
+
+
+async def test_what_made_room_leaves_memory_and_stays_in_the_store(tmp_path: Path) -> None:
+    def script(request: Any) -> Reply:
+        number = sum(message["role"] == "tool" for message in request.messages)
+        return say("done") if number >= 12 else call("terminal", command=f"seq {number}000 {number}900")
+
+    async with bench(tmp_path, script) as b:
+        address = b.server.base_url
+        b.config(
+            f"providers: {{p: {{base_url: '{address}', models: {{scripted: {{context_window: 12000}}}}}}}}\n"
+        )
+        async with b.engine(model="p/scripted") as engine:
+            assert await engine.session.whole_path() == tuple(engine.session.path)
+            await engine.run("count")
+            in_memory, whole = engine.session.path, await engine.session.whole_path()
+            assert [node.id for node in in_memory] == [node.id for node in whole]
+            results = [node for node in whole if node.kind == "tool"]
+            assert all("900" in node.content for node in results)
+            gone = [node.content for node in in_memory if node.kind == "tool"].count("")
+            assert 0 < gone < len(results)
+            sent = list(engine.session.messages())
+            assert sent == conversation(whole)
 
 
 async def test_an_overflow_makes_room_and_tries_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from agent.context.masking import Plan
 from agent.errors import ConfigError
 from agent.events import RequestResolved, ToolFinished, TurnEnded
 from agent.model.providers import NoModelError
@@ -22,10 +23,12 @@ from app.screens import dialog as dialogs
 from app.screens import requests
 from app.screens.approval import ApprovalDialog
 from app.screens.clarify import ClarifyDialog
+from app.screens.detail import DetailScreen
 from app.screens.help import HelpScreen
 from app.screens.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, say
+from widgets.panes.log import LogPane
 from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, UserItem
 
 
@@ -336,3 +339,18 @@ async def test_a_command_of_the_person_runs_and_the_model_reads_it(tmp_path: Pat
         await scene.type("did you see", "enter")
         await scene.quiet()
         assert scene.answers() == ["Seen."]
+
+
+async def test_a_call_that_memory_let_go_of_is_read_from_the_store(tmp_path: Path) -> None:
+    script = [call("terminal", command="echo kept on disk"), say("Done.")]
+    async with stage(tmp_path, script) as scene:
+        await scene.type("go", "enter")
+        await scene.quiet()
+        session = scene.app.need_engine().session
+        results = [node.id for node in session.path if node.kind == "tool"]
+        await session.add_compaction(Plan("mask", {"stage": "mask", "nodes": results}, 1))
+        assert [node.content for node in session.path if node.kind == "tool"] == [""]
+        scene.app.bridge._finished.clear()
+        scene.app.session.calls.post_message(LogPane.Opened(scene.items(CallItem)[0].call))
+        await scene.until(lambda: isinstance(scene.app.screen, DetailScreen), "the call in full")
+        assert "kept on disk" in scene.app.screen.reader.text  # type: ignore[attr-defined]
