@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import TypeVar
 
 MODULES = (
     "markdown_it",
@@ -30,10 +31,23 @@ MODULES = (
     "tree_sitter_bash",
 )
 """In the order in which an answer needs them; what is not installed is passed over."""
+SESSION = (
+    *("agent.runtime", "agent.config.loader", "app.bridge", "app.keys", "themes.loader", "themes.contrast"),
+    *(
+        "agent.model.demo",
+        "agent.model.codecs.native",
+        "agent.workspace.watcher",
+        "agent.workspace.attention",
+    ),
+    *("agent.workspace.attention", "app.screens.stage", "app.branch", "app.cli.options"),
+)
+"""What opening a session needs: read on the event loop, some of these would hold up a key for 60 ms."""
 QUIET = 0.7
 """Seconds without a key before the next module is read."""
 SWITCH = 0.001
 """Seconds after which another thread may run; Python's own is five times as long."""
+
+Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
 
@@ -42,10 +56,24 @@ async def bring(name: str) -> ModuleType:
     """Import a module in a thread, which gives way to the event loop more often than threads do."""
     if (known := sys.modules.get(name)) is not None:
         return known
+    return await aside(lambda: importlib.import_module(name))
+
+
+async def bring_session() -> None:
+    """Import in the same way what opening a session needs, its tools too."""
+    for name in SESSION:
+        await bring(name)
+    from tools.discovery import discover
+
+    await aside(discover)
+
+
+async def aside(work: Callable[[], Result]) -> Result:
+    """Do something in a thread, which gives way more often than threads do."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
-        return await asyncio.to_thread(importlib.import_module, name)
+        return await asyncio.to_thread(work)
     finally:
         sys.setswitchinterval(before)
 

@@ -21,7 +21,7 @@ from app.lookcache import signature
 from app.mentions import files_of
 from app.preferences import adopt
 from app.remembered import Remembered
-from app.warmup import bring, warm_up
+from app.warmup import bring_session, warm_up
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ async def _show(args: Options | argparse.Namespace) -> int:
 
     async def open_session(wish: Wish, listener: Listener) -> Engine:
         # Imported here, in a thread: the screen is drawn before the engine is read.
-        runtime = await bring("agent.runtime")
-        await bring("app.bridge")
+        await bring_session()
+        from agent import runtime
         from app.cli.options import options_of
 
         await wear_chosen_skin()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app import warmup
+from tests.support.command import ROOT
 
 
 def write_modules(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -45,3 +47,15 @@ def test_what_is_read_ahead_exists() -> None:
 
     found = [name for name in warmup.MODULES if importlib.util.find_spec(name.split(".", 1)[0])]
     assert {"markdown_it", "openai", "rich.syntax", "tree_sitter_bash"} <= set(found)
+
+
+def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
+    code = (
+        "import asyncio, sys; from tools.discovery import MODULES;"
+        "from app.warmup import SESSION, bring_session;"
+        "asyncio.run(bring_session()); assert {*SESSION, *MODULES} <= sys.modules.keys();"
+        "print(sys.getswitchinterval())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) == 0.005
