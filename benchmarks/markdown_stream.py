@@ -1,33 +1,47 @@
-"""CPU of drawing streamed markdown: our blocks against Textual's `Markdown` widget, in the same run.
+"""CPU of showing streamed markdown on a real terminal: the transcript against Textual's `Markdown`.
 
-Both take the same answer in the same pieces, one piece a frame. Ours cuts it into
-blocks, draws each once when it closes and the open one with each piece; it makes
-rows and no widget, so the ratio says what parsing and drawing save, not what a
-whole screen costs. Prints milliseconds of CPU per 1,000 tokens, the ratio, and for
-a long answer the CPU of its second half against its first, which is 1 if it is flat.
+Each runs in a process of its own and takes the same answer in the same pieces, one every 1/30 s. Textual's
+widget takes them in two ways: through its `MarkdownStream`, which takes several pieces at once when it falls
+behind and so shows them later, and each by `append`, which shows every piece as the transcript does. What
+the process spends while nothing comes is taken off; a run counts only if as much was painted as the answer
+is long, and its last words were. Beside it a long answer in the transcript: the CPU of its second half
+against its first, which is 1 if nothing grows with the answer.
 
-    python -m benchmarks.markdown_stream [--tokens 1000] [--long 20000] [--rounds 3] [--width 80]
+    python benchmarks/markdown_stream.py [--tokens 5000] [--long 20000] [--rounds 3]
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import statistics
-from time import process_time
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textual.app import App, ComposeResult
+from textual.containers import VerticalScroll
 from textual.widgets import Markdown
 
-from themes.skin import Skin
-from widgets.palette import Palette
-from widgets.transcript.blocks import Splitter
-from widgets.transcript.code import FenceRenderer
-from widgets.transcript.markdown import render
+from tests.support import command
+from tests.support.terminal import Terminal
+from widgets.transcript.view import Transcript
 
+KINDS = ("transcript", "stream", "append")
+FRAME = 1 / 30
 FRAME_TOKENS = 33
 """Tokens that come in between two frames: 1,000 a second at 30 frames a second."""
 TOKEN_CHARS = 4
+LAST = "These-are-the-very-last-words."
+IDLE = 2.0
+"""Seconds over which the CPU without a stream is taken."""
+SHOWN = 0.6
+"""Share of an answer's characters that must be painted at least: the rest are its marks and its addresses."""
 SECTION = """\
 ## Rounding of amounts
 
@@ -55,94 +69,119 @@ def round_amount(amount: Decimal, currency: str) -> Decimal:
 """
 
 
+class Spent(NamedTuple):
+    """Seconds of CPU for the two halves of an answer, and seconds from its first piece to its end."""
+
+    first: float
+    second: float
+    took: float
+
+    @property
+    def cpu(self) -> float:
+        return self.first + self.second
+
+
 def answer(tokens: int) -> list[str]:
-    """An answer of that many tokens, in the pieces of its frames."""
+    """An answer of about that many tokens, of whole sections, in the pieces of its frames."""
     size = FRAME_TOKENS * TOKEN_CHARS
-    text = (SECTION * (tokens * TOKEN_CHARS // len(SECTION) + 1))[: tokens * TOKEN_CHARS]
-    return [text[at : at + size] for at in range(0, len(text), size)]
+    text = SECTION * max(round(tokens * TOKEN_CHARS / len(SECTION)), 1)
+    return [*(text[at : at + size] for at in range(0, len(text), size)), f"{LAST}\n\n"]
 
 
-class Drawing:
-    """What a view of the stream does with each piece."""
+class Streamer(App[Spent]):
+    """Shows an answer as it comes in, in one of the ways, and exits with what that took."""
 
-    def __init__(self, width: int) -> None:
-        self._palette = Palette(Skin())
-        self._width = width
-        self._splitter = Splitter()
-        self._fence: FenceRenderer | None = None
-        self._lines = 0
-
-    def feed(self, piece: str) -> int:
-        """Draw what the piece changes. Returns the number of rows drawn."""
-        closed = self._splitter.feed(piece)
-        rows = sum(len(render(block, self._width, self._palette)) for block in closed)
-        tail = self._splitter.tail()
-        if closed or tail is None or tail.kind != "fence":
-            self._fence, self._lines = None, 0
-        if tail is None:
-            return rows
-        if tail.kind != "fence":
-            return rows + len(render(tail, self._width, self._palette))
-        if self._fence is None:
-            self._fence = FenceRenderer(tail.info, self._palette, self._width)
-        lines = self._splitter.open_code(self._lines)
-        self._lines += len(lines)
-        return rows + len(self._fence.feed_lines(lines))
-
-
-def ours(pieces: list[str], width: int) -> list[float]:
-    """Seconds of CPU of each piece."""
-    drawing = Drawing(width)
-    spent: list[float] = []
-    for piece in pieces:
-        start = process_time()
-        drawing.feed(piece)
-        spent.append(process_time() - start)
-    return spent
-
-
-class Host(App[None]):
-    """Nothing but the widget."""
+    def __init__(self, kind: str, tokens: int) -> None:
+        super().__init__()
+        self.kind, self.pieces = kind, answer(tokens)
+        self.transcript, self.markdown = Transcript(), Markdown()
 
     def compose(self) -> ComposeResult:
-        yield Markdown()
+        if self.kind == "transcript":
+            yield self.transcript
+        else:
+            with VerticalScroll() as body:
+                yield self.markdown
+            body.anchor()
 
+    def on_ready(self) -> None:
+        self.run_worker(self.measure)
 
-async def theirs(pieces: list[str], width: int) -> float:
-    """Seconds of CPU for the whole answer."""
-    app = Host()
-    async with app.run_test(size=(width, 24)) as pilot:
-        widget = app.query_one(Markdown)
-        await pilot.pause()
-        start = process_time()
+    async def measure(self) -> None:
+        await asyncio.sleep(1.0)
+        start = time.process_time()
+        await asyncio.sleep(IDLE)
+        idle = (time.process_time() - start) / IDLE
+        began, half = time.monotonic(), len(self.pieces) // 2
+        first = await self.show(self.pieces[:half])
+        middle = time.monotonic()
+        second = await self.show(self.pieces[half:])
+        end = time.monotonic()
+        self.exit(Spent(first - idle * (middle - began), second - idle * (end - middle), end - began))
+
+    async def show(self, pieces: list[str]) -> float:
+        """Seconds of CPU until these pieces are on the screen."""
+        start, due = time.process_time(), time.monotonic()
+        stream = Markdown.get_stream(self.markdown) if self.kind == "stream" else None
         for piece in pieces:
-            await widget.append(piece)
-        await pilot.pause()
-        return process_time() - start
+            if stream is not None:
+                await stream.write(piece)
+            elif self.kind == "append":
+                await self.markdown.append(piece)
+            else:
+                self.transcript.add_text(piece)
+            due += FRAME
+            await asyncio.sleep(max(due - time.monotonic(), 0))
+        if stream is not None:
+            await stream.stop()
+        await asyncio.sleep(3 * FRAME)
+        return time.process_time() - start
+
+
+def run(kind: str, tokens: int) -> Spent:
+    """What an answer took, shown in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        result = Path(name) / "result"
+        script = str(Path(__file__).resolve())
+        options = ["--kind", kind, "--tokens", str(tokens), "--into", str(result)]
+        env = command.environment(Path(name) / "home")
+        with Terminal([sys.executable, script, *options], env, Path(name)) as terminal:
+            terminal.drain()
+        least = sum(map(len, answer(tokens))) * SHOWN
+        if len(terminal.painted) < least or LAST.encode() not in terminal.painted:
+            raise SystemExit(
+                f"{kind}: only {len(terminal.painted):,} bytes were painted; that shows nothing."
+            )
+        return Spent(*json.loads(result.read_text()))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tokens", type=int, default=1_000)
+    parser = argparse.ArgumentParser(description="See the top of this file.")
+    parser.add_argument("--tokens", type=int, default=5_000)
     parser.add_argument("--long", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--width", type=int, default=80)
+    parser.add_argument("--kind", choices=KINDS, help=argparse.SUPPRESS)
+    parser.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    short, long = answer(options.tokens), answer(options.long)
-    ours(short, options.width)  # lexers and parser are loaded once
-    per_thousand = 1_000_000 / options.tokens
-    mine, others, growth = [], [], []
-    for _ in range(options.rounds):
-        mine.append(sum(ours(short, options.width)) * per_thousand)
-        others.append(asyncio.run(theirs(short, options.width)) * per_thousand)
-        spent = ours(long, options.width)
-        half = len(spent) // 2
-        growth.append(sum(spent[half : 2 * half]) / sum(spent[:half]))
+    if options.kind:
+        options.into.write_text(json.dumps(Streamer(options.kind, options.tokens).run()))
+        return
     median = statistics.median
-    print(f"ours     {median(mine):8.1f} ms CPU per 1,000 tokens")
-    print(f"Markdown {median(others):8.1f} ms CPU per 1,000 tokens")
-    print(f"ratio    {median(others) / median(mine):8.1f}")
-    print(f"second half / first half of {options.long:,} tokens: {median(growth):.2f}")
+    # Minutes each, and far beyond any doubt: once is enough.
+    rounds = {"transcript": options.rounds, "stream": options.rounds, "append": 1}
+    runs = {kind: [run(kind, options.tokens) for _ in range(rounds[kind])] for kind in KINDS}
+    ours = median(spent.cpu for spent in runs["transcript"])
+    for kind in KINDS:
+        cpu, took = median(spent.cpu for spent in runs[kind]), median(spent.took for spent in runs[kind])
+        print(
+            f"{kind:10}  {options.tokens:,} tokens: {cpu:6.2f} s CPU over {took:5.1f} s, {cpu / ours:5.1f} x",
+            flush=True,
+        )
+    if options.long:
+        growth = [run("transcript", options.long) for _ in range(options.rounds)]
+        share = median(spent.second / spent.first for spent in growth)
+        cpu = median(spent.cpu for spent in growth)
+        print(f"transcript  {options.long:,} tokens: {cpu:.2f} s CPU, second half / first half {share:.2f}")
 
 
 if __name__ == "__main__":

@@ -6,11 +6,12 @@ the application's bridge: reasoning, a streamed answer, ten calls with live outp
 window changes its size, the skin changes, and the conversation is scrolled and searched to its start.
 
 Memory is that of the process, after a collection and after the transcript has put away what nobody looks
-at: the newest items are in memory, all others in its own file, and the search reads them there, those of
-scripted turns too. What the engine keeps for its requests belongs to the real turns and is measured with
-them. The slope over the second half is given beside what was said in it. The echo is from a key until
-the prompt's new row has been composed, at the start and at the end; the loop is the one of the
-application, and nothing else is awaited. Any exception ends the run.
+at: the items used last are in memory, all others in its own file, and the search reads them there, those of
+scripted turns too. The model answers from a process of its own. What the engine keeps for its requests
+belongs to the real turns and is measured with them. The slope is that of a line through the second half of
+the samples, beside what was said in it. The echo is from a key until the prompt's new row has been composed,
+at the start and at the end; the loop is the one of the application, and nothing else is awaited. Any
+exception ends the run.
 
     python benchmarks/ten_hours.py [--turns 2000] [--calls 10] [--real 20]
 """
@@ -58,8 +59,8 @@ SAMPLES = 20
 """Samples of memory in a run."""
 WARM = 500
 """Turns of a run before its second half says anything about memory: until then caches fill."""
-SHARE = 0.35
-"""How much of what is said the slope may be: less than half an item of a log and its place in the file."""
+SHARE = 0.15
+"""How much of what is said the slope may be: the place of each item in the file, and what requests hold."""
 ECHOES = 25
 """Keys of one measurement of the echo."""
 SCRIPT = 'script = lambda _request: say("Done, and **checked**. " * 20)'
@@ -220,11 +221,11 @@ def main() -> None:
     samples = found["samples"]
     half = samples[len(samples) // 2 :]
     turns = half[-1][0] - half[0][0]
-    slope = (half[-1][1] - half[0][1]) * 1e3 / turns
+    slope = statistics.linear_regression([at for at, _, _ in half], [rss for _, rss, _ in half]).slope * 1e3
     said = (half[-1][2] - half[0][2]) / 1e3 / turns
     minutes = (time.monotonic() - began) / 60
     print(f"{args.turns:,} turns of {args.calls} calls, {found['items']:,} items in {minutes:.1f} min")
-    print("memory, MB: " + " ".join(f"{rss:.0f}" for _, rss, _ in samples))
+    print("memory, MB: " + " ".join(f"{rss:.1f}" for _, rss, _ in samples))
     print(f"second half: {slope:+.1f} kB a turn, of which said and put out {said:.1f} kB")
     print(
         f"echo {found['first'] * 1e3:.1f} ms at the start, {found['last'] * 1e3:.1f} ms at the end "
