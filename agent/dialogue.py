@@ -133,6 +133,10 @@ class Dialogue:
         """Tokens and money of the whole session so far."""
         return self._meter.totals()
 
+    def take_aside(self) -> list[dict[str, Any]]:
+        """What side models have used since the last time, to be kept with the next message."""
+        return self._meter.take_aside()
+
     async def context(self) -> ContextTable:
         """What fills the window now, and what was used. Counted off the event loop."""
         route = self._routes[0]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.context.profile import STANDARD, Profile
-from agent.errors import HermesError, ModelError
+from agent.errors import ConfigError, HermesError, ModelError
 from agent.events import Event, Noticed
 from agent.home import Home
 from agent.model.codecs import codec_for
@@ -20,6 +21,7 @@ from agent.model.usage import Meter
 if TYPE_CHECKING:
     from agent.config.schema import Settings
     from agent.model.local.server import LocalServer
+    from agent.safety.adviser import Adviser
 
 Closer = Callable[[], Awaitable[None]]
 
@@ -31,6 +33,15 @@ class RoutePlan:
     targets: tuple[Target, ...]
     profile: Profile
     meter: Meter
+    side: Target | None = None
+    """The side model of the smart mode."""
+    problem: str = ""
+    """Why there is none although one is wanted."""
+
+    @property
+    def all(self) -> tuple[Target, ...]:
+        """Every model that may be asked."""
+        return self.targets if self.side is None else (*self.targets, self.side)
 
 
 async def plan_routes(settings: Settings, environ: Mapping[str, str], override: str | None) -> RoutePlan:
@@ -47,9 +58,23 @@ async def plan_routes(settings: Settings, environ: Mapping[str, str], override: 
         from agent.model.local.profile import LOCAL
 
         profile = LOCAL
-    return RoutePlan(
-        tuple(targets), profile, Meter(first.info, {target.label: target.info for target in targets})
-    )
+    side, problem = _side(settings, environ)
+    infos = {target.label: target.info for target in (*targets, *([side] if side else []))}
+    return RoutePlan(tuple(targets), profile, Meter(first.info, infos), side, problem)
+
+
+def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+    """The side model, or why it cannot be asked."""
+    name = settings.safety.smart.model.strip()
+    if not name:
+        return None, ""
+    try:
+        target = resolve(settings, environ, name)[0]
+    except ConfigError as error:
+        return None, f"The rules decide without the side model of safety.smart.model: {error}"
+    if target.kind == "demo":
+        return None, "The demo model judges nothing; choose another one for safety.smart.model."
+    return target, ""
 
 
 async def open_routes(
@@ -76,6 +101,39 @@ async def open_routes(
             )
         )
     return tuple(routes)
+
+
+def open_adviser(
+    plan: RoutePlan,
+    routes: Sequence[Route],
+    settings: Settings,
+    home: Home,
+    workspace: Path,
+    secrets: Mapping[str, str],
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+) -> Adviser | None:
+    """The side model of the smart mode, None if there is none. Nothing is connected yet."""
+    target = plan.side
+    if target is None:
+        return None
+    from agent.safety.adviser import Adviser
+
+    # A local model that is asked already is not started a second time.
+    client = next((route.client for route in routes if route.name == target.label), None)
+    if client is None:
+        client = _client(target, settings, home, emit)
+        closers.append(client.aclose)
+    return Adviser(
+        client,
+        name=target.label,
+        model=target.model,
+        timeout=settings.safety.smart.timeout,
+        workspace=workspace,
+        secrets=secrets,
+        count=lambda usage: plan.meter.add_aside(usage, target.label),
+        tell=lambda text: emit(Noticed(kind="warning", text=text)),
+    )
 
 
 def _client(target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> ModelClient:

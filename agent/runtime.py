@@ -22,11 +22,10 @@ from agent.inner_calls import Scripts
 from agent.known_secrets import known_secrets
 from agent.mailbox import Mailbox
 from agent.messages import ToolCall
-from agent.model.protocol import ToolSpec, Usage
+from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.transport.retry import RetryPolicy
-from agent.model.usage import Meter
-from agent.routes import RoutePlan, open_routes, plan_routes
+from agent.routes import RoutePlan, open_adviser, open_routes, plan_routes
 from agent.safety.audit import AuditLog
 from agent.safety.audit_record import Recorder
 from agent.safety.gate import Gate
@@ -56,6 +55,7 @@ from tools.toolsets import resolve as resolve_toolsets
 if TYPE_CHECKING:
     from agent.config.loader import Loaded
     from agent.config.schema import Settings
+    from agent.safety.adviser import Adviser
     from agent.workspace.attention import Attention
 
 Closer = Callable[[], Awaitable[None]]
@@ -121,6 +121,7 @@ async def open_engine(
         problems.append(
             "This project brings settings of its own, which were not read; see `hermes config trust`."
         )
+    problems += [plan.problem] if plan.problem else []
     problems += [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
     secrets = _secrets(loaded, plan)
     store = await Store.open(home.database, secrets=secrets)
@@ -160,7 +161,7 @@ async def _assemble(
     closers.append(_releaser(opened.lock))
     session = LiveSession(store, opened.record, opened.path, stream.emit, opened.head)
     await session.prepare()
-    _count_past_usage(plan.meter, opened.path)
+    plan.meter.add_past(node.data for node in opened.path if node.kind == "assistant")
     if not opened.owned:
         await session.branch_off()
     changed = await ensure_system(session, options.workspace, home, settings, profile, tools)
@@ -179,7 +180,10 @@ async def _assemble(
     )
     offered = [tool.name for tool in tools]
     around = Surroundings(options.workspace, Path.home(), boundary.level, boundary.network, far is not None)
-    gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered, around)
+    adviser = open_adviser(
+        plan, routes, settings, home, options.workspace, terminals.secrets, stream.emit, closers
+    )
+    gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered, around, adviser)
     gate.changed = _policy_teller(stream, gate)
     problems = [*problems, *_permission_problems(gate.policy)]
     scripts = Scripts(
@@ -234,7 +238,7 @@ async def _assemble(
 
 def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
     """What is masked wherever text is shown, stored or sent."""
-    keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.targets}
+    keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.all}
     headers = [provider.headers for provider in loaded.settings.providers.values()]
     return known_secrets(loaded.environ, keys, headers)
 
@@ -290,6 +294,7 @@ async def _gate(
     audit: Recorder,
     tools: Sequence[str],
     around: Surroundings,
+    adviser: Adviser | None,
 ) -> Gate:
     surface = options.surface or ("tui" if options.attended else "oneshot")
     permissions = Permissions(home, options.workspace, surface, tools)
@@ -304,6 +309,7 @@ async def _gate(
         permissions=permissions,
         grants=Grants(options.workspace, home.grants, session=audit.session),
         audit=audit,
+        adviser=adviser,
     )
 
 
@@ -477,15 +483,6 @@ async def _attention(
         await attention.start()
     closers.append(attention.stop)
     return attention
-
-
-def _count_past_usage(meter: Meter, path: Sequence[Node]) -> None:
-    """Take in what a resumed session has used before."""
-    for node in path:
-        used = node.data.get("usage")
-        if node.kind == "assistant" and isinstance(used, dict):
-            usage = Usage(used.get("input"), used.get("output"), used.get("cached"), used.get("reasoning"))
-            meter.add(usage, 0, str(node.data.get("model", "")))
 
 
 def _releaser(lock: SessionLock) -> Closer:

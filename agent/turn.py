@@ -15,6 +15,7 @@ from agent.events import Event, TurnEnded, TurnOutcome, TurnStarted
 from agent.mailbox import Mailbox
 from agent.messages import Attachment
 from agent.model.transport.reply import Reply
+from agent.model.usage import counted
 from agent.session import LiveSession
 from agent.store.nodes import Node
 from tools.text import clean
@@ -166,14 +167,13 @@ class TurnRunner:
         return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))
 
     def _data(self, reply: Reply) -> dict[str, object]:
-        usage = reply.usage
-        counted = {
-            "input": usage.input,
-            "output": usage.output,
-            "cached": usage.cached,
-            "reasoning": usage.reasoning,
+        data: dict[str, object] = {
+            "model": reply.route,
+            "finish": reply.finish,
+            "usage": counted(reply.usage),
         }
-        data: dict[str, object] = {"model": reply.route, "finish": reply.finish, "usage": counted}
+        if aside := self._dialogue.take_aside():
+            data["aside"] = aside
         if reply.repairs:
             data["repairs"] = list(reply.repairs)
         return data

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
@@ -37,6 +38,14 @@ def request_cost(usage: Usage, info: ModelInfo) -> float | None:
     return total / _PER_MILLION
 
 
+COUNTS = ("input", "output", "cached", "reasoning")
+
+
+def counted(usage: Usage) -> dict[str, int | None]:
+    """`usage` as it is kept with a message."""
+    return {name: getattr(usage, name) for name in COUNTS}
+
+
 class Meter:
     """Adds up the requests of one session.
 
@@ -47,6 +56,7 @@ class Meter:
     def __init__(self, info: ModelInfo = UNKNOWN, routes: Mapping[str, ModelInfo] | None = None) -> None:
         self._info = info
         self._routes = routes
+        self._aside: list[tuple[str, Usage]] = []
         self._input = 0
         self._output = 0
         self._cached = 0
@@ -75,6 +85,27 @@ class Meter:
         self._cost = None if cost is None or self._cost is None else self._cost + cost
         if usage.input and usage.input > 0 and size > 0:
             self._ratio = min(max(size / usage.input, LEAST_RATIO), LARGEST_RATIO)
+
+    def add_aside(self, usage: Usage, route: str) -> None:
+        """Take in a request that is no part of the conversation, of a side model."""
+        self.add(usage, 0, route)
+        self._aside.append((route, usage))
+
+    def take_aside(self) -> list[dict[str, Any]]:
+        """What `add_aside` took in since the last time, as JSON, to be kept with the next message."""
+        taken, self._aside = self._aside, []
+        return [{"model": route, "usage": counted(usage)} for route, usage in taken]
+
+    def add_past(self, messages: Iterable[Mapping[str, Any]]) -> None:
+        """Take in what is kept with the messages of a session that goes on (`model`, `usage`, `aside`)."""
+        for message in messages:
+            aside = message.get("aside")
+            for each in (message, *(aside if isinstance(aside, list) else ())):
+                used = each.get("usage")
+                if isinstance(used, dict):
+                    self.add(
+                        Usage(**{name: used.get(name) for name in COUNTS}), 0, str(each.get("model", ""))
+                    )
 
     def estimate(self, size: int) -> int:
         """Tokens of a text of `size` characters or bytes, in the unit given to `add`."""

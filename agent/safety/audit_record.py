@@ -70,6 +70,7 @@ class Recorder:
             "outcome": ruling.outcome,
             "grant": ruling.grant,
             "feedback": self._text(ruling.feedback),
+            **({"advice": self._text(ruling.verdict.advice)} if ruling.verdict.advice else {}),
         }
 
     def _data(self, action: Action) -> dict[str, Any]:

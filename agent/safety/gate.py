@@ -6,7 +6,8 @@ or when nobody is there, the answer is no.
 
 It is asked in this order, and the first no stands: the hardline, rules that
 deny, self-protection, rules that ask, what was allowed for the session, rules
-that allow, the mode.
+that allow, the mode. An adviser, where there is one, can make what comes out
+stricter, never milder.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.events import Decision
 from agent.home import Home
@@ -25,9 +26,13 @@ from agent.safety.permissions.decider import Decider
 from agent.safety.permissions.modes import Mode, ModeName
 from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.places import Places
+from agent.safety.smart import join
 from agent.safety.verdict import Judge, Verdict
 from tools.actions import Action, RunCommand, SendInput
 from tools.results import DeniedError
+
+if TYPE_CHECKING:
+    from agent.safety.adviser import Advice
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +62,12 @@ class Approver(Protocol):
     async def ask(self, action: Action, verdict: Verdict) -> Decision: ...
 
 
+class Advising(Protocol):
+    """A second opinion on what would pass or be asked about."""
+
+    async def advise(self, action: Action, verdict: Verdict) -> Advice | None: ...
+
+
 class Gate:
     """Decides about actions of one session.
 
@@ -70,6 +81,7 @@ class Gate:
     once; by default for the session only.
 
     `audit` receives every ruling and is waited for; if it raises, the action does not happen.
+    `adviser` is asked about what would pass or be asked about, but not about what a person allowed.
     """
 
     def __init__(
@@ -87,11 +99,13 @@ class Gate:
         permissions: Permissions | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
+        adviser: Advising | None = None,
     ) -> None:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
         self._approver = approver
         self._audit = audit
+        self._adviser = adviser
         self.changed: Callable[[Policy], None] | None = None
         """Told the policy when the permissions have been read again, before the action goes on."""
         self._told: Policy | None = None
@@ -122,6 +136,7 @@ class Gate:
         permissions: Permissions | None = None,
         grants: Grants | None = None,
         audit: Audit | None = None,
+        adviser: Advising | None = None,
     ) -> Gate:
         """A gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
@@ -141,6 +156,7 @@ class Gate:
             permissions=permissions,
             grants=grants,
             audit=audit,
+            adviser=adviser,
         )
 
     @property
@@ -168,6 +184,7 @@ class Gate:
         """
         verdict, judge = await self._decide_off_loop(action)
         self._tell()
+        verdict, judge = await self._advised(action, verdict, judge)
         if verdict.kind == "allow":
             grant = self.grants.find(action) if judge == "grant" else None
             await self._record(action, verdict, judge, "allowed", grant=grant)
@@ -191,6 +208,21 @@ class Gate:
         if isinstance(action, (RunCommand, SendInput)) or (permissions is not None and permissions.stale):
             return await asyncio.to_thread(self._decider.decide, action, self._granted)
         return self._decider.decide(action, self._granted)
+
+    async def _advised(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
+        """The verdict with what the adviser has against it, and who gives it then."""
+        is_open = verdict.kind == "allow" or (verdict.kind == "ask" and self._approver is not None)
+        if self._adviser is None or judge == "grant" or not is_open:
+            return verdict, judge
+        try:
+            advice = await self._adviser.advise(action, verdict)
+        except Exception as error:
+            log.exception("asking the side model failed")
+            return replace(verdict, advice=f"the side model could not be asked: {error}"), judge
+        if advice is None:
+            return verdict, judge
+        joined = replace(join(verdict, advice.opinion), advice=advice.note)
+        return joined, judge if joined.kind == verdict.kind else "model"
 
     def _granted(self, action: Action) -> str | None:
         grant = self.grants.find(action)

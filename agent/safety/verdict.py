@@ -8,8 +8,9 @@ from typing import Literal
 VerdictKind = Literal["allow", "ask", "deny", "hardline"]
 """`hardline` is a no that no mode and no person lifts."""
 
-Judge = Literal["rule", "mode", "grant", "person", "nobody"]
-"""Who decided: a rule, the mode, a yes that was given before, a person, or nobody because none was there."""
+Judge = Literal["rule", "mode", "grant", "person", "nobody", "model"]
+"""Who decided: a rule, the mode, a yes that was given before, a person, nobody because none was there, or
+the side model of the smart mode, which only makes a verdict stricter."""
 
 SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
 """From the mildest to the strictest; of several verdicts the strictest counts."""
@@ -38,6 +39,8 @@ class Verdict:
     """For commands: what was said of each part, in the order in which they would run."""
     once: bool = False
     """Whether a yes counts for this once only, whatever the person says."""
+    advice: str = ""
+    """What became of asking the side model, for the audit log; empty when it was not asked."""
 
     @property
     def network(self) -> bool:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
-from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, request_cost
+from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, counted, request_cost
 
 PRICED = ModelInfo(context_window=1000, input_price=2.0, output_price=8.0, cached_price=0.5)
 
@@ -99,3 +99,16 @@ def test_estimates_are_never_negative_and_invert(size: int, tokens: int, sent: i
     assert meter.estimate(size) >= 0
     assert meter.estimate(meter.characters(tokens)) <= tokens
     assert meter.characters(meter.estimate(size)) >= size - 1
+
+
+def test_requests_of_side_models_count_and_are_kept_with_the_next_message() -> None:
+    meter = Meter(PRICED, {"a": PRICED, "side": PRICED})
+    meter.add(Usage(1_000, 100), 400, "a")
+    ratio = meter.ratio
+    meter.add_aside(Usage(500, 50), "side")
+    assert (meter.totals()["requests"], meter.totals()["input"], meter.ratio) == (2, 1_500, ratio)
+    kept = {"model": "a", "usage": counted(Usage(1_000, 100)), "aside": meter.take_aside()}
+    assert meter.take_aside() == []
+    again = Meter(PRICED, {"a": PRICED, "side": PRICED})
+    again.add_past([kept, {}, {"aside": None}])
+    assert again.totals() == meter.totals()
