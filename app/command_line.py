@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
     "config": "show and change settings",
     "model": "fetch and list models that run on this machine",
+    "checkpoints": "show, check and clear what is kept to take steps back",
     "audit": "show and check the log of what was allowed and refused",
     "skins": "list, show, check and begin skins",
     "permissions": "list, explain, test and change what may be done",

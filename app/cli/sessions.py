@@ -265,6 +265,7 @@ def _write_private(path: Path, lines: Iterable[str], *, force: bool) -> None:
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
     from agent.script_journal import discard
     from agent.store.locks import SessionLock
+    from agent.workspace.checkpoints.upkeep import drop_sessions
 
     session = await store.find_session(args.session)
     question = f"Delete {_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
@@ -277,6 +278,7 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
     with SessionLock(home.run, session.id):
         deleted = await store.delete(session.id)
         await asyncio.to_thread(discard, home.scripts, deleted)
+        await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
     if args.as_json:
         _print_json({"deleted": deleted})
     else:
