@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
-from agent.safety.commands import declared
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands import declared, node_tools
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
+from agent.safety.commands.declared import INSTALLS
 from agent.safety.commands.environment import variable
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
-
-INSTALLS = "installs packages, which may run their programs"
 
 
 def make(call: Call) -> Opinion:
@@ -24,6 +22,9 @@ def make(call: Call) -> Opinion:
         return ask("runs a makefile that is not known here")
     places = [call.value("C", "directory"), call.value("f", "file", "makefile")]
     cwd = call.cwd
+    dry = call.flag("-n", "--dry-run", "--just-print", "--recon")
+    stage = next((a.partition("=")[2] for a in call.arguments if a.startswith("DESTDIR=")), "")
+    staged = stage.startswith("/") and call.ground.below(stage)
     for place in places:
         if place and not call.ground.inside(call.path(place)):
             return ask("works outside of the workspace")
@@ -40,7 +41,9 @@ def make(call: Call) -> Opinion:
             or re.search(r"[$`(;|&]", value)
         ):
             return ask("sets a variable of the makefile that may run a program")
-        if not equals and OUTWARD.fullmatch(operand):
+        if dry:
+            continue
+        if not equals and OUTWARD.fullmatch(operand) and not (operand == "install" and staged):
             return ask(f"makes {literal(operand)}, which may reach beyond the workspace")
     return BUILDS
 
@@ -68,6 +71,8 @@ def task(call: Call) -> Opinion:
         "--shell_executable",
     ):
         return ask("runs tasks from another file")
+    if call.flag(*_ELSEWHERE.get(call.name, ())):
+        return ask("runs tasks from another file")
     if any(_JVM_SETTINGS.match(a) for a in call.arguments) or (
         call.name == "sbt"
         and any(re.search(r"\b(?:eval|set|session|run\w*|console)\b", a) for a in call.arguments)
@@ -89,113 +94,20 @@ def task(call: Call) -> Opinion:
     return BUILDS
 
 
+_ELSEWHERE: dict[str, frozenset[str]] = {
+    "task": words("-t --taskfile -d --dir -g --global"),
+    "just": words("-d --working-directory --dotenv-path --shell -g --global-justfile"),
+    "rake": words("-r --require -R --rakelibdir --libdir -g --system"),
+    "invoke": words("-r --search-root --config"),
+    "inv": words("-r --search-root --config"),
+    "mage": words("-d -w -goos"),
+}
 _JVM_SETTINGS = re.compile(
     r"-[DP](?:maven\.(?:ext|multi|home)|org\.gradle\.(?:jvmargs|java)|exec\.|argLine|jvm|.*agent)"
 )
 _STARTS_PROGRAM = re.compile(
     r"(?::?[\w-]+:)*(?:run|bootRun|exec|java|antrun)(?:@\w+)?|exec:.*|.*exec-maven.*"
 )
-_SCRIPT_WORDS = words("run run-script")
-
-
-def node_manager(call: Call) -> Opinion:
-    """npm, yarn, pnpm and bun: scripts of the project are plain work, packages are not."""
-    if call.flag("--version", "-v", "--help", "-h"):
-        return fine("only looks")
-    if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "--node-options", "-g", "--global"):
-        return ask("works outside of the workspace, or for every project")
-    operands = call.operands("wF")
-    if not operands:
-        return ask(INSTALLS) if call.name in ("yarn", "pnpm") else fine("only looks")
-    verb, rest = operands[0], operands[1:]
-    if verb in (
-        "ls",
-        "list",
-        "ll",
-        "outdated",
-        "view",
-        "info",
-        "why",
-        "explain",
-        "root",
-        "bin",
-        "prefix",
-        "help",
-        "doctor",
-        "fund",
-        "audit",
-        "licenses",
-        "query",
-        "pkg",
-    ):
-        changes = (verb == "pkg" and rest[:1] != ["get"]) or "fix" in rest
-        return ask("changes the packages of the project") if changes else fine("lists packages")
-    if verb == "config":
-        return fine("lists settings") if rest[:1] in (["get"], ["list"], ["ls"]) else ask("changes settings")
-    if verb in (
-        "publish",
-        "unpublish",
-        "deprecate",
-        "login",
-        "logout",
-        "adduser",
-        "token",
-        "owner",
-        "access",
-        "dist-tag",
-        "star",
-        "whoami",
-        "version",
-    ):
-        return ask("publishes, or uses the account at the registry")
-    if call.name == "yarn" and operands[:2] == ["workspaces", "info"]:
-        return fine("lists packages")
-    if call.name == "yarn" and verb == "workspace" and len(rest) > 1:
-        after = call.arguments[call.arguments.index(rest[0]) + 1 :]
-        return node_manager(replace(call, arguments=after))
-    if verb in ("exec", "x", "dlx", "create", "init", "npx"):
-        return ask("fetches and runs a package")
-    script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
-    if verb in _SCRIPT_WORDS and not rest:
-        return fine("lists the scripts of the project")
-    if UNKNOWN in script:
-        return ask("runs a script that is not known here")
-    known = (
-        verb in _SCRIPT_WORDS
-        or verb in ("test", "t", "tst")
-        or (
-            call.name in ("yarn", "pnpm")
-            and re.fullmatch(
-                r"(?:build|test|lint|format|typecheck|check|tsc|jest|vitest|eslint|prettier|dev"
-                r"|coverage)(?:[:-].*)?",
-                verb,
-            )
-        )
-        or (call.name == "bun" and verb in ("test", "build"))
-    )
-    if verb in ("start", "stop", "restart") or (
-        call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)
-    ):
-        return ask(RUNS_PROJECT) if call.inside else ask("works outside of the workspace")
-    if not known:
-        return ask(INSTALLS)
-    if OUTWARD.fullmatch(script):
-        return ask(f"runs the script {literal(script)}, which may reach beyond the workspace")
-    return BUILDS if call.inside else ask("works outside of the workspace")
-
-
-def npx(call: Call) -> Opinion:
-    """npx fetches what is not installed; known tools that the project has run from there."""
-    name = next((argument for argument in call.arguments if not argument.startswith("-")), "")
-    installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
-    options = call.arguments[: call.arguments.index(name)] if name else ()
-    known = name in CHECKERS and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
-    fetched = {"--yes", "-y"} & set(options)
-    if known and (installed or (call.name == "npx" and not fetched)):
-        # Without the network, which is asked for on its own, only what the project installed runs.
-        rest = call.arguments[call.arguments.index(name) + 1 :]
-        return check(replace(call, name=name, arguments=rest, word=name))
-    return ask("fetches and runs a package")
 
 
 def go(call: Call) -> Opinion:
@@ -229,6 +141,8 @@ def cargo(call: Call) -> Opinion:
     operands = [a for a in arguments if not a.startswith("-")]
     if operands[:1] in (["run"], ["r"]):
         return ask(RUNS_PROJECT)
+    if operands[:1] == ["rustc"] and not any(re.match(r"-C|-Z|--codegen|.*linker", a) for a in arguments):
+        return BUILDS if call.inside else ask("works outside of the workspace")
     return _CARGO(call) if len(arguments) == len(call.arguments) else ask("uses another toolchain")
 
 
@@ -365,20 +279,6 @@ PRE_COMMIT = Verbs(
     ),
     inside=True,
 )
-FRONTEND = Verbs(
-    harmless="build|lint|check|info|typecheck|preview|optimize|export|sync",
-    reason="builds or tests the project",
-    effects=(("dev|start|serve", RUNS_PROJECT),),
-    bare=False,
-    inside=True,
-)
-BROWSER_TESTS = Verbs(
-    harmless="test|run|verify|show-report|merge-reports",
-    reason="builds or tests the project",
-    effects=(("install|open|codegen", INSTALLS),),
-    bare=False,
-    inside=True,
-)
 TRACE = Verbs(
     harmless="stat|report|list|annotate",
     reason="measures the project",
@@ -386,11 +286,30 @@ TRACE = Verbs(
     bare=False,
 )
 
+
+_PYTHONS = words("python python3")
+
+
+def _in_environment(rule: Rule) -> Rule:
+    """`uv run`, `poetry run` and their like: Python and its tools are judged by what they are to do."""
+
+    def judged(call: Call) -> Opinion:
+        name = call.arguments[1] if call.arguments[:1] == ("run",) and len(call.arguments) > 1 else ""
+        if not call.inside or not (name in _PYTHONS or name in CHECKERS):
+            return rule(call)
+        inner = replace(call, name=name, word=name, arguments=tuple(call.arguments[2:]))
+        if name in CHECKERS:
+            return RULES[name](inner)
+        from agent.safety.commands.interpreters import python
+
+        return python(inner)
+
+    return judged
+
+
 _TABLE: tuple[tuple[str, Rule], ...] = (
     ("make gmake bmake", make),
     ("just task rake gradle gradlew mvn mvnw mvnd sbt bazel bazelisk buck2 invoke inv mage configure", task),
-    ("npm yarn pnpm bun", node_manager),
-    ("npx bunx pnpx pipx uvx", npx),
     ("go", go),
     ("cargo", cargo),
     ("deno", DENO),
@@ -402,22 +321,15 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("bundle", BUNDLE),
     ("rails", RAILS),
     ("composer", COMPOSER),
-    ("uv", UV),
-    ("poetry pdm hatch rye pipenv", POETRY),
+    ("uv", _in_environment(UV)),
+    ("poetry pdm hatch rye pipenv", _in_environment(POETRY)),
     ("pre-commit", PRE_COMMIT),
-    ("vite next astro nuxt ng vue-cli-service gatsby remix", FRONTEND),
-    ("playwright cypress", BROWSER_TESTS),
     ("perf", TRACE),
 )
 
 
-def _or_declared(rule: Rule) -> Rule:
-    """The rule, unless the call installs what the project lists."""
-    return lambda call: rule(call) if (opinion := declared.installs(call)) is None else opinion
-
-
 RULES: dict[str, Rule] = dict.fromkeys(CHECKERS, check) | {
-    name: _or_declared(rule) if name in declared.MANAGERS else rule
-    for names, rule in _TABLE
+    name: declared.first(rule) if name in declared.MANAGERS else rule
+    for names, rule in (*_TABLE, *node_tools.TABLE)
     for name in names.split()
 }

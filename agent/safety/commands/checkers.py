@@ -30,6 +30,7 @@ CHECKERS = words(
     "esbuild rollup webpack parcel swc tsup svelte-check turbo nx gulp grunt "
     "doxygen sphinx-build mkdocs jsdoc typedoc pdflatex xelatex latexmk pandoc dot plantuml ansible-lint "
     "tflint behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
+    "vue-tsc cspell markdownlint-cli2 publint attw size-limit madge depcruise tailwindcss commitlint tsd "
     "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
 )
 """Compilers, test runners and linters."""
@@ -134,6 +135,8 @@ def check(call: Call) -> Opinion:
             return ask(RUNS_PROJECT)
     if call.name in ("coverage", "c8", "nyc") and (opinion := _covered(call)):
         return opinion
+    if any(re.match(r"@(?:/|~|\.)", argument) for argument in call.arguments):
+        return ask("takes options from a file")
     if call.name not in _GLUED and _settings_outside(call):
         return ask("takes settings or code from outside of the workspace")
     if not (call.inside or call.ground.private(call.cwd)):

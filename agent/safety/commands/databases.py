@@ -39,10 +39,37 @@ def _reads(text: str) -> bool:
             continue
         if statement.startswith((".", "\\")) or "\\" in statement or ("`" in statement and "|" in statement):
             return False
-        if _DANGEROUS.search(statement):
+        if _PRAGMA.fullmatch(statement):
+            continue
+        if _DANGEROUS.search(_EXPLAIN.sub("", _bare(statement))):
             return False
     first = literal(text).strip()
-    return bool(first) and (_READING.match(first) is not None or _META.fullmatch(first) is not None)
+    return bool(first) and any((_READING.match(first), _META.fullmatch(first), _PRAGMA.match(first)))
+
+
+_PRAGMA = re.compile(
+    r"pragma\s+(?:table_x?info|index_list|index_x?info|foreign_key_list|database_list|integrity_check"
+    r"|quick_check|compile_options|page_count|schema_version|user_version|journal_mode)"
+    r"\s*(?:\(\s*[\w\"']+\s*\))?\s*(?:;|$)",
+    re.IGNORECASE,
+)
+_EXPLAIN = re.compile(
+    r"^explain\s+(?:analyze\s+|verbose\s+|\([\w\s,]*\)\s*)+(?=select\b|with\b)", re.IGNORECASE
+)
+
+
+def _bare(statement: str) -> str:
+    """A statement without the texts in quotes, which run nothing; as it is when they do not end."""
+    if (
+        statement.count("'") % 2
+        or '"' in statement
+        or "`" in statement
+        or "--" in statement
+        or "/*" in statement
+        or "$$" in statement
+    ):
+        return statement
+    return re.sub(r"'[^']*'", "''", statement)
 
 
 def _judged(call: Call, queries: list[str]) -> Opinion:
@@ -85,6 +112,11 @@ def sqlite(call: Call) -> Opinion:
         return READS
     if call.flag("-init", "-cmd", "-A", "--init", "--cmd"):
         return ask("runs a file of commands")
+    if call.name == "duckdb" and (queries := _values(call, "c", "cmd")):
+        texts = [text for query in queries for text in re.findall(r"'([^']*)'", literal(query))]
+        if any("://" in text for text in texts):
+            return ask("reaches the network")
+        return call.revealed(texts) or _judged(call, queries)
     operands = call.operands()
     if not operands or UNKNOWN in operands[0]:
         return ask("opens a database that is not known here")
@@ -105,6 +137,8 @@ _REDIS_READS = re.compile(
 def redis(call: Call) -> Opinion:
     if call.flag("--eval", "--pipe", "--rdb", "-x", "--functions-rdb"):
         return ask(CHANGES)
+    if call.flag("--scan", "--bigkeys", "--memkeys", "--latency", "--stat") and not call.flag("--eval"):
+        return READS
     operands = call.operands("hpnaur")
     if call.flag("--version", "-v"):
         return READS

@@ -9,9 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent.safety.commands.call import Call, Opinion, fine
+from agent.safety.commands.call import Call, Opinion, Rule, fine
 from agent.safety.shell.marks import UNKNOWN
 
+INSTALLS = "installs packages, which may run their programs"
+"""The reason to ask about everything else that installs."""
 INSTALLED = fine("installs what the project lists")
 
 _WORDS: dict[str, str] = {
@@ -73,6 +75,11 @@ def installs(call: Call) -> Opinion | None:
     if call.name == "uv" and said[:1] == ["venv"] and len(said) == 2:
         return call.changed(said[1:]) or INSTALLED
     return INSTALLED if re.fullmatch(words, " ".join(said)) else None
+
+
+def first(rule: Rule) -> Rule:
+    """The rule, unless the call installs what the project lists."""
+    return lambda call: rule(call) if (opinion := installs(call)) is None else opinion
 
 
 _PIP_FLAGS = re.compile(

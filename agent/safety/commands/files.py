@@ -66,7 +66,8 @@ def copy(call: Call) -> Opinion:
         return call.changed(operands) or WRITES
     if call.name == "install" and call.may_mean("--strip-program"):
         return ask("runs another program")
-    if "/dev/null" in sources and _are_lost(call, [target for target in targets if target]):
+    empties = any(re.fullmatch(r"/dev/(?:null|zero|u?random|full)", source) for source in sources)
+    if empties and _are_lost(call, [target for target in targets if target]):
         return EMPTIES
     return call.revealed(sources) or call.changed(targets) or _brought(call, sources, targets) or WRITES
 
@@ -123,9 +124,11 @@ def _are_lost(call: Call, operands: Sequence[str]) -> bool:
     """Whether emptying the files would lose what nothing makes again."""
     for operand in operands:
         path = call.path(operand)
+        name = operand.rpartition("/")[2]
         if UNKNOWN in path or call.ground.delete(path, recursive=False) is None:
             continue
-        name = operand.rpartition("/")[2]
+        if name in ("__init__.py", "py.typed") and not Path(path).exists():
+            continue
         exists = Path(path).is_file() and Path(path).stat().st_size > 0
         if exists or _TEXTS.fullmatch(literal(name)) or any(mark in path for mark in GLOBS):
             return True
@@ -190,6 +193,8 @@ def tar(call: Call) -> Opinion:
     if "t" in letters or call.flag("--list"):
         return call.revealed(files) or LISTED
     folder = call.value("C", "directory") or "."
+    if top := next((a.partition("=")[2] for a in arguments if a.startswith("--one-top")), ""):
+        folder = top if top.startswith("/") else f"{folder}/{top}"
     if "x" in letters or call.flag("--extract", "--get"):
         strip = call.value("", "strip-components", "strip") or ""
         found = brought.bundle(call, archive, folder, strip=int(strip) if strip.isdecimal() else 0)
@@ -207,8 +212,11 @@ def _tar_file(arguments: list[str]) -> str | None:
 
 def unpack(call: Call) -> Opinion:
     """unzip, gunzip and their like."""
+    if call.name in ("7z", "7za", "unrar") and call.arguments[:1] not in (("l",), ("t",), ("x",), ("e",)):
+        return ask("changes an archive, or deletes what it packs")
     if call.name in ("unzip", "7z", "7za", "unrar"):
-        if call.has("lZvtp", "list") or call.arguments[:1] in (("l",), ("t",)):
+        lists = call.name == "unzip" and call.has("lZvtp", "list")
+        if lists or call.arguments[:1] in (("l",), ("t",)):
             return call.revealed(call.operands()) or LISTED
         folder = call.value("d") or next(
             (a[2:] for a in call.arguments if a.startswith("-o") and len(a) > 2), "."
@@ -224,7 +232,8 @@ def unpack(call: Call) -> Opinion:
 
 def pack(call: Call) -> Opinion:
     """zip."""
-    if call.may_mean("-TT", "--unzip-command", "-m", "--move"):
+    moves = any(re.fullmatch(r"-[a-zA-Z0-9]*m[a-zA-Z0-9]*", option) for option in call.options())
+    if moves or call.may_mean("-TT", "--unzip-command", "--move"):
         return ask("runs another program or deletes files")
     operands = call.operands()
     return call.revealed(operands[1:]) or call.changed(operands[:1]) or WRITES

@@ -90,6 +90,11 @@ def git(call: Call) -> Opinion:
     return _subcommand(replace(call, arguments=tuple(arguments[1:]), cwd=cwd), arguments[0])
 
 
+def is_harmless_setting(key: str) -> bool:
+    """Whether a setting of git starts nothing and sends nothing elsewhere."""
+    return _HARMLESS_KEYS.fullmatch(key.lower()) is not None
+
+
 def _setting(text: str) -> str | None:
     """What speaks against a setting given as `key=value`."""
     key, _, given = text.partition("=")
@@ -140,6 +145,13 @@ def _reading(call: Call, name: str) -> Opinion:
         return ask("runs a program that is configured for the repository")
     if output := call.value("", "output"):
         return call.changed([output]) or READS
+    if call.flag("--stdin-paths"):
+        return ask("reads files that are not known here")
+    named = [
+        argument.partition("=")[2] for argument in call.options() if "=/" in argument or "=~" in argument
+    ]
+    if name != "log" and (opinion := call.revealed(named)):
+        return opinion
     for argument in call.arguments:
         # `revision:path`, or a path of its own.
         if (
@@ -158,7 +170,13 @@ def _is_anybodys(call: Call) -> bool:
     return outside and path.startswith(tuple(f"{folder}/" for folder in TEMPORARY))
 
 
+_STRATEGIES = words("ort recursive resolve octopus ours subtree")
+
+
 def _recording(call: Call, name: str) -> Opinion:
+    strategy = call.value("s", "strategy") if name in ("merge", "cherry-pick", "revert") else None
+    if strategy not in (None, *_STRATEGIES) and not (name != "merge" and strategy.startswith("-")):
+        return ask("runs a program as the way to merge")
     if call.may_mean("--template", "--separate-git-dir", "--exec", "-x", "--edit-by"):
         return ask("may run configured programs")
     if (text := call.value("F", "file")) and (opinion := call.revealed([text])):

@@ -45,6 +45,7 @@ class Ground:
         self._known: dict[tuple[str, str, bool], str | None] = {}
         self._workspace = _spellings(workspace)
         self._scratch = _spellings(scratch) if scratch is not None else ()
+        self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(self._home)))))
 
     def afresh(self) -> Ground:
         """The same ground without what was found on the disk before."""
@@ -109,7 +110,9 @@ class Ground:
             return f"changes secrets ({shown(path)})"
         if _within(real, self._workspace) or _within(real, self._scratch):
             return None
-        if full.startswith(tuple(f"{folder}/" for folder in TEMPORARY)) and real.startswith(TEMPORARY):
+        # What lies beside a workspace or a home for tests is no scrap, wherever it lies.
+        scrap = _temporary(full) and _temporary(real)
+        if scrap and not (_within(full, self._kept) or _within(real, self._kept)):
             return None
         return f"writes outside of the workspace ({shown(path)})"
 
@@ -142,6 +145,14 @@ def shown(path: str) -> str:
     """A marked path for a person, shortened in the middle of very long ones."""
     text = literal(path)
     return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
+
+
+def _temporary(path: str) -> str | None:
+    """The entry of a folder for temporary files in which an absolute path lies."""
+    for folder in TEMPORARY:
+        if path.startswith(f"{folder}/"):
+            return f"{folder}/{path[len(folder) + 1 :].partition('/')[0]}"
+    return None
 
 
 def _spellings(path: Path) -> tuple[str, ...]:

@@ -133,9 +133,12 @@ def perl(call: Call) -> Opinion:
         return LOOKS
     codes: list[str] = []
     in_place = False
+    letters = ""
     files: list[str] = []
     while arguments:
         argument = arguments.pop(0)
+        if argument.startswith("-"):
+            letters += argument.partition("i")[0]
         if match := re.fullmatch(r"-[alnpw0]*(?:0?777)?[alnpw0]*(i(?:\.\w+)?)?[alnpw0]*[eE]", argument):
             in_place |= match[1] is not None
             codes.append(arguments.pop(0) if arguments else "")
@@ -161,6 +164,9 @@ def perl(call: Call) -> Opinion:
         return ask("runs a Perl program given as text")
     if any(re.match(r"\s*[|<>]|.*\|\s*$", literal(file)) for file in files):
         return ask("runs another program")
+    silent = "n" in letters and not any(re.search(r"\b(?:print|say)", literal(code)) for code in codes)
+    if in_place and silent and "p" not in letters:
+        return ask("destroys the contents of files")
     if in_place:
         return call.changed(files) or fine("changes files of the workspace")
     return call.revealed(files) or fine("edits text")

@@ -105,9 +105,16 @@ def remote(call: Call) -> Opinion:
     return ask("acts on another machine")
 
 
+def playbook(call: Call) -> Opinion:
+    """ansible-playbook: checking the syntax and listing reach nobody."""
+    looks = call.flag("--syntax-check", "--list-tasks", "--list-tags")
+    places = all(call.ground.inside(call.path(operand)) for operand in call.operands("i"))
+    return fine("checks playbooks") if looks and places else remote(call)
+
+
 _REMOTE = words(
     "ssh scp sftp mosh rsh rlogin telnet ftp lftp ncftp sshfs autossh ssh-copy-id sshpass rclone "
-    "restic borg ansible ansible-playbook fab cap croc magic-wormhole wormhole"
+    "restic borg ansible fab cap croc magic-wormhole wormhole"
 )
 _REACHES = words(
     "wget wget2 aria2c axel http https xh httpie nc ncat netcat socat dig nslookup host whois "
@@ -149,7 +156,7 @@ def openssl(call: Call) -> Opinion:
 
 
 RULES: dict[str, Rule] = (
-    {"curl": curl, "ping": ping, "ping6": ping, "openssl": openssl}
+    {"curl": curl, "ansible-playbook": playbook, "ping": ping, "ping6": ping, "openssl": openssl}
     | dict.fromkeys(_REMOTE, remote)
     | dict.fromkeys(_REACHES, reaches)
     | dict.fromkeys(("nc", "ncat", "netcat"), probe)

@@ -23,7 +23,7 @@ _FOLDERS = re.compile(
     r"|run/secrets|var/run/secrets|proc/[^/]+/(?:environ|mem))(?:/|$)"
 )
 _NAMES = re.compile(
-    r"\.env(?!\.(?:example|sample|template|dist|defaults?|tpl)$)(?:\..+)?|\.envrc|\.netrc|_netrc"
+    r"\.env(?!(?:\.\w+)*\.(?:example|sample|template|dist|defaults?|tpl)$)(?:\..+)?|\.envrc|\.netrc|_netrc"
     r"|\.git-credentials"
     r"|\.pgpass|\.my\.cnf|\.mylogin\.cnf|\.pypirc|\.npmrc|\.yarnrc\.yml|\.s3cfg|\.boto|\.htpasswd"
     r"|\.vault-token"

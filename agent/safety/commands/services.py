@@ -110,9 +110,14 @@ _BUILD_VALUES = words(
 )
 
 
+_SERVICE = re.compile(r"[a-z][\w-]*|--(?:no-cache|pull|quiet|progress=\w+|parallel)|-q")
+
+
 def docker(call: Call) -> Opinion:
     """An image built from the workspace is plain work; what runs, is pushed or reaches out is not."""
     words = [argument for argument in call.arguments if argument not in ("buildx", "image")]
+    if words[:2] == ["compose", "build"] and all(map(_SERVICE.fullmatch, words[2:])):
+        return fine("builds images of the project") if call.inside else _DOCKER(call)
     if words[:1] == ["build"] and _builds(replace(call, arguments=tuple(words[1:]))):
         return fine("builds an image of the project")
     return _DOCKER(call)
@@ -264,8 +269,9 @@ def cloud(call: Call) -> Opinion:
         return ask("does something in the cloud that is not known here")
     if any(_CLOUD_SECRETS.fullmatch(word) for word in said):
         return ask("reads secrets of a cloud account, or writes its data here")
+    groups = {"aws": 1, "gcloud": int(said[:1] in (["run"], ["deploy"]) and len(said) > 2)}.get(call.name, 0)
     verbs = said[:2] if call.name == "aws" else said
-    if any(_CLOUD_CHANGES.fullmatch(word) for word in verbs[(1 if call.name == "aws" else 0) :]):
+    if any(_CLOUD_CHANGES.fullmatch(word) for word in verbs[groups:]):
         return ask("changes something in a cloud account")
     if any(_CLOUD_READS.fullmatch(word) for word in verbs):
         return fine("only lists what is in a cloud account")

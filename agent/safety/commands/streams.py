@@ -42,10 +42,15 @@ def sed(call: Call) -> Opinion:
         return ask("runs an editing script that is not known here")
     if any(not _harmless(literal(script)) for script in scripts):
         return ask("runs commands or writes files from an editing script, or is not fully understood")
+    if in_place and any(_EVERYTHING.fullmatch(literal(script)) for script in scripts):
+        return ask("destroys the contents of files")
     if in_place:
         return call.changed(files) or fine("changes files of the workspace")
     return call.revealed(files) or EDITS
 
+
+_EVERYTHING = re.compile(r"\s*(?:[01],\$)?\s*[dDz]\s*;?\s*|\s*[01]?\s*Q\s*|\s*(?:1,\$)?s(\W)\.\*\1\1g?\s*")
+"""Scripts that leave nothing of a file."""
 
 _ADDRESS = re.compile(
     r"[\s;]*(?:(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]]*\])*/[IM]*"
@@ -99,6 +104,8 @@ def _after_parts(script: str, at: int, delimiter: str) -> int:
 
 
 _AWK_RUNS = re.compile(r"system|getline|@\s*\w|\bclose\b|ENVIRON|PROCINFO|/inet|\bfflush\b", re.ASCII)
+_AWK_FILE = re.compile(r">{1,2}\s*\"([\w./-]+)\"(?=\s*(?:[;}\n]|$))")
+"""Output to a file whose name is written out."""
 _AWK_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -124,7 +131,10 @@ def awk(call: Call) -> Opinion:
         return EDITS
     if UNKNOWN in program:
         return ask("runs an awk program that is not known here")
-    if _awk_reaches_out(literal(program)):
+    program, written = _AWK_FILE.sub("", literal(program)), _AWK_FILE.findall(literal(program))
+    if opinion := call.changed(written):
+        return opinion
+    if _awk_reaches_out(program):
         return ask("runs an awk program that may start commands or write files")
     return call.revealed(files) or EDITS
 

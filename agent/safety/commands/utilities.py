@@ -54,6 +54,25 @@ def archive_of_java(call: Call) -> Opinion:
     return ask("is not known to be harmless: jar")
 
 
+def archive_of_objects(call: Call) -> Opinion:
+    """ar: making and listing; unpacking writes what is in it."""
+    mode = call.arguments[0].lstrip("-") if call.arguments else ""
+    files = list(call.arguments[1:])
+    if re.fullmatch(r"[tp][vOP]*", mode):
+        return call.revealed(files[:1]) or LOOKS
+    if re.fullmatch(r"[rq][cusvDU]*", mode):
+        return call.changed(files[:1]) or BUILDS
+    return ask("unpacks or deletes, or is not known to be harmless: ar")
+
+
+def strips(call: Call) -> Opinion:
+    """strip and ranlib change the files they are given."""
+    if call.may_mean("--plugin"):
+        return ask("runs another program")
+    output = call.value("o", "output")
+    return call.changed([output] if output else call.operands("oRNK")) or BUILDS
+
+
 def autotools(call: Call) -> Opinion:
     if not all(call.ground.inside(call.path(place)) for place in (".", *call.operands("IWB"))):
         return ask("works outside of the workspace")
@@ -148,6 +167,9 @@ RULES: dict[str, Rule] = (
         "bc": calculate,
         "jar": archive_of_java,
         "arp": neighbours,
+        "ar": archive_of_objects,
+        "strip": strips,
+        "ranlib": strips,
         "cabal": _CABAL,
         "stack": _STACK,
         "jupyter": _JUPYTER,

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
+from agent.safety.commands.git import is_harmless_setting
 from agent.safety.guarded import guarded_place, guarded_reason
 from agent.safety.permissions.reading import Command, Touched
 from agent.safety.permissions.subjects import Setting
@@ -112,6 +113,8 @@ def _sets(command: Command) -> bool:
         return False
     rest = arguments[arguments.index("config") + 1 :]
     operands = [word for word in rest if not word.startswith("-")]
+    if rest == operands and len(operands) == 2 and is_harmless_setting(operands[0]):
+        return False
     writes = {
         "--unset",
         "--unset-all",

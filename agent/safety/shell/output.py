@@ -97,8 +97,10 @@ def ls(state: State, arguments: Arguments, stdin: Output) -> Output:
 
 def content(state: State, paths: Sequence[str]) -> Output:
     """What is in the files, when this script has written them."""
-    found: list[str] = []
+    found: list[str] = [""] if paths and all(path == "/dev/null" for path in paths) else []
     for path in paths:
+        if path == "/dev/null":
+            continue
         known = state.get("file", path)
         if known is None:
             known = state.get("file", _full(state, path))

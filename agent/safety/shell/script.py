@@ -292,6 +292,9 @@ class Interpreter:
         """Where the output of a command goes."""
         for operator, target in around.targets:
             paths = self._write_to(operator, target)
+            if output == [""] and operator in (">", ">|") and around.takes_output:
+                for path in paths:
+                    self.judge.command("truncate", ("-s0", path), self.state.cwds)
             if paths and around.takes_output:
                 remember(self.state, paths, output, appends=">>" in operator)
                 output = [""]

@@ -58,7 +58,7 @@ class Round:
     silent: int
 
 
-ROUNDS = (Round(123, 21, 8, 122, 9),)
+ROUNDS = (Round(123, 21, 8, 122, 9), Round(137, 12, 1, 267, 8), Round(180, 17, 5, 326, 12))
 
 
 def assessor() -> Assessor:

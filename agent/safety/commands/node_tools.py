@@ -1,0 +1,182 @@
+"""Package managers of Node, what they run, and tools with subcommands that projects have there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
+from agent.safety.commands.declared import INSTALLS
+from agent.safety.commands.verbs import Verbs
+from agent.safety.shell.marks import UNKNOWN, literal, words
+
+_SCRIPT_WORDS = words("run run-script")
+
+
+def _of_package(call: Call) -> Call | None:
+    """The call without the words that choose packages of the workspace; None when there are none."""
+    for place, argument in enumerate(call.arguments[:-1]):
+        if argument in ("--filter", "--workspace"):
+            return replace(call, arguments=(*call.arguments[:place], *call.arguments[place + 2 :]))
+    if call.name == "yarn" and call.arguments[:1] == ("workspace",) and len(call.arguments) > 2:
+        return replace(call, arguments=tuple(call.arguments[2:]))
+    return None
+
+
+def node_manager(call: Call) -> Opinion:
+    """npm, yarn, pnpm and bun: scripts of the project are plain work, packages are not."""
+    if call.flag("--version", "-v", "--help", "-h"):
+        return fine("only looks")
+    if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "--node-options", "-g", "--global"):
+        return ask("works outside of the workspace, or for every project")
+    if (inner := _of_package(call)) is not None:
+        return node_manager(inner)
+    operands = call.operands("wF")
+    if not operands:
+        return ask(INSTALLS) if call.name in ("yarn", "pnpm") else fine("only looks")
+    verb, rest = operands[0], operands[1:]
+    if verb in (
+        "ls",
+        "list",
+        "ll",
+        "outdated",
+        "view",
+        "info",
+        "why",
+        "explain",
+        "root",
+        "bin",
+        "prefix",
+        "help",
+        "doctor",
+        "fund",
+        "audit",
+        "licenses",
+        "query",
+        "pkg",
+    ):
+        changes = (verb == "pkg" and rest[:1] != ["get"]) or "fix" in rest
+        return ask("changes the packages of the project") if changes else fine("lists packages")
+    if verb == "config":
+        return fine("lists settings") if rest[:1] in (["get"], ["list"], ["ls"]) else ask("changes settings")
+    if verb in (
+        "publish",
+        "unpublish",
+        "deprecate",
+        "login",
+        "logout",
+        "adduser",
+        "token",
+        "owner",
+        "access",
+        "dist-tag",
+        "star",
+        "whoami",
+        "version",
+    ):
+        return ask("publishes, or uses the account at the registry")
+    if call.name == "yarn" and operands[:2] in (["workspaces", "info"], ["workspaces", "list"]):
+        return fine("lists packages")
+    if verb == "exec" and rest and not call.flag("--package", "-p", "-c", "--call", "--yes", "-y"):
+        after = call.arguments[call.arguments.index("exec") + 1 :]
+        return npx(replace(call, name="npx", word="npx", arguments=tuple(a for a in after if a != "--")))
+    if verb in ("exec", "x", "dlx", "create", "init", "npx"):
+        return ask("fetches and runs a package")
+    script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
+    if verb in _SCRIPT_WORDS and not rest:
+        return fine("lists the scripts of the project")
+    if UNKNOWN in script:
+        return ask("runs a script that is not known here")
+    known = (
+        verb in _SCRIPT_WORDS
+        or verb in ("test", "t", "tst")
+        or (
+            call.name in ("yarn", "pnpm")
+            and re.fullmatch(
+                r"(?:build|test|lint|format|typecheck|check|tsc|jest|vitest|eslint|prettier|dev"
+                r"|coverage)(?:[:-].*)?",
+                verb,
+            )
+        )
+        or (call.name == "bun" and verb in ("test", "build"))
+    )
+    if verb in ("start", "stop", "restart") or (
+        call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)
+    ):
+        return ask(RUNS_PROJECT) if call.inside else ask("works outside of the workspace")
+    if not known:
+        return ask(INSTALLS)
+    if OUTWARD.fullmatch(script):
+        return ask(f"runs the script {literal(script)}, which may reach beyond the workspace")
+    return BUILDS if call.inside else ask("works outside of the workspace")
+
+
+_FRONTENDS = "vite next astro nuxt ng vue-cli-service gatsby remix"
+_BROWSERS = "playwright cypress"
+_LOCAL = CHECKERS | words(f"{_FRONTENDS} {_BROWSERS} prisma")
+"""Tools that projects have in their own `node_modules`."""
+
+
+def npx(call: Call) -> Opinion:
+    """npx fetches what is not installed; known tools that the project has run from there."""
+    name = next((argument for argument in call.arguments if not argument.startswith("-")), "")
+    installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
+    options = call.arguments[: call.arguments.index(name)] if name else ()
+    known = name in _LOCAL and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
+    fetched = {"--yes", "-y"} & set(options)
+    if known and (installed or (call.name == "npx" and not fetched)):
+        # Without the network, which is asked for on its own, only what the project installed runs.
+        rest = call.arguments[call.arguments.index(name) + 1 :]
+        rule = check if name in CHECKERS else _TOOLS[name]
+        return rule(replace(call, name=name, arguments=rest, word=name))
+    return ask("fetches and runs a package")
+
+
+FRONTEND = Verbs(
+    harmless="build|lint|check|info|typecheck|preview|optimize|export|sync|test|prepare",
+    reason="builds or tests the project",
+    effects=(("dev|start|serve", RUNS_PROJECT),),
+    bare=False,
+    inside=True,
+)
+BROWSER_TESTS = Verbs(
+    harmless="test|run|verify|show-report|merge-reports",
+    reason="builds or tests the project",
+    effects=(("install|open|codegen", INSTALLS),),
+    bare=False,
+    inside=True,
+)
+PRISMA = Verbs(
+    harmless="validate|format|generate|version|migrate (?:status|diff)",
+    reason="builds or tests the project",
+    effects=(("migrate|db|studio|init", "changes a database, or opens it"),),
+    bare=False,
+    inside=True,
+)
+
+
+def _settled(rule: Rule) -> Rule:
+    """The rule, for tools whose settings are code: settings from elsewhere ask."""
+
+    def judged(call: Call) -> Opinion:
+        for argument in call.arguments:
+            place = argument.partition("=")[2] if argument.startswith("-") else argument
+            path = call.path(place)
+            near = call.ground.inside(path) or call.ground.private(path)
+            if place.startswith(("/", "..", "~")) and not near:
+                return ask("takes settings or code from outside of the workspace")
+        return rule(call)
+
+    return judged
+
+
+TABLE: tuple[tuple[str, Rule], ...] = (
+    ("npm yarn pnpm bun", node_manager),
+    ("npx bunx pnpx pipx uvx", npx),
+    (_FRONTENDS, _settled(FRONTEND)),
+    (_BROWSERS, _settled(BROWSER_TESTS)),
+    ("prisma", _settled(PRISMA)),
+)
+_TOOLS = {name: rule for names, rule in TABLE for name in names.split()}
