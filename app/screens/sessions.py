@@ -25,6 +25,7 @@ from agent.script_journal import discard
 from agent.store.locks import SessionLock
 from agent.store.nodes import Node, Session
 from agent.store.store import Store
+from agent.workspace.checkpoints.upkeep import drop_sessions
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Field, line
 from app.screens.keyline import KeyLine
@@ -198,7 +199,9 @@ class SessionsScreen(ModalScreen[str | None]):
             return
         try:
             deleted = await self._store.delete(session)
-            await asyncio.to_thread(discard, Home(self._run.parent).scripts, deleted)
+            home = Home(self._run.parent)
+            await asyncio.to_thread(discard, home.scripts, deleted)
+            await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
         finally:
             lock.release()
 
