@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
 from textual import events
@@ -27,6 +27,14 @@ Outcome = TypeVar("Outcome")
 ARMING_DELAY = 0.35
 """Seconds before a dialog takes its first key; a key in that time starts them anew."""
 
+WIDTH, SHARE = 84, 0.94
+"""The widest a dialog gets, in cells, and the most of the screen; as in its stylesheet."""
+FRAME = 4
+"""Cells of its border and padding."""
+AROUND = 5
+"""Lines of a dialog beside texts, choices and fields: border, who asks, keys and the line above them."""
+MOST_LINES = 10
+"""Lines the choices take at most."""
 LINE_CHARS = 400
 """Characters of a name or a choice that a dialog shows; `o` opens all of them."""
 
@@ -69,6 +77,24 @@ class Dialog(ModalScreen[Outcome]):
 
     def on_mount(self) -> None:
         self._arming = self.set_timer(ARMING_DELAY, self._arm)
+        self._fit()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def on_descendant_focus(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Give the texts the room that choices and keys leave them."""
+        width = min(WIDTH, int(self.app.size.width * SHARE)) - FRAME
+        texts = list(self.query(Reader))
+        choices = sum(each.lines(width) + 1 for each in self.query(Choices))
+        fields = sum(2 for each in self.query(Input) if each.display)
+        rest = self.app.size.height - AROUND - len(texts) - choices - fields
+        wanted = [text.get_content_height(self.app.size, self.app.size, width) for text in texts]
+        for text, lines in zip(texts, shared(rest, wanted), strict=True):
+            text.styles.height = text.styles.max_height = lines
 
     def on_key(self, event: events.Key) -> None:
         if self.armed:
@@ -108,6 +134,17 @@ class Dialog(ModalScreen[Outcome]):
         self.entry().focus()
 
 
+def shared(room: int, wanted: Sequence[int]) -> list[int]:
+    """How many of `room` lines each text gets: what it wants, else the earlier ones the larger part. Pure."""
+    given: list[int] = []
+    for at, lines in enumerate(wanted):
+        rest = sum(wanted[at + 1 :])
+        most = max(room - rest, room * 3 // 5 if rest else room, 1)
+        given.append(min(lines, most))
+        room -= given[-1]
+    return given
+
+
 class Choices(OptionList):
     """A list of choices: arrows, j and k, digits, enter and the mouse."""
 
@@ -121,6 +158,12 @@ class Choices(OptionList):
             for number, choice in enumerate(choices, 1)
         ]
         super().__init__(*options, id=id, compact=True)
+
+    def lines(self, width: int) -> int:
+        """How many lines the choices take in a frame with so many cells inside."""
+        room = max(width - 2, 1)
+        wrapped = (Content(str(option.prompt)).wrap(room) for option in self.options)
+        return min(sum(map(len, wrapped)), MOST_LINES)
 
     def on_mount(self) -> None:
         self.highlighted = self._chosen

@@ -111,7 +111,7 @@ DIALOGS: dict[str, Act] = {
         network="open",
         sandbox="none",
     ),
-    "approval-why": asking(story.approval, "4", *"use make clean"),
+    "approval-why": asking(story.approval, "5", *"use make clean"),
     "confirm": pushed(
         lambda: ConfirmDialog("Delete “Fix the rounding”? This cannot be undone.", "Delete it")
     ),

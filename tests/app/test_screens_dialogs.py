@@ -17,7 +17,8 @@ from app.screens.approval import DANGEROUS, ApprovalDialog
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.dialog import Choices, Dialog
+from app.screens.dialog import Choices, Dialog, shared
+from app.screens.keyline import KeyLine, fitted
 from tools.context import Answer
 from widgets.reader import Reader
 
@@ -183,7 +184,7 @@ async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() ->
         choices = dialog.query_one(Choices).region
         assert choices.height == 5 and choices.bottom <= 23
         await pilot.press("pagedown")
-        assert "echo line 5" in area.render_line(0).text
+        assert f"echo line {area.size.height - 1}" in area.render_line(0).text
         for _ in range(300):
             await pilot.press("pagedown")
         assert "echo line 299" in area.render_line(area.size.height - 1).text
@@ -261,3 +262,37 @@ async def test_a_cursor_blinks_only_where_things_may_move(motion: bool) -> None:
     async with app.run_test() as pilot:
         await app.ask(TextDialog("New title"), pilot)
         assert app.screen.query_one(Input).cursor_blink is motion
+
+
+@pytest.mark.parametrize(
+    ("room", "wanted", "given"),
+    [
+        (10, [2, 3], [2, 3]),
+        (10, [2, 30], [2, 8]),
+        (10, [30, 3], [7, 3]),
+        (10, [30, 30], [6, 4]),
+        (-2, [3, 3], [1, 1]),
+        (5, [], []),
+    ],
+)
+def test_texts_share_the_room_they_are_left(room: int, wanted: list[int], given: list[int]) -> None:
+    assert shared(room, wanted) == given
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 20), (50, 20)])
+async def test_choices_and_the_way_out_stay_on_the_screen_whatever_is_asked(size: tuple[int, int]) -> None:
+    app = Host()
+    async with app.run_test(size=size) as pilot:
+        await app.ask(ApprovalDialog(approval("rm -rf build " * 200, reasons=("why " * 300,))), pilot)
+        await pilot.pause()
+        for part in (app.screen.query_one(Choices), app.screen.query_one(KeyLine)):
+            assert part.region.bottom < size[1] and part.region.height > 0
+        assert all(text.size.height > 0 for text in app.screen.query(Reader))
+        assert "esc deny" in str(app.screen.query_one(KeyLine).render())
+
+
+@pytest.mark.parametrize(
+    ("width", "said"), [(80, "a x · b y · esc z"), (16, "a x · esc z"), (10, "esc z"), (2, "esc z")]
+)
+def test_keys_that_have_no_room_go_before_the_way_back(width: int, said: str) -> None:
+    assert fitted("a x · b y · esc z", width) == said
