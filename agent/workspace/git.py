@@ -99,13 +99,17 @@ class GitResult:
     error: str
 
 
-async def run_git(root: Path, *arguments: str, seconds: float = 10.0) -> GitResult:
+async def run_git(
+    root: Path, *arguments: str, seconds: float = 10.0, input: bytes = b"", limit: int = 0
+) -> GitResult:
     """Run git in the repository around `root`, such as `run_git(root, "status", "--porcelain=v2", "-z")`.
 
-    It runs at the top of the work tree; paths in arguments are taken literally.
+    It runs at the top of the work tree; paths in arguments are taken literally. `input` is what it
+    reads.
 
     Raises `GitError` where there is no git, no repository, no answer within
-    `seconds`, or when the command is not one that only reads.
+    `seconds`, more than `limit` bytes of it (0: `MAX_OUTPUT`), or when the command
+    is not one that only reads.
     """
     command = _checked(arguments)
     program, top, folder = await asyncio.to_thread(_prepared, root)
@@ -114,7 +118,8 @@ async def run_git(root: Path, *arguments: str, seconds: float = 10.0) -> GitResu
         await asyncio.to_thread(_link, folder, git_folder(top) or top, values)
         overrides = [part for override in _OVERRIDES for part in ("-c", override)]
         places = (f"--git-dir={folder / 'git'}", f"--work-tree={top}", "--no-pager", "--literal-pathspecs")
-        return await _run([program, *overrides, *places, *command], top, folder, seconds)
+        whole = [program, *overrides, *places, *command]
+        return await _run(whole, top, folder, seconds, input, limit)
     finally:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
@@ -176,13 +181,23 @@ def _link(folder: Path, git: Path, values: dict[str, str]) -> None:
         raise GitError("The git repository cannot be read; check the rights on its .git folder.") from error
 
 
-async def _run(command: list[str], inside: Path, home: Path, seconds: float) -> GitResult:
+async def _run(
+    command: list[str],
+    inside: Path,
+    home: Path,
+    seconds: float,
+    input: bytes = b"",
+    limit: int = 0,
+) -> GitResult:
     async with _child(command, inside, home) as child:
+        assert child.stdin is not None
         assert child.stdout is not None
         assert child.stderr is not None
         try:
             async with asyncio.timeout(seconds):
-                output, error = await asyncio.gather(_limited(child.stdout), _limited(child.stderr))
+                output, error, _ = await asyncio.gather(
+                    _limited(child.stdout, limit), _limited(child.stderr), _feed(child.stdin, input)
+                )
                 code = await child.wait()
         except TimeoutError:
             raise GitError(f"Git did not answer within {seconds:g} seconds.") from None
@@ -197,7 +212,7 @@ async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[
             *command,
             cwd=inside,
             env=_environment(home),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
@@ -215,14 +230,24 @@ async def _child(command: list[str], inside: Path, home: Path) -> AsyncIterator[
             await child.wait()
 
 
-async def _limited(stream: asyncio.StreamReader) -> bytes:
+async def _feed(stream: asyncio.StreamWriter, data: bytes) -> None:
+    try:
+        stream.write(data)
+        await stream.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+    stream.close()
+
+
+async def _limited(stream: asyncio.StreamReader, limit: int = 0) -> bytes:
+    limit = limit or MAX_OUTPUT
     pieces: list[bytes] = []
     size = 0
     while piece := await stream.read(65_536):
         pieces.append(piece)
         size += len(piece)
-        if size > MAX_OUTPUT:
-            raise GitError(f"Git answered with more than {MAX_OUTPUT:,} bytes; ask for less.")
+        if size > limit:
+            raise GitError(f"Git answered with more than {limit:,} bytes; ask for less.")
     return b"".join(pieces)
 
 
@@ -238,6 +263,7 @@ def _environment(home: Path) -> dict[str, str]:
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ASKPASS": "false",
         "GIT_EDITOR": "false",

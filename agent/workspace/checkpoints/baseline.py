@@ -1,0 +1,77 @@
+"""How a workspace stood when it was last seen, kept for the next start.
+
+One file for each workspace, one JSON record per line. It is a convenience: a
+broken or missing one costs a new survey.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from agent.errors import ConfigError, StoreError
+from agent.home import PRIVATE_FILE, private_folder
+from agent.workspace.checkpoints.entries import entry_of, entry_record
+from agent.workspace.checkpoints.manifest import Known
+from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
+
+FORMAT = 1
+_BATCH = 2_000
+
+
+class Baseline:
+    """The file of the workspace `root` in `folder`."""
+
+    def __init__(self, folder: Path, root: Path) -> None:
+        self._folder = folder
+        self._root = root
+        self.path = folder / f"{sha256(os.fsencode(root)).hexdigest()[:32]}.json"
+
+    def load(self) -> dict[str, Known] | None:
+        """What was known; None when nothing was, or it cannot be read. Blocking."""
+        try:
+            with self.path.open("r", encoding="ascii") as lines:
+                head = json.loads(next(lines, "null"))
+                if head != {"format": FORMAT, "root": str(self._root)}:
+                    return None
+                return {path: known for line in lines for path, known in [_known(json.loads(line))]}
+        except (OSError, ValueError, TypeError, RecursionError):
+            return None
+
+    def save(self, known: dict[str, Known]) -> None:
+        """Write down what is known, in place of what was. Blocking. Raises `StoreError`."""
+        beside = self._folder / f"{TEMPORARY}{secrets.token_hex(8)}"
+        try:
+            private_folder(self._folder)
+            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+            try:
+                for batch in self._batches(known):
+                    write_all(descriptor, batch)
+            finally:
+                os.close(descriptor)
+            beside.replace(self.path)
+        except ConfigError as error:
+            raise StoreError(str(error)) from error
+        except OSError as error:
+            with suppress(OSError):
+                beside.unlink()
+            raise store_error(error, self._folder, "written") from error
+
+    def _batches(self, known: dict[str, Known]) -> Iterator[bytes]:
+        lines = [json.dumps({"format": FORMAT, "root": str(self._root)})]
+        for path, each in known.items():
+            lines.append(json.dumps([path, each.stamp, each.settled, entry_record(each.entry), each.blob]))
+            if len(lines) >= _BATCH:
+                yield ("\n".join(lines) + "\n").encode("ascii")
+                lines = []
+        yield ("\n".join(lines) + "\n").encode("ascii") if lines else b""
+
+
+def _known(record: list) -> tuple[str, Known]:
+    path, stamp, settled, entry, blob = record
+    return str(path), Known(tuple(map(int, stamp)), bool(settled), entry_of(entry), str(blob))

@@ -1,0 +1,286 @@
+"""What calls do to a workspace becomes steps that can be taken back, whoever writes the files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import Kind, Step
+from agent.workspace.checkpoints.recorder import Recorder
+from agent.workspace.checkpoints.register import GONE_FROM_GIT, TOO_MUCH, Limits
+from agent.workspace.checkpoints.restore.apply import apply_restore
+from agent.workspace.checkpoints.restore.plan import plan_restore
+from agent.workspace.checkpoints.store import CheckpointStore
+from tests.agent.workspace.checkpoints.restore.trees import look
+from tools.actions import DeletePath, RunCommand, WritePath
+
+LIMITS = Limits(file=1_000_000, beforehand=10_000_000)
+Open = Callable[..., Recorder]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder.resolve()
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
+    recorders: list[Recorder] = []
+
+    def make(limits: Limits = LIMITS, troubles: list[str] | None = None) -> Recorder:
+        store = CheckpointStore(tmp_path / "home" / "checkpoints")
+        told = troubles if troubles is not None else []
+        recorders.append(Recorder(store, "session", root, limits, told.append))
+        return recorders[-1]
+
+    yield make
+    for recorder in recorders:
+        await recorder.stop()
+
+
+async def command(recorder: Recorder, text: str, call: str = "c1") -> Step | None:
+    """Run a shell command as a call of the agent would."""
+    async with recorder.during(call, f"terminal {text}", "session") as recording:
+        await recorder.acting(call, RunCommand(tool="terminal", command=text, cwd=recorder.root))
+        await asyncio.to_thread(subprocess.run, ["sh", "-c", text], cwd=recorder.root, check=False)
+    return recording.step
+
+
+async def back(recorder: Recorder, position: int) -> None:
+    """Restore everything to a position."""
+    steps = recorder.store.line("session").steps()
+    plan = plan_restore(recorder.root, steps, position, recorder.store.objects, limit=LIMITS.file)
+    done = await recorder.run(
+        lambda: apply_restore(plan, {}, recorder.store, "session", session="session", label="back")
+    )
+    assert done.skipped == ()
+    await recorder.adopt(change.path for change in (done.step.changes if done.step else ()))
+
+
+async def test_everything_a_command_changed_is_taken_back(opened: Open, root: Path) -> None:
+    (root / "kept").write_text("same")
+    (root / "changed").write_text("old")
+    (root / "gone").write_bytes(b"\0\xff binary")
+    (root / "folder" / "deep").mkdir(parents=True)
+    (root / "folder" / "deep" / "file").write_text("deep")
+    (root / "link").symlink_to("nowhere")
+    earlier = look(root)
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    step = await command(
+        recorder,
+        "echo new >changed; rm gone link; ln -s elsewhere link; rm -r folder; mkdir made; echo x >made/x;"
+        "chmod 700 kept; : >empty; mkdir empty-folder",
+    )
+    assert step is not None and step.kind == "command" and step.coverage.complete
+    later = look(root)
+    await back(recorder, 0)
+    assert look(root) == earlier
+    await back(recorder, step.number)
+    assert look(root) == later
+
+
+async def test_a_file_tool_is_recorded_without_a_look_at_everything(opened: Open, root: Path) -> None:
+    (root / "other").write_text("x")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    path = root / "new" / "folder" / "file"
+    async with recorder.during("c", "write_file new/folder/file", "session") as recording:
+        await recorder.acting("c", WritePath(tool="write_file", path=path, creates=True))
+        path.parent.mkdir(parents=True)
+        path.write_text("made")
+        (root / "other").write_text("by somebody else")
+    assert recording.step is not None and recording.step.kind == "tool"
+    assert [change.path for change in recording.step.changes] == ["new", "new/folder", "new/folder/file"]
+    await back(recorder, 0)
+    assert sorted(each.name for each in root.iterdir()) == ["other"]
+
+
+async def test_a_deleted_file_comes_back(opened: Open, root: Path) -> None:
+    (root / "file").write_text("here")
+    recorder = opened()
+    recorder.start()
+    async with recorder.during("c", "patch", "session"):
+        await recorder.acting("c", DeletePath(tool="patch", path=root / "file"))
+        (root / "file").unlink()
+    await back(recorder, 0)
+    assert (root / "file").read_text() == "here"
+
+
+async def test_what_the_person_changed_before_a_command_is_a_step_apart(opened: Open, root: Path) -> None:
+    (root / "theirs").write_text("one")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    (root / "theirs").write_text("two")
+    step = await command(recorder, "echo x >ours")
+    outside, ours = recorder.store.line("session").steps()
+    assert (outside.kind, [change.path for change in outside.changes]) == ("outside", ["theirs"])
+    assert step == ours
+    assert [change.path for change in ours.changes] == ["ours"]
+
+
+async def test_a_command_without_effects_makes_no_step(opened: Open, root: Path) -> None:
+    (root / "file").write_text("x")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    assert await command(recorder, "touch file; cat file; printf x >file") is None
+    assert recorder.position == 0
+
+
+async def test_a_call_that_is_interrupted_leaves_its_step(opened: Open, root: Path) -> None:
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+
+    async def interrupted() -> None:
+        async with recorder.during("c", "terminal", "session"):
+            await recorder.acting("c", RunCommand(tool="terminal", command="x", cwd=root))
+            (root / "half").write_text("done")
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(interrupted())
+    while not (root / "half").exists():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    (step,) = recorder.store.line("session").steps()
+    assert [change.path for change in step.changes] == ["half"]
+
+
+async def test_what_a_killed_process_was_doing_is_found_at_the_next_start(opened: Open, root: Path) -> None:
+    (root / "file").write_text("before")
+    first = opened()
+    first.start()
+    await first.ready()
+    await first.stop()
+    (root / "file").write_text("half written")
+    second = opened()
+    second.start(cut_off="call-7", label="cut off: terminal make")
+    await second.ready()
+    (step,) = second.store.line("session").steps()
+    assert (step.call, [change.path for change in step.changes]) == ("call-7", ["file"])
+    await back(second, 0)
+    assert (root / "file").read_text() == "before"
+
+
+def git(root: Path, *arguments: str) -> None:
+    config = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *config, *arguments], cwd=root, check=True, capture_output=True)
+
+
+async def test_tracked_files_are_brought_back_from_gits_own_objects(opened: Open, root: Path) -> None:
+    git(root, "init", "-q")
+    for number in range(5):
+        (root / f"file{number}").write_text(f"text {number}\n" * 50)
+    (root / ".gitattributes").write_text("*.txt text eol=crlf\n")
+    (root / "dos.txt").write_bytes(b"one\r\ntwo\r\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "first")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    # The bytes of the file that git converts are ours to keep; those of the others git has.
+    assert len(list(recorder.store.objects.names())) == 1
+    earlier = look(root)
+    await command(recorder, "rm file*; echo x >dos.txt")
+    await back(recorder, 0)
+    now = look(root)
+    assert {name: now[name] for name in earlier if not name.startswith(".git/")} == {
+        name: earlier[name] for name in earlier if not name.startswith(".git/")
+    }
+
+
+async def test_contents_that_git_lost_are_named_as_lost(opened: Open, root: Path) -> None:
+    git(root, "init", "-q")
+    (root / "file").write_text("text")
+    git(root, "add", "-A")
+    # What was written within the last clock tick is read again before every command, and then kept.
+    await asyncio.sleep(0.1)
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    step = await command(recorder, "rm -rf .git/objects file")
+    assert step is not None
+    assert step.coverage.left_out[0].reason == GONE_FROM_GIT
+
+
+async def test_large_and_special_files_are_named_beforehand(opened: Open, root: Path) -> None:
+    (root / "large").write_bytes(b"x" * 3_000)
+    (root / "small").write_text("x")
+    os.mkfifo(root / "pipe")
+    recorder = opened(Limits(file=1_000, beforehand=10_000))
+    recorder.start()
+    await recorder.ready()
+    left = {item.path: item.reason for item in recorder.coverage().left_out}
+    assert left == {"large": "larger than 1,000 bytes", "pipe": "is a pipe"}
+    step = await command(recorder, "echo y >>large; echo y >>small")
+    assert step is not None
+    assert [item.path for item in step.coverage.left_out] == ["large"]
+
+
+async def test_more_than_may_be_kept_beforehand_is_named_by_folder(opened: Open, root: Path) -> None:
+    (root / "node_modules").mkdir()
+    for number in range(10):
+        (root / "node_modules" / f"m{number}").write_bytes(b"x" * 500)
+    (root / "mine").write_bytes(b"y" * 500)
+    recorder = opened(Limits(file=1_000, beforehand=600))
+    recorder.start()
+    await recorder.ready()
+    (left,) = recorder.coverage().left_out
+    assert (left.path, left.reason) == ("node_modules", f"10 files: {TOO_MUCH}")
+
+
+async def test_hard_links_are_noticed(opened: Open, root: Path) -> None:
+    (root / "one").write_text("both")
+    (root / "two").hardlink_to(root / "one")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    await command(recorder, "rm two; echo apart >two")
+    await back(recorder, 0)
+    assert (root / "one").stat().st_ino == (root / "two").stat().st_ino
+
+
+async def test_a_store_that_cannot_be_written_stops_no_call_and_is_told_once(
+    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "file").write_text("x")
+    troubles: list[str] = []
+    recorder = opened(troubles=troubles)
+    recorder.start()
+    await recorder.ready()
+
+    def full(_self: object, _data: bytes) -> str:
+        raise StoreError("There is no room.")
+
+    monkeypatch.setattr(type(recorder.store.objects), "put", full)
+    assert await command(recorder, "echo y >file") is None
+    assert await command(recorder, "echo z >file") is None
+    assert (root / "file").read_text() == "z\n"
+    assert troubles == ["What happens to files cannot be kept, so it cannot be undone: There is no room."]
+
+
+async def test_git_folders_at_any_depth_are_neither_recorded_nor_touched(opened: Open, root: Path) -> None:
+    (root / "nested" / ".git").mkdir(parents=True)
+    (root / "nested" / ".git" / "HEAD").write_text("ref: x")
+    (root / "nested" / "file").write_text("one")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    step = await command(recorder, "echo y >nested/.git/HEAD; echo y >nested/file")
+    assert step is not None
+    assert [(change.path, change.before and change.before.kind) for change in step.changes] == [
+        ("nested/file", Kind.FILE)
+    ]
