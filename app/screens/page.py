@@ -56,8 +56,9 @@ class Page(ModalScreen[Outcome]):
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
 
     def state(self, text: str) -> None:
-        """Say something at the right end of the title."""
-        self.query_one("#page-state", Static).update(Content(line(text)))
+        """Say something at the right end of the title; nothing once the screen is gone."""
+        for place in self.query("#page-state").results(Static):
+            place.update(Content(line(text)))
 
     def action_back(self) -> None:
         self.dismiss(None)
