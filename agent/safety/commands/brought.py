@@ -78,6 +78,8 @@ def tree(call: Call, source: str, target: str, *, inside: bool | None = None) ->
     names = current().once(("tree", path), lambda: _files(path))
     if names:
         return landing(call, names, place)
+    if not within and not os.path.lexists(path) and not _is_near(call, source):
+        return UNREAD
     return call.changed([place.rstrip("/")]) if within and inside else None
 
 

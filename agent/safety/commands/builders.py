@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from agent.safety.commands import declared, node_tools
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.declared import INSTALLS
 from agent.safety.commands.environment import variable
@@ -139,6 +139,8 @@ def cargo(call: Call) -> Opinion:
             return ask("takes settings or a project from elsewhere")
     arguments = tuple(a for a in call.arguments if not a.startswith("+"))
     operands = [a for a in arguments if not a.startswith("-")]
+    if operands == ["install"] and call.flag("--list"):
+        return fine("only lists packages")
     if operands[:1] in (["run"], ["r"]):
         return ask(RUNS_PROJECT)
     if operands[:1] == ["rustc"] and not any(re.match(r"-C|-Z|--codegen|.*linker", a) for a in arguments):
@@ -148,7 +150,8 @@ def cargo(call: Call) -> Opinion:
 
 _CARGO = Verbs(
     harmless=r"build|b|test|t|check|c|clippy|fmt|doc|d|bench|tree|metadata|clean|nextest (?:run|list)"
-    r"|version|help|search|pkgid|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
+    r"|version|help|search|outdated|udeps|bloat|pkgid"
+    r"|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
     r"|update --dry-run|read-manifest|generate-lockfile",
     reason="builds or tests the project",
     effects=(

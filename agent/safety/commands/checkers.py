@@ -30,7 +30,8 @@ CHECKERS = words(
     "esbuild rollup webpack parcel swc tsup svelte-check turbo nx gulp grunt "
     "doxygen sphinx-build mkdocs jsdoc typedoc pdflatex xelatex latexmk pandoc dot plantuml ansible-lint "
     "tflint behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
-    "vue-tsc cspell markdownlint-cli2 publint attw size-limit madge depcruise tailwindcss commitlint tsd "
+    "sass vue-tsc cspell markdownlint-cli2 publint attw size-limit madge depcruise tailwindcss commitlint "
+    "tsd "
     "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
 )
 """Compilers, test runners and linters."""

@@ -18,7 +18,9 @@ _DANGEROUS = re.compile(
     r"|into|attach|detach|replace|merge|reindex"
     r"|cluster|lock|listen|notify|reset|rename|load|import|export|set|kill|flush|purge|optimize"
     r"|repair|install|analyze|handler|begin|commit|prepare"
-    r"|lo_\w+|pg_\w+|dblink\w*|load_file|load_extension|writefile|readfile|edit|fsdir|sys_\w+|xp_\w+"
+    r"|lo_\w+|pg_(?!(?:stat(?:io)?_(?:user|all|sys|activity|database|statements|replication)(?!\w*reset)\w*|class"
+    r"|tables|indexes|views|database|namespace|size_pretty|(?:total_)?relation_size|table_size"
+    r"|database_size|locks|constraint|attribute|index|extension|type)\b)\w+|dblink\w*|load_file|load_extension|writefile|readfile|edit|fsdir|sys_\w+|xp_\w+"
     r"|sleep|benchmark|nextval|setval|current_setting|set_config|query_to_xml|pragma)\b",
     re.IGNORECASE,
 )
@@ -33,7 +35,7 @@ def _reads(text: str) -> bool:
     """Whether every statement of an SQL text only reads."""
     if UNKNOWN in text:
         return False
-    for statement in re.split(r"[;\n]", literal(text)):
+    for statement in re.split(r"[;\n]", _bare(literal(text))):
         statement = statement.strip()
         if not statement or _META.fullmatch(statement):
             continue
@@ -60,14 +62,8 @@ _EXPLAIN = re.compile(
 
 def _bare(statement: str) -> str:
     """A statement without the texts in quotes, which run nothing; as it is when they do not end."""
-    if (
-        statement.count("'") % 2
-        or '"' in statement
-        or "`" in statement
-        or "--" in statement
-        or "/*" in statement
-        or "$$" in statement
-    ):
+    unclear = ('"', "`", "--", "/*", "$$", "\\", "#")
+    if statement.count("'") % 2 or any(mark in statement for mark in unclear):
         return statement
     return re.sub(r"'[^']*'", "''", statement)
 

@@ -177,7 +177,14 @@ def _recording(call: Call, name: str) -> Opinion:
     strategy = call.value("s", "strategy") if name in ("merge", "cherry-pick", "revert") else None
     if strategy not in (None, *_STRATEGIES) and not (name != "merge" and strategy.startswith("-")):
         return ask("runs a program as the way to merge")
-    if call.may_mean("--template", "--separate-git-dir", "--exec", "-x", "--edit-by"):
+    runs = (
+        "--template",
+        "--separate-git-dir",
+        "--exec",
+        "--edit-by",
+        *(["-x"] if name != "cherry-pick" else []),
+    )
+    if call.may_mean(*runs):
         return ask("may run configured programs")
     if (text := call.value("F", "file")) and (opinion := call.revealed([text])):
         return opinion

@@ -29,6 +29,11 @@ def node_manager(call: Call) -> Opinion:
     """npm, yarn, pnpm and bun: scripts of the project are plain work, packages are not."""
     if call.flag("--version", "-v", "--help", "-h"):
         return fine("only looks")
+    for option in ("-C", "--dir", "--cwd", "--prefix"):
+        at = call.arguments.index(option) if option in call.arguments[:-1] else -1
+        if at >= 0 and call.ground.inside(folder := call.path(call.arguments[at + 1])):
+            rest = (*call.arguments[:at], *call.arguments[at + 2 :])
+            return node_manager(replace(call, arguments=rest, cwd=folder))
     if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "--node-options", "-g", "--global"):
         return ask("works outside of the workspace, or for every project")
     if (inner := _of_package(call)) is not None:
@@ -82,6 +87,9 @@ def node_manager(call: Call) -> Opinion:
     if verb == "exec" and rest and not call.flag("--package", "-p", "-c", "--call", "--yes", "-y"):
         after = call.arguments[call.arguments.index("exec") + 1 :]
         return npx(replace(call, name="npx", word="npx", arguments=tuple(a for a in after if a != "--")))
+    if call.name in ("yarn", "pnpm") and verb in _LOCAL:
+        after = call.arguments[call.arguments.index(verb) :]
+        return npx(replace(call, name="npx", word="npx", arguments=tuple(after)))
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
         return ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb

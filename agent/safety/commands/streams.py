@@ -42,6 +42,9 @@ def sed(call: Call) -> Opinion:
         return ask("runs an editing script that is not known here")
     if any(not _harmless(literal(script)) for script in scripts):
         return ask("runs commands or writes files from an editing script, or is not fully understood")
+    silent = any(re.fullmatch(r"-[nrEsuz]*n[nrEsuz]*|--quiet|--silent", a) for a in call.arguments)
+    if in_place and silent and not any(re.search("[pPwil=]", script) for script in scripts):
+        return ask("destroys the contents of files")
     if in_place and any(_EVERYTHING.fullmatch(literal(script)) for script in scripts):
         return ask("destroys the contents of files")
     if in_place:

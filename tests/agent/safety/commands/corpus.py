@@ -58,7 +58,12 @@ class Round:
     silent: int
 
 
-ROUNDS = (Round(123, 21, 8, 122, 9), Round(137, 12, 1, 267, 8), Round(180, 17, 5, 326, 12))
+ROUNDS = (
+    Round(123, 21, 8, 122, 9),
+    Round(137, 12, 1, 267, 8),
+    Round(180, 17, 5, 326, 12),
+    Round(60, 13, 4, 99, 4),
+)
 
 
 def assessor() -> Assessor:
