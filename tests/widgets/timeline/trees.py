@@ -1,0 +1,59 @@
+"""Trees for tests, written as they grow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from widgets.timeline.graph import rails
+from widgets.timeline.layout import EMPTY, Drawing, Look, lay_out
+from widgets.timeline.tree import Tag, Tip, Tree, plant
+
+
+@dataclass(frozen=True)
+class Row:
+    """A node as the store outlines it."""
+
+    id: int
+    parent: int | None = None
+    kind: str = "user"
+    text: str = ""
+    created: float = 0.0
+    step: int | None = None
+    tool: str = ""
+    outcome: str = ""
+    origin: str = ""
+
+
+def grown(*nodes: str) -> list[Row]:
+    """Rows of `id<parent kind`: `3<1 tool`; the parent of a first one is left out, the kind is `user`."""
+    rows = []
+    for node in nodes:
+        line, _, kind = node.partition(" ")
+        id, _, parent = line.partition("<")
+        rows.append(Row(int(id), int(parent) if parent else None, kind or "user", f"n{id}"))
+    return rows
+
+
+def planted(
+    rows: Sequence[Row],
+    tips: Mapping[str, int | None],
+    tags: Sequence[Tag] = (),
+    paths: Mapping[int, Sequence[str]] | None = None,
+) -> Tree:
+    """The tree with these branches, the first of which is in use."""
+    ends = [Tip(name, node) for name, node in tips.items()]
+    return plant(rows, ends, next(iter(tips), ""), tags, paths)
+
+
+def picture(tree: Tree, look: Look = EMPTY) -> list[str]:
+    """The rows with the lines left of them."""
+    drawing = lay_out(tree, look)
+    return [sketch(drawing, number) for number in range(len(drawing.lines))]
+
+
+def sketch(drawing: Drawing, number: int) -> str:
+    """One row: lines, glyph of its fold, id."""
+    line = drawing.lines[number]
+    glyph = {"": "●", "folded": "▸", "open": "▾", "closed": "◂"}[line.fold]
+    return "".join(text for text, _ in rails(line)) + f"{glyph} {drawing.tree.rows[line.node].id}"
