@@ -82,9 +82,7 @@ async def clarify(app: Staged, pilot: Pilot[Any]) -> None:
 
 
 async def approval(app: Staged, pilot: Pilot[Any]) -> None:
-    command = "rm -rf build && git push --force origin fix-rounding"
-    reasons = ("removes files recursively", "rewrites the history of a branch others may use")
-    app.hear([story.approval(command, reasons, ("build/ (212 files)", "network"))])
+    app.hear([story.approval(**story.JUDGED)])
 
 
 async def sessions(app: Staged, pilot: Pilot[Any]) -> None:

@@ -264,6 +264,8 @@ class SkinEditorScreen(Screen[str | None]):
             path = await asyncio.to_thread(skin_files.replace, home, name, skin)
         saved = (await self._looks.read(name)).skin
         self._saved = name
+        if not self.is_attached:
+            return
         self._show(Draft.of(saved))
         self._say(Content(f"✓ Saved in {line(shortened(path))}; it is worn when you leave."))
 

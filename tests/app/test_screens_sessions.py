@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
@@ -152,3 +153,32 @@ def test_ages_are_words() -> None:
         "2 h ago",
         "2 d ago",
     ]
+
+
+WIDE_TEXT = "\n".join(
+    (
+        "会議のメモ" * 30,
+        "👨‍👩‍👧‍👦" * 20,
+        "a\tb會" * 20,
+        "❤️🏳️‍🌈" * 20,
+        "e\u0301한국어" * 25,
+        "\u200b\u200d界" * 40,
+    )
+)
+
+
+@pytest.mark.parametrize("width", [80, 61, 50])
+async def test_wide_characters_keep_list_and_preview_within_their_edges(tmp_path: Path, width: int) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+        session = await store.create_session(workspace="/tmp/会", model="demo", title="会" * 60)
+        await store.append(session.id, "user", WIDE_TEXT, {"origin": "prompt"})
+        host = Host()
+        async with host.run_test(size=(width, 24)) as pilot:
+            screen = SessionsScreen(store, "", tmp_path)
+            await host.push_screen(screen)
+            await until(pilot, lambda: "会議" in text_of(screen))
+            text = screen.query_one("#sessions-text", Static)
+            rows = text.render_lines(text.region.reset_offset)
+            assert {row.cell_length for row in rows} == {text.size.width}
+            assert all(cell_len(row.text) == row.cell_length for row in rows)
+            assert screen.query_one("#sessions-preview").region.right <= width
