@@ -31,7 +31,9 @@ class Query:
     trigrams: str | None
     """FTS5 expression over parts of words, for the terms that are long enough."""
     short: tuple[str, ...]
-    """LIKE patterns for the terms that are too short for it."""
+    """The terms that are too short for it."""
+    is_plain: bool
+    """Whether the terms are letters, digits and blanks, so that the index over words is exact for them."""
 
 
 def parse(text: str) -> Query:
@@ -47,13 +49,10 @@ def parse(text: str) -> Query:
         tuple(raw),
         " AND ".join(map(_phrase, terms)) if has_words else None,
         " AND ".join(map(_phrase, long)) if long else None,
-        tuple(_pattern(term) for term in terms if len(term) < _GRAM),
+        tuple(term for term in terms if len(term) < _GRAM),
+        all(character.isalnum() or character.isspace() for term in terms for character in term),
     )
 
 
 def _phrase(term: str) -> str:
     return '"' + term.replace('"', '""') + '"'
-
-
-def _pattern(term: str) -> str:
-    return "%" + re.sub(r"([\\%_])", r"\\\1", term) + "%"

@@ -21,6 +21,7 @@ _READ = 4_000
 
 _KIND = {"user": 1.3, "assistant": 1.1, "notice": 0.9, "tool": 0.8}
 _WHOLE_WORD = 1.5
+_TOGETHER = 1.4
 _MONTH = 30 * 86_400.0
 
 RANKED = 200
@@ -42,7 +43,7 @@ def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, boo
     """The ids of `found`, best first. Its values tell which hits hold whole words.
 
     BM25 without its rarity factor: all hits hold all terms. Newer hits, whole
-    words and what people said count for more.
+    words, terms side by side as they were typed and what people said count for more.
     """
     newest = sorted(found, reverse=True)
     rows = connection.execute(
@@ -51,6 +52,8 @@ def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, boo
         (_READ, json.dumps(newest[:RANKED])),
     )
     now, terms = time.time(), [term.lower() for term in query.terms]
+    together = " ".join(terms) if len(terms) > 1 else ""
+    standing = None if query.is_plain else list(map(_standing, terms))
     scores: dict[int, float] = {}
     for node, kind, created, size, text in rows:
         text = text.lower()
@@ -60,9 +63,18 @@ def ranked(connection: sqlite3.Connection, query: Query, found: Mapping[int, boo
             count = text.count(term) or (0.3 if text else 1.0)
             relevance += count * (_K + 1) / (count + length)
         age = max(now - created, 0.0) / _MONTH
-        weight = _KIND.get(kind, 1.0) * (_WHOLE_WORD if found[node] else 1.0)
+        is_whole = found[node] if standing is None else all(each.search(text) for each in standing)
+        weight = _KIND.get(kind, 1.0) * (_WHOLE_WORD if is_whole else 1.0)
+        weight *= _TOGETHER if together and together in text else 1.0
         scores[node] = relevance / max(len(terms), 1) * weight + 1 / (1 + age)
     return [*sorted(scores, key=lambda node: (-scores[node], -node)), *newest[RANKED:]]
+
+
+def _standing(term: str) -> re.Pattern[str]:
+    """Where a term stands by itself: `#12` does in `see #12.`, and not in `see #123`."""
+    before = r"(?<!\w)" if term[:1].isalnum() else ""
+    after = r"(?!\w)" if term[-1:].isalnum() else ""
+    return re.compile(before + re.escape(term) + after)
 
 
 def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, width: int = SNIPPET) -> str:

@@ -18,10 +18,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from agent.store import catalog, ranking, tree
 from agent.store.connection import Database
+from agent.store.filters import BranchPaths, Filters, conditions_of, like
 from agent.store.nodes import Node, Session, storable
 from agent.store.query import Query, parse
 from agent.store.text import readable
@@ -49,17 +50,6 @@ _MESSAGES = ("user", "assistant", "tool")
 Order = Literal["rank", "newest"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filters:
-    """What hits are limited to. Times are seconds since the epoch; empty means everything."""
-
-    roles: tuple[str, ...] = ()
-    session: str | None = None
-    since: float | None = None
-    until: float | None = None
-    tool: str | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A node that matches. `snippet` is its text around the match, on one line."""
@@ -70,6 +60,9 @@ class Hit:
     kind: str
     created: float
     snippet: str
+    workspace: str
+    tool: str
+    """The tool a result came from; empty for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,57 +102,86 @@ async def search(
     return Hits(total, hits, complete)
 
 
+class _Step(NamedTuple):
+    """One way of looking through all messages."""
+
+    table: str
+    """`words`, `trigrams`, or empty: reading the messages themselves."""
+    match: str | None
+    """What the index is asked for."""
+    contained: tuple[str, ...]
+    """Folded terms that are looked for in the messages themselves."""
+    whole: bool
+    """Whether what it finds holds whole words."""
+    is_last_resort: bool = False
+    """Whether it counts only where nothing else found anything."""
+
+
+def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
+    """The ways to look, the most exact first.
+
+    The index over words knows no symbols: `C++` is a lone `c` to it. So it comes first for
+    plain words, and for other terms only with the symbols looked for beside it, or in the end.
+    """
+    if not query.terms:
+        if filters:
+            yield _Step("", None, (), True)
+        return
+    by_parts = query.trigrams is not None
+    if query.words is not None and (query.is_plain or not by_parts):
+        yield _Step("words", query.words, () if query.is_plain else query.terms, True)
+    if by_parts:
+        yield _Step("trigrams", query.trigrams, query.short, False)
+    else:
+        yield _Step("", None, query.short, False)
+    if query.words is not None and not query.is_plain:
+        yield _Step("words", query.words, (), False, is_last_resort=True)
+
+
 async def _collect(
     database: Database, query: Query, filters: Filters, patience: float
 ) -> tuple[dict[int, bool], bool]:
     """The newest hits, and whether each one holds whole words; and whether the search was complete."""
-    steps: list[tuple[str, tuple[Any, ...], bool]] = []
-    if query.words is not None:
-        steps.append(("words", (query.words,), True))
-    if query.trigrams is not None:
-        steps.append(("trigrams", (query.trigrams, *query.short), False))
-    elif query.short:
-        steps.append(("", query.short, False))
     found: dict[int, bool] = {}
     complete = True
     give_up = time.monotonic() + patience
-    for index, patterns, whole in steps:
-        if len(found) >= MAX_HITS:
+    for step in _steps(query, filters):
+        if len(found) >= MAX_HITS or (found and step.is_last_resort):
             break
-        statement, values = _statement(index, patterns, filters)
-        window = _FIRST_WINDOW if index else _FIRST_SCAN
-        ids, reached = await _windows(database, filters.session, statement, values, window, give_up)
+        ids, reached = await _windows(database, step, filters, give_up)
         for node in ids:
-            found.setdefault(node, whole)
+            found.setdefault(node, step.whole)
         complete = complete and reached
     newest = sorted(found, reverse=True)[:MAX_HITS]
     return {node: found[node] for node in newest}, complete
 
 
 async def _windows(
-    database: Database,
-    session: str | None,
-    statement: str,
-    values: list[Any],
-    window: int,
-    give_up: float,
+    database: Database, step: _Step, filters: Filters, give_up: float
 ) -> tuple[list[int], bool]:
     """Matching ids, newest first, and whether the search got to the end (of ids or of `MAX_HITS`)."""
-    low, high = await database.read(lambda connection: _range(connection, session))
+    statement, values = _statement(step, filters)
+    window = _FIRST_WINDOW if step.table else _FIRST_SCAN
+    paths = BranchPaths(filters.branch) if filters.branch else None
+    low, high = await database.read(lambda connection: _range(connection, filters.session))
     first = True
     ids: list[int] = []
     while high > low and len(ids) < MAX_HITS:
         if not first and time.monotonic() >= give_up:
             return ids, False
-        bottom = max(low, high - window)
-        bounds = [bottom, high, MAX_HITS - len(ids)]
-        seconds, rows = await database.read(partial(_timed, statement, [*values, *bounds]))
-        ids += [node for (node,) in rows]
+        bottom, room = max(low, high - window), MAX_HITS - len(ids)
+        seconds, rows = await database.read(partial(_timed, statement, [*values, bottom, high, room]))
+        found = [node for (node,) in rows]
+        if found and paths is not None:
+            ids += await database.read(partial(paths.held, nodes=found))
+        else:
+            ids += found
         if seconds < _QUICK:
             window = min(window * 4, _LARGEST_WINDOW)
         elif seconds > _SLOW:
             window = max(window // 2, 1_000)
-        high, first = bottom, False
+        # A window that gave all it was asked for may hold more.
+        high, first = (found[-1] - 1 if len(found) == room else bottom), False
     return ids, True
 
 
@@ -178,17 +200,18 @@ def _range(connection: sqlite3.Connection, session: str | None) -> tuple[int, in
     return (0, 0) if low is None else (low - 1, high)
 
 
-def _statement(index: str, patterns: tuple[Any, ...], filters: Filters) -> tuple[str, list[Any]]:
+def _statement(step: _Step, filters: Filters) -> tuple[str, list[Any]]:
     """SQL that finds ids in a window, and its values; window and limit are still to be added."""
-    conditions, values = _conditions(filters)
+    conditions, values = conditions_of(filters)
+    index = step.table
     if index:
         conditions.insert(0, f"{index} MATCH ?")
-        values.insert(0, patterns[0])
-        patterns = patterns[1:]
+        values.insert(0, step.match)
     source, key = (index, f"{index}.rowid") if index else ("nodes", "nodes.id")
-    for pattern in patterns:
-        conditions.append("coalesce(nodes.body, nodes.content) LIKE ? ESCAPE '\\'")
-        values.append(pattern)
+    for term in step.contained:
+        condition, patterns = like(term)
+        conditions.append(condition)
+        values += patterns
     if not index:
         conditions.append("nodes.body IS NOT ''")
     elif len(conditions) > 1:
@@ -198,45 +221,37 @@ def _statement(index: str, patterns: tuple[Any, ...], filters: Filters) -> tuple
     return f"SELECT {key} FROM {source} WHERE {where} ORDER BY {key} DESC LIMIT ?", values
 
 
-def _conditions(filters: Filters) -> tuple[list[str], list[Any]]:
-    conditions: list[str] = []
-    values: list[Any] = []
-    if filters.roles:
-        conditions.append(f"nodes.kind IN ({', '.join('?' * len(filters.roles))})")
-        values += map(storable, filters.roles)
-    for condition, value in (
-        ("nodes.session = ?", None if filters.session is None else storable(filters.session)),
-        ("nodes.created >= ?", filters.since),
-        ("nodes.created <= ?", filters.until),
-        ("json_extract(nodes.data, '$.tool') = ?", None if filters.tool is None else storable(filters.tool)),
-    ):
-        if value is not None:
-            conditions.append(condition)
-            values.append(value)
-    return conditions, values
-
-
 def _hits(
     connection: sqlite3.Connection, query: Query, ids: Sequence[int], secrets: Mapping[str, str]
 ) -> Iterator[Hit]:
-    for node, title in _with_titles(connection, ids):
+    for node, title, workspace in _with_sessions(connection, ids):
         text = readable(node.kind, node.content, node.data)
         yield Hit(
-            node.id, node.session, title, node.kind, node.created, ranking.snippet(text, query, secrets)
+            node.id,
+            node.session,
+            title,
+            node.kind,
+            node.created,
+            ranking.snippet(text, query, secrets),
+            workspace,
+            str(node.data.get("tool") or ""),
         )
 
 
-def _with_titles(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[Node, str]]:
-    """The nodes in the order given. A session that is just being deleted has none left to show."""
+def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterator[tuple[Node, str, str]]:
+    """The nodes in the order given, each with title and folder of its session.
+
+    A session that is just being deleted has none left to show.
+    """
     for node in ids:
         row = connection.execute(
-            "SELECT nodes.id, nodes.session, nodes.parent, kind, nodes.created, content, title, data "
-            "FROM nodes JOIN sessions ON sessions.id = nodes.session WHERE nodes.id = ?",
+            "SELECT nodes.id, nodes.session, nodes.parent, kind, nodes.created, content, data, "
+            "title, workspace FROM nodes JOIN sessions ON sessions.id = nodes.session WHERE nodes.id = ?",
             (node,),
         ).fetchone()
         if row is not None:
-            *rest, title, data = row
-            yield tree.load((*rest, data)), title
+            *fields, title, workspace = row
+            yield tree.load(tuple(fields)), title, workspace
 
 
 def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
