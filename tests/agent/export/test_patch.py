@@ -134,14 +134,14 @@ CASES: dict[str, tuple[Tree, Tree]] = {
     ),
     "trailing blanks": ({"a": ("file", b"1  \n\t\n")}, {"a": ("file", b"1 \n \t\n\n\n")}),
     "hostile names": (
-        {name: ("file", b"old\n") for name in HOSTILE},
-        {name: ("file", b"new\n") for name in HOSTILE},
+        dict.fromkeys(HOSTILE, ("file", b"old\n")),
+        dict.fromkeys(HOSTILE, ("file", b"new\n")),
     ),
-    "hostile names of empty files": ({}, {name: ("file", b"") for name in HOSTILE}),
-    "hostile names of binaries": ({name: ("file", b"\0") for name in HOSTILE}, {}),
+    "hostile names of empty files": ({}, dict.fromkeys(HOSTILE, ("file", b""))),
+    "hostile names of binaries": (dict.fromkeys(HOSTILE, ("file", b"\x00")), {}),
     "hostile names of programs": (
-        {name: ("file", b"") for name in HOSTILE},
-        {name: ("program", b"") for name in HOSTILE},
+        dict.fromkeys(HOSTILE, ("file", b"")),
+        dict.fromkeys(HOSTILE, ("program", b"")),
     ),
 }
 
