@@ -11,11 +11,12 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agent.events import Event, ToolFinished, ToolStarted
+from agent.events import Event, StepTaken, ToolFinished, ToolStarted
 from agent.messages import ToolCall
 from agent.session import LiveSession
 from agent.store.nodes import Node
@@ -29,6 +30,8 @@ from tools.todo import reminder
 
 if TYPE_CHECKING:
     from agent.workspace.attention import Attention
+    from agent.workspace.checkpoints.entries import Step
+    from agent.workspace.checkpoints.recorder import Recorder, Recording
 
 PREVIEW = 1_500
 """Characters of a spilled result that stay in the conversation."""
@@ -44,6 +47,9 @@ INTERRUPTED = (
     '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
     '"status": "interrupted"}'
 )
+NAMED_PATHS = 20
+"""Paths of a step that its event names."""
+
 NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
 
 ContextFor = Callable[[ToolCall], ToolContext]
@@ -97,6 +103,7 @@ class CallRunner:
         result_limit: int = 100_000,
         secrets: Mapping[str, str] | None = None,
         attention: Attention | None = None,
+        recorder: Recorder | None = None,
         left_by: LeftBy | None = None,
     ) -> None:
         """`left_by` tells what else is known of a call that was cut off."""
@@ -110,6 +117,9 @@ class CallRunner:
         self._result_limit = result_limit
         self._secrets = secrets or {}
         self._attention = attention
+        self._recorder = recorder
+        self._steps: dict[str, Step] = {}
+        """What calls that have ended did to files, until their result is committed."""
         self._left_by = left_by
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
@@ -169,18 +179,37 @@ class CallRunner:
             started.add(call.id)
             text = self._refusal(call, calls)
             if text is None:
-                text = await self._act(call, entry, arguments)
+                text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)
             outcome, text = self._judge(call, result)
             commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
             await self._shielded(commit)
 
-    async def _act(self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any]) -> str:
+    async def _act(
+        self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any], label: str
+    ) -> str:
         """Run the tool; what changes in the workspace meanwhile is put down to the call."""
-        if self._attention is None or entry is None or entry.read_only:
+        if entry is None or entry.read_only:
             return await call_tool(call.name, arguments, self._context_for(call), self._tools)
-        async with self._attention.during(call.id):
+        async with AsyncExitStack() as around:
+            if self._attention is not None:
+                await around.enter_async_context(self._attention.during(call.id))
+            await around.enter_async_context(self._recorded(call, label))
             return await call_tool(call.name, arguments, self._context_for(call), self._tools)
+
+    @asynccontextmanager
+    async def _recorded(self, call: ToolCall, label: str) -> AsyncIterator[None]:
+        """Keep what the call does to files as a step."""
+        if self._recorder is None:
+            yield
+            return
+        recording: Recording | None = None
+        try:
+            async with self._recorder.during(call.id, label, self._session.id) as recording:
+                yield
+        finally:
+            if recording is not None and recording.step is not None:
+                self._steps[call.id] = recording.step
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
         """Why a call is answered without being run, as its result."""
@@ -257,7 +286,11 @@ class CallRunner:
         arguments: dict[str, Any],
         finished: dict[str, Finished],
     ) -> None:
-        node = await self._session.finish_call(call, text, {"outcome": outcome, "seconds": round(seconds, 3)})
+        data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
+        step = self._steps.pop(call.id, None)
+        if step is not None:
+            data["step"] = step.number
+        node = await self._session.finish_call(call, text, data)
         entry = self._tools.get(call.name)
         try:
             result = json.loads(text)
@@ -274,6 +307,8 @@ class CallRunner:
                 display=describe(entry, call, arguments, result),
             )
         )
+        if step is not None:
+            self._emit(taken(step, node.id))
         finished[call.id] = Finished(call, outcome, text)
 
     async def _settle(
@@ -288,6 +323,18 @@ class CallRunner:
                     text = json.dumps({**json.loads(INTERRUPTED), "note": left}, ensure_ascii=False)
                 shown = await shown_masked(call, _arguments(call), self._secrets)
                 await self._commit(call, "interrupted", text, 0.0, shown, finished)
+
+
+def taken(step: Step, node: int) -> StepTaken:
+    """The event of a step that a call made."""
+    return StepTaken(
+        node=node,
+        call=step.call,
+        step=step.number,
+        paths=tuple(clean(change.path) for change in step.changes[:NAMED_PATHS]),
+        count=len(step.changes),
+        coverage=clean(step.coverage.sentence()),
+    )
 
 
 async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:

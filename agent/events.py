@@ -255,6 +255,38 @@ class FilesChanged(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StepTaken(Event):
+    """What a call did to files was kept as a step, which can be undone."""
+
+    type: ClassVar[str] = "step"
+    node: int
+    """The result of the call."""
+    call: str
+    step: int
+    """The number of the step: the position of the files from now on."""
+    paths: tuple[str, ...]
+    """The first paths that changed, relative to the workspace."""
+    count: int
+    """How many paths changed."""
+    coverage: str
+    """`full`, or what could not be kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BranchSwitched(Event):
+    """The session goes on from another place of its tree: a surface shows that conversation from now on."""
+
+    type: ClassVar[str] = "branch"
+    head: str
+    """The branch in use."""
+    node: int | None
+    """Its end; None before anything was said."""
+    reason: Literal["switch", "rewind", "fork", "undo", "redo"]
+    draft: str = ""
+    """A message of the person that was taken back, for the prompt."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AgentStarted(Event):
     """A subagent, `agent`, exists: it works, or waits for its turn until its first `AgentProgressed`."""
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.attachments import AttachmentStore
 from agent.calls import CallRunner
+from agent.checkpointing import open_recorder
 from agent.context.profile import Profile
 from agent.dialogue import Dialogue
 from agent.engine import Engine
-from agent.errors import ConfigError
 from agent.events import ModeChanged, Noticed, PrefixBroken, SessionOpened, TodosChanged
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
@@ -25,6 +25,7 @@ from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.transport.retry import RetryPolicy
+from agent.opening import Opened, open_session
 from agent.routes import RoutePlan, open_adviser, open_routes, plan_routes
 from agent.safety.audit import AuditLog
 from agent.safety.audit_record import Recorder
@@ -36,8 +37,7 @@ from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.sandbox.opening import open_boundary
 from agent.script_journal import Journals
 from agent.session import LiveSession
-from agent.store.locks import SessionLock
-from agent.store.nodes import MAIN, Node, Session
+from agent.store.nodes import Node
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.system import ensure_system, tone_of
@@ -57,12 +57,9 @@ if TYPE_CHECKING:
     from agent.config.schema import Settings
     from agent.safety.adviser import Adviser
     from agent.workspace.attention import Attention
+    from agent.workspace.checkpoints.recorder import Recorder as Steps
 
 Closer = Callable[[], Awaitable[None]]
-
-
-PREVIEWED = 100
-"""Nodes at the end of a session that are shown while the others are read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,20 +81,6 @@ class Options:
     """Whether a person is there to answer questions."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    """A session as it was found or made."""
-
-    record: Session
-    path: list[Node]
-    lock: SessionLock
-    head: str
-    """The branch that was used last."""
-    owned: bool
-    """Whether this process holds the lock; if not, another one works on the session right now."""
-    recovered: str = ""
 
 
 async def open_engine(
@@ -157,8 +140,8 @@ async def _assemble(
 ) -> Engine:
     profile = plan.profile
     tools = _offered(settings, profile)
-    opened = await _open_session(options, home, store, plan.targets[0].label)
-    closers.append(_releaser(opened.lock))
+    opened = await open_session(options, home, store, plan.targets[0].label)
+    closers.append(opened.release)
     session = LiveSession(store, opened.record, opened.path, stream.emit, opened.head)
     await session.prepare()
     plan.meter.add_past(node.data for node in opened.path if node.kind == "assistant")
@@ -204,13 +187,25 @@ async def _assemble(
     scripts.warm_up(options.workspace, settings.code.mode)
     todos = LiveTodos(session.todos(), stream.emit)
     state = TaskState(session.id, scratch, todos)
+    steps = await open_recorder(
+        home,
+        options.workspace,
+        session.id,
+        settings.checkpoints,
+        stream.emit,
+        mailbox.remember,
+        opened.interrupted,
+        closers,
+    )
+    if steps is not None:
+        session.position = lambda: steps.position
     attention = await _attention(options, settings, stream, mailbox, closers, secrets)
     calls = CallRunner(
         session,
         registry,
         frozenset(tool.name for tool in tools),
         _context_factory(
-            options, settings, home, store, stream, inbox, mailbox, gate, state, terminals, scripts
+            options, settings, home, store, stream, inbox, mailbox, gate, state, terminals, scripts, steps
         ),
         state,
         stream.emit,
@@ -218,6 +213,7 @@ async def _assemble(
         result_limit=profile.result_limit,
         secrets=terminals.secrets,
         attention=attention,
+        recorder=steps,
         left_by=journals.left_by,
     )
     dialogue = _dialogue(session, routes, plan, settings, stream, state, AttachmentStore(home.attachments))
@@ -249,40 +245,6 @@ def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
     definitions = registry.definitions(names)
     specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
     return profile.offer(specs)
-
-
-async def _open_session(options: Options, home: Home, store: Store, model: str) -> _Opened:
-    record: Session | None = None
-    if options.resume is not None:
-        record = await store.find_session(options.resume)
-    elif options.resume_last:
-        record = await store.latest_session(str(options.workspace))
-        if record is None:
-            raise ConfigError(
-                f"There is no session in {options.workspace} yet; start one without --continue."
-            )
-    if record is None:
-        record = await store.create_session(workspace=str(options.workspace), model=model)
-        lock = SessionLock(home.run, record.id)
-        return _Opened(record, [], lock, MAIN, lock.acquire())
-    if record.model != model:
-        record = await store.set_model(record.id, model)
-    lock = SessionLock(home.run, record.id)
-    recovered = ""
-    owned = lock.acquire()
-    head = (await store.heads(record.id))[0].name
-    if owned:
-        known = await Journals(home.scripts / record.id).left_by_all(await store.unfinished(record.id))
-        recovery = await store.recover(record.id, head, known.get(head))
-        if recovery.changed:
-            count = len(recovery.results)
-            what = (
-                f"{count} interrupted call{'s' if count != 1 else ''}" if count else "an interrupted answer"
-            )
-            recovered = f"This session ended without notice; {what} marked as interrupted."
-    if options.preview is not None:
-        options.preview(await store.tail(record.id, head, PREVIEWED))
-    return _Opened(record, await store.path(record.id, head), lock, head, owned, recovered)
 
 
 async def _gate(
@@ -366,6 +328,7 @@ def _context_factory(
     state: TaskState,
     terminals: Terminals,
     scripts: Scripts,
+    steps: Steps | None,
 ) -> Callable[[ToolCall], CallContext]:
     tool_options: dict[str, Any] = {
         "terminal.timeout": settings.terminal.timeout,
@@ -394,6 +357,7 @@ def _context_factory(
             notice=mailbox.notify,
             inner=scripts.calls(call.id, context_for),
             scripts=scripts.runner,
+            acting=None if steps is None else steps.acting,
         )
 
     return context_for
@@ -435,7 +399,7 @@ def _dialogue(
 def _announce(
     stream: EventStream,
     session: LiveSession,
-    opened: _Opened,
+    opened: Opened,
     route: Route,
     approvals: Mode,
     sandbox: str,
@@ -483,10 +447,3 @@ async def _attention(
         await attention.start()
     closers.append(attention.stop)
     return attention
-
-
-def _releaser(lock: SessionLock) -> Closer:
-    async def release() -> None:
-        lock.release()
-
-    return release

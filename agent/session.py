@@ -43,6 +43,8 @@ class LiveSession:
         """None until they are wanted, or prepared: a long path takes a while."""
         self._fresh: list[Node] = []
         self._writing = asyncio.Lock()
+        self.position: Callable[[], int] | None = None
+        """Where the files stand: the number of the last step. None where steps are not kept."""
 
     @property
     def id(self) -> str:
@@ -93,6 +95,8 @@ class LiveSession:
         """Commit a user message; one of origin `engine` is for the model only and not shown."""
 
         data: dict[str, Any] = {"origin": origin}
+        if self.position is not None:
+            data["step"] = self.position()
         if attachments:
             data["attachments"] = records(attachments)
 

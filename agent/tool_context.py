@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +65,8 @@ class CallContext:
     scripts: CodeRunner
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
+    acting: Callable[[str, Action], Awaitable[None]] | None = None
+    """Hears of every action that is allowed, by the call, before it is done."""
 
     @property
     def task(self) -> str:
@@ -85,6 +87,8 @@ class CallContext:
     async def permit(self, action: Action) -> None:
         with self.waiting():
             await self.gate.permit(action)
+        if self.acting is not None:
+            await self.acting(self.call, action)
 
     def progress(self, text: str) -> None:
         self.emit(ToolProgressed(call=self.call, text=text))

@@ -1,0 +1,49 @@
+"""What calls of the model do to files is kept as steps that the nodes of the session know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.events import Noticed, StepTaken
+from agent.store.store import Store
+from agent.workspace.checkpoints.store import CheckpointStore
+from tests.support.engines import bench
+from tests.support.replies import by_step, call, say
+
+
+async def test_file_tools_commands_and_scripts_each_leave_a_step(tmp_path: Path) -> None:
+    script = "from hermes_tools import write_file\nwrite_file('c.txt', 'x')\nopen('d.txt', 'w').write('d')\n"
+    replies = by_step(
+        [
+            call("write_file", path="a.txt", content="tool"),
+            call("terminal", command="echo command >b.txt; rm seed"),
+            call("execute_code", code=script),
+            call("terminal", command="ls"),
+            say("done"),
+        ]
+    )
+    async with bench(tmp_path, replies) as b:
+        (b.workspace / "seed").write_text("x")
+        assert (await b.turn("go")).outcome == "done"
+        taken = [event for event in b.events if isinstance(event, StepTaken)]
+        assert [(event.step, event.paths, event.coverage) for event in taken] == [
+            (1, ("a.txt",), "full"),
+            (2, ("b.txt", "seed"), "full"),
+            (3, ("c.txt", "d.txt"), "full"),
+        ]
+        async with await Store.open(b.home / "state.db") as store:
+            (session,) = await store.list_sessions()
+            rows = await store.outline(session.id)
+        steps = [(row.kind, row.step) for row in rows if row.step is not None]
+        assert steps == [("user", 0), ("tool", 1), ("tool", 2), ("tool", 3)]
+        line = CheckpointStore(b.home / "checkpoints").line(session.id)
+        assert [step.kind for step in line.steps()] == ["tool", "command", "command"]
+
+
+async def test_where_steps_are_not_wanted_none_are_kept_and_nothing_is_said(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("write_file", path="a.txt", content="x"), say("done")])) as b:
+        b.config("checkpoints: {enabled: false}")
+        assert (await b.turn("go")).outcome == "done"
+        assert not [event for event in b.events if isinstance(event, StepTaken)]
+        assert (b.workspace / "a.txt").read_text() == "x"
+        assert not [event for event in b.events if isinstance(event, Noticed) and event.kind == "warning"]
