@@ -87,6 +87,41 @@ class DeletePath(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFiles(Action):
+    """Take files back to how they stood at an earlier position. All paths are resolved."""
+
+    position: int
+    """The step after which they stood so; 0 is before the first."""
+    paths: tuple[Path, ...]
+    """What is changed or made again."""
+    removes: tuple[Path, ...] = ()
+    """What was not there at that position and goes away."""
+
+    def writes(self) -> tuple[WritePath | DeletePath, ...]:
+        """The same path by path; each is judged like any other change of a file."""
+        changed = (WritePath(tool=self.tool, path=path) for path in self.paths)
+        return (*changed, *(DeletePath(tool=self.tool, path=path) for path in self.removes))
+
+    def headline(self) -> str:
+        parts = []
+        if self.paths:
+            parts.append(f"take {_files(self.paths)} back to step {self.position}: {_named(self.paths)}")
+        if self.removes:
+            parts.append(
+                f"remove {_files(self.removes)} made after step {self.position}: {_named(self.removes)}"
+            )
+        return "; ".join(parts)
+
+
+def _files(paths: tuple[Path, ...]) -> str:
+    return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
+
+
+def _named(paths: tuple[Path, ...]) -> str:
+    return ", ".join(str(path).replace("\n", "\\n") for path in paths)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch(Action):
     """Request a URL."""
 

@@ -28,7 +28,7 @@ from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.places import Places
 from agent.safety.smart import join
 from agent.safety.verdict import Judge, Verdict
-from tools.actions import Action, RunCommand, SendInput
+from tools.actions import Action, RestoreFiles, RunCommand, SendInput
 from tools.results import DeniedError
 
 if TYPE_CHECKING:
@@ -203,9 +203,11 @@ class Gate:
             await self._ask(self._approver, action, verdict)
 
     async def _decide_off_loop(self, action: Action) -> tuple[Verdict, Judge]:
-        # A long command takes a while to read, and so do files that have changed.
+        # A long command takes a while to read, many files to judge, and so do rules that have changed.
         permissions = self._decider.permissions
-        if isinstance(action, (RunCommand, SendInput)) or (permissions is not None and permissions.stale):
+        if isinstance(action, (RunCommand, SendInput, RestoreFiles)) or (
+            permissions is not None and permissions.stale
+        ):
             return await asyncio.to_thread(self._decider.decide, action, self._granted)
         return self._decider.decide(action, self._granted)
 

@@ -21,14 +21,16 @@ from agent.safety.places import Places
 from agent.safety.sandbox.leave import steps_over, widens
 from agent.safety.shell.marks import GLOBS, UNKNOWN
 from agent.safety.typed_input import follows
-from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
-from tools.actions import Action, DeletePath, ReadPath, RunCommand, SendInput, WritePath
+from agent.safety.verdict import SEVERITY, Judge, Part, Verdict, VerdictKind
+from tools.actions import Action, DeletePath, ReadPath, RestoreFiles, RunCommand, SendInput, WritePath
 
 Granted = Callable[[Action], str | None]
 """Why an action is allowed by what a person has said before; None when it is not."""
 OFF = "actions that need approval are switched off"
 
 _PASSES_PLAIN: tuple[Mode, ...] = ("normal", "auto-edit", "deny")
+_NAMED = 3
+"""Files a reason names."""
 _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
 """Modes in which what was allowed before is not allowed any more."""
 
@@ -79,12 +81,35 @@ class Decider:
 
     def guards(self, action: Action) -> str | None:
         """Why the action is asked each time anew, whatever was granted; None if it is not."""
+        if isinstance(action, RestoreFiles):
+            return next(filter(None, map(self._protection.reason, action.writes())), None)
         return steps_over(action) or self._protection.reason(action)
 
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         """The verdict and who gives it. `granted` tells why a yes from before lets it pass."""
         with one_look():
+            if isinstance(action, RestoreFiles):
+                return self._restoring(action)
             return self._decided(action, granted)
+
+    def _restoring(self, action: RestoreFiles) -> tuple[Verdict, Judge]:
+        """The strictest of the verdicts on each file; what was granted for single files does not add up."""
+        found = [(*self._decided(each, _nothing_granted), each.path) for each in action.writes()]
+        if not found:
+            return Verdict("allow", ("nothing would change",)), "mode"
+        kind: VerdictKind = max((verdict.kind for verdict, _, _ in found), key=SEVERITY.index)
+        strictest = [each for each in found if each[0].kind == kind]
+        judge: Judge = "rule" if any(judge == "rule" for _, judge, _ in strictest) else strictest[0][1]
+        named: dict[str, list[Path]] = {}
+        for verdict, _, path in strictest:
+            for reason in verdict.reasons:
+                named.setdefault(reason, []).append(path)
+        said = (
+            reason if len(paths) == len(found) else f"{reason} ({_some(paths)})"
+            for reason, paths in named.items()
+        )
+        why = ("overwrites files with what they held earlier",) if kind == "ask" else ()
+        return Verdict(kind, tuple(dict.fromkeys((*why, *said)))), judge
 
     def _decided(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         if reasons := self._forbidden(action):
@@ -147,6 +172,15 @@ class Decider:
                 return (f"it would delete {loss}",) if loss else ()
             case _:
                 return ()
+
+
+def _nothing_granted(_: Action) -> None:
+    return None
+
+
+def _some(paths: Sequence[Path]) -> str:
+    shown = ", ".join(str(path) for path in paths[:_NAMED])
+    return shown if len(paths) <= _NAMED else f"{shown} and {len(paths) - _NAMED:,} more"
 
 
 def _asked(mode: Mode, found: Findings, guarded: str | None, default: Verdict) -> Verdict:
