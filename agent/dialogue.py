@@ -258,6 +258,13 @@ class Dialogue:
         lane.ledger.rewrite([*self._opening(route), *frames], reason)
         lane.framed = len(messages)
 
+    async def begin_again(self, reason: str) -> None:
+        """The conversation became another one: a declared break of the prefix on every route."""
+        self.take_partial()
+        names = {route.name: route for route in self._routes}
+        for name in list(self._lanes):
+            await self._reframe(names[name], reason)
+
     async def _leave_images_out(self, error: ModelError) -> bool:
         """The server does not take an image: go on without any. False when none was sent."""
         lane = self._lane(self._routes[0])

@@ -20,6 +20,7 @@ from agent.stream import EventStream
 from agent.turn import TurnRunner
 
 if TYPE_CHECKING:
+    from agent.travel import Travel
     from agent.workspace.attention import Attention
 
 
@@ -42,6 +43,7 @@ class Engine:
         context: Callable[[], Awaitable[ContextTable]],
         gate: Gate,
         attention: Attention | None = None,
+        travel: Travel | None = None,
     ) -> None:
         self.session = session
         self.stream = stream
@@ -53,6 +55,9 @@ class Engine:
         self._context = context
         self._gate = gate
         self._attention = attention
+        self._travel = travel
+        if travel is not None:
+            travel.busy = lambda: self.busy
         self._task: asyncio.Task[TurnEnded] | None = None
         self._stopping = False
 
@@ -92,6 +97,13 @@ class Engine:
     def watches(self) -> bool:
         """Whether it is noticed what others change in the project."""
         return self._attention is not None and self._attention.enabled
+
+    @property
+    def travel(self) -> Travel:
+        """Going back, branching, undo and redo. Raises `HermesError` where a session has none."""
+        if self._travel is None:
+            raise HermesError("This session cannot be branched or taken back.")
+        return self._travel
 
     @property
     def queue(self) -> tuple[str, ...]:
@@ -145,8 +157,25 @@ class Engine:
 
     def _begin(self, text: str, origin: str, attachments: Sequence[Attachment] = ()) -> None:
         self._stopping = False
-        self._task = asyncio.create_task(self._turns.run(text, origin, attachments), name="turn")
+        self._task = asyncio.create_task(self._turn(text, origin, attachments), name="turn")
         self._task.add_done_callback(self._continue)
+
+    async def _turn(self, text: str, origin: str, attachments: Sequence[Attachment]) -> TurnEnded:
+        """A turn, which can be undone when it is over."""
+        if self._travel is None:
+            return await self._turns.run(text, origin, attachments)
+        before = await self._travel.place()
+        ended = await self._turns.run(text, origin, attachments)
+        try:
+            await asyncio.shield(asyncio.ensure_future(self._travel.turn_over(before, text)))
+        except HermesError as error:
+            self.stream.emit(Noticed(kind="warning", text=f"This turn cannot be undone: {error}"))
+        except asyncio.CancelledError:
+            # The turn is over; only the waiting for what follows it was interrupted.
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+        return ended
 
     def _continue(self, done: asyncio.Task[TurnEnded]) -> None:
         self._mailbox.queue_steering()

@@ -44,6 +44,7 @@ from agent.system import ensure_system, tone_of
 from agent.tasks import LiveTodos, TaskState
 from agent.terminal_backend import backend_options
 from agent.tool_context import CallContext, PersonApprover, PersonAsker
+from agent.travel import Travel
 from agent.turn import TurnRunner
 from tools.code.runner import CodeRunner
 from tools.discovery import discover
@@ -229,7 +230,18 @@ async def _assemble(
     runs_in = boundary.level if far is None else far.title
     _announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
     model, closing = routes[0].name, list(reversed(closers))
-    return Engine(session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention)
+
+    async def moved(reason: str) -> None:
+        """The conversation became another one: what was known of it is no longer true."""
+        state.files.clear()
+        todos.replace(session.todos())
+        await ensure_system(session, options.workspace, home, settings, profile, tools)
+        await dialogue.begin_again(reason)
+
+    travel = Travel(session, steps, stream.emit, moved)
+    return Engine(
+        session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention, travel
+    )
 
 
 def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:

@@ -80,6 +80,13 @@ class LiveSession:
         if self._messages is None:
             self._messages, self._fresh = messages, self._path[len(opened) :]
 
+    def move(self, head: str, path: Sequence[Node]) -> None:
+        """Go on with another branch of the session. The prompt prefix has to be declared broken."""
+        self.head = head
+        self._path = list(path)
+        self._light = False
+        self._messages, self._fresh = None, []
+
     def rebuild(self) -> None:
         """Derive the messages from the path again, after a compaction."""
         self._fresh = []

@@ -187,6 +187,10 @@ class Store:
         """A new branch that ends at a node of the session, or is empty. Nothing is copied."""
         return await self._database.write(lambda c: tree.fork(c, session, node, name))
 
+    async def goes_on(self, node: int) -> bool:
+        """Whether anything was said after a node, on whatever branch."""
+        return await self._database.read(lambda c: bool(tree.offspring(c, node, 1)))
+
     async def use_head(self, session: str, name: str) -> Head:
         """Note that a branch is the one in use."""
         return await self._database.write(lambda c: tree.use_head(c, session, name))
