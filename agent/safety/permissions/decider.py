@@ -21,7 +21,7 @@ from agent.safety.places import Places
 from agent.safety.sandbox.leave import steps_over, widens
 from agent.safety.shell.marks import GLOBS, UNKNOWN
 from agent.safety.typed_input import follows
-from agent.safety.verdict import SEVERITY, Judge, Part, Verdict, VerdictKind
+from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
 from tools.actions import Action, DeletePath, ReadPath, RestoreFiles, RunCommand, SendInput, WritePath
 
 Granted = Callable[[Action], str | None]
@@ -97,7 +97,7 @@ class Decider:
         found = [(*self._decided(each, _nothing_granted), each.path) for each in action.writes()]
         if not found:
             return Verdict("allow", ("nothing would change",)), "mode"
-        kind: VerdictKind = max((verdict.kind for verdict, _, _ in found), key=SEVERITY.index)
+        kind = SEVERITY[max(SEVERITY.index(verdict.kind) for verdict, _, _ in found)]
         strictest = [each for each in found if each[0].kind == kind]
         judge: Judge = "rule" if any(judge == "rule" for _, judge, _ in strictest) else strictest[0][1]
         named: dict[str, list[Path]] = {}
