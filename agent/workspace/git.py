@@ -21,6 +21,7 @@ from pathlib import Path
 
 from agent.errors import HermesError
 from agent.workspace.repository import branch, common_folder, git_folder, top_folder
+from tools.files.descriptors import read_bytes
 from tools.text import clean
 
 __all__ = ["GitError", "GitResult", "branch", "run_git"]
@@ -73,6 +74,8 @@ _SETTINGS = (
     *("extensions.objectformat", "extensions.refstorage"),
 )
 """Settings of a repository that say how to read it and can run nothing."""
+
+_HEAD_BYTES = 4_096
 
 _OWN = (
     "index",
@@ -176,7 +179,7 @@ def _link(folder: Path, git: Path, values: dict[str, str]) -> None:
     for name in ("objects", "refs"):
         (made / name).mkdir(exist_ok=True)
     try:
-        (made / "HEAD").write_bytes((git / "HEAD").read_bytes()[:4_096])
+        (made / "HEAD").write_bytes(read_bytes(git.resolve() / "HEAD", _HEAD_BYTES)[0])
     except OSError as error:
         raise GitError("The git repository cannot be read; check the rights on its .git folder.") from error
 

@@ -22,7 +22,8 @@ def top_folder(folder: Path) -> Path | None:
 def git_folder(top: Path) -> Path | None:
     """The git folder of the work tree `top`: `.git`, or where the file `.git` of a worktree points to."""
     dot_git = top / ".git"
-    if dot_git.is_dir():
+    # Unlike the method of paths, this one does not raise where a link leads to what is closed to us.
+    if os.path.isdir(dot_git):  # noqa: PTH112
         return dot_git
     line = _line(dot_git)
     if line is None or not line.startswith("gitdir:"):
@@ -81,7 +82,7 @@ def _existing(folder: Path) -> Path | None:
         resolved = folder.resolve(strict=True)
     except (OSError, ValueError, RuntimeError):
         return None
-    return resolved if resolved.is_dir() else None
+    return resolved if os.path.isdir(resolved) else None  # noqa: PTH112
 
 
 def _shown(name: str) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from hashlib import sha256
@@ -20,8 +22,12 @@ from agent.workspace.checkpoints.entries import entry_of, entry_record
 from agent.workspace.checkpoints.manifest import Known
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 
-FORMAT = 1
+FORMAT = 2
+MAX_BYTES = 500_000_000
+"""Of the file: two million paths have about so much."""
 _BATCH = 2_000
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_BLOB = re.compile(r"(?:[0-9a-f]{40})?")
 
 
 class Baseline:
@@ -35,12 +41,19 @@ class Baseline:
     def load(self) -> dict[str, Known] | None:
         """What was known; None when nothing was, or it cannot be read. Blocking."""
         try:
-            with self.path.open("r", encoding="ascii") as lines:
-                head = json.loads(next(lines, "null"))
-                if head != {"format": FORMAT, "root": str(self._root)}:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "r", encoding="ascii") as lines:
+                status = os.fstat(descriptor)
+                if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                     return None
-                return {path: known for line in lines for path, known in [_known(json.loads(line))]}
-        except (OSError, ValueError, TypeError, RecursionError):
+                head = json.loads(next(lines, "null"))
+                if not isinstance(head, dict) or head.get("root") != str(self._root):
+                    return None
+                found = {path: known for line in lines for path, known in [_known(json.loads(line))]}
+                # A file that was cut short would make what is missing look new.
+                whole = head.get("format") == FORMAT and head.get("paths") == len(found)
+                return found if whole else None
+        except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
 
     def save(self, known: dict[str, Known]) -> None:
@@ -63,7 +76,7 @@ class Baseline:
             raise store_error(error, self._folder, "written") from error
 
     def _batches(self, known: dict[str, Known]) -> Iterator[bytes]:
-        lines = [json.dumps({"format": FORMAT, "root": str(self._root)})]
+        lines = [json.dumps({"format": FORMAT, "root": str(self._root), "paths": len(known)})]
         for path, each in known.items():
             lines.append(json.dumps([path, each.stamp, each.settled, entry_record(each.entry), each.blob]))
             if len(lines) >= _BATCH:
@@ -73,5 +86,11 @@ class Baseline:
 
 
 def _known(record: list) -> tuple[str, Known]:
-    path, stamp, settled, entry, blob = record
-    return str(path), Known(tuple(map(int, stamp)), bool(settled), entry_of(entry), str(blob))
+    """One path of a file that may hold anything. Raises `ValueError` and `TypeError`."""
+    path, stamp, settled, fields, blob = record
+    entry = entry_of(fields)
+    if any(part in ("", ".", "..") for part in path.split("/")) or "\0" in path or entry is None:
+        raise ValueError("no path of a workspace")
+    if not (entry.digest is None or _DIGEST.fullmatch(entry.digest)) or not _BLOB.fullmatch(blob):
+        raise ValueError("no name of contents")
+    return path, Known(tuple(map(int, stamp)), bool(settled), entry, blob)

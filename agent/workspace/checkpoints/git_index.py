@@ -1,8 +1,9 @@
 """The list of files git tracks, read from its index without running git.
 
-Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Only the names
-and the ids of the contents are of use here; everything is checked against the
-files themselves afterwards, so an index that lies does no harm.
+Format: Documentation/gitformat-index.txt of git, versions 2 to 4. Everything it says
+is checked against the files themselves afterwards, so an index that lies does no
+lasting harm. It may be made by somebody hostile: reading one never takes more than
+a small multiple of its size.
 """
 
 from __future__ import annotations
@@ -10,33 +11,80 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from tools.files.descriptors import read_bytes
 
-MAX_BYTES = 200_000_000
+MAX_BYTES = 100_000_000
+"""Of an index; the index of a million files has about so much."""
+MAX_NAMES = 200_000_000
+"""Bytes of all names together: version 4 can name gigabytes in a small file."""
+MAX_NAME = 4_096
 _HEADER, _FIXED = 12, 62
 _EXTENDED, _NAME_MASK = 0x4000, 0x0FFF
+_ASSUMED, _STAGE = 0x8000, 0x3000
+_SKIPPED, _INTENDED = 0x4000, 0x2000
+_CONFIG_BYTES = 1_000_000
 
 
-def tracked(root: Path) -> dict[str, str]:
-    """Paths below `root` (resolved) that git tracks, with the ids (SHA-1, hex) of their contents.
+class Tracked(NamedTuple):
+    """A file as the index has it."""
 
-    Empty where there is no repository, or none that can be read. Blocking; never raises.
+    blob: str
+    """SHA-1 of its contents, in hex."""
+    stamp: tuple[int, ...]
+    """Time of last change of status and of contents (ns), inode, size (the last two modulo 2³²)."""
+    plain: bool
+    """Whether the index claims that the stamp vouches for the contents."""
+
+    def describes(self, status: os.stat_result) -> bool:
+        """Whether the file with this status is the one that git saw when it took the contents in."""
+        return self.plain and self.stamp == (
+            status.st_ctime_ns,
+            status.st_mtime_ns,
+            status.st_ino & 0xFFFFFFFF,
+            status.st_size & 0xFFFFFFFF,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What git tracks below a folder."""
+
+    files: dict[str, Tracked]
+    written: int = 0
+    """When the index was written (ns): a stamp from then or later vouches for nothing."""
+    top: Path | None = None
+    """The work tree; None where there is no repository."""
+    git: Path | None = None
+
+
+NO_INDEX = Index({})
+
+
+def read_index(root: Path) -> Index:
+    """The plain files that git tracks below `root` (resolved). Blocking; never raises.
+
+    Empty where there is no repository, or none that can be read.
     """
-    top = top_folder(root)
-    git = git_folder(top) if top is not None else None
-    if top is None or git is None or _is_sha256(common_folder(git)):
-        return {}
     try:
-        data, _ = read_bytes(git.resolve() / "index", MAX_BYTES)
-        names = _parsed(data)
-    except (OSError, ValueError, IndexError):
-        return {}
+        top = top_folder(root)
+        git = git_folder(top) if top is not None else None
+        if top is None or git is None or _is_sha256(common_folder(git)):
+            return NO_INDEX
+        data, status = read_bytes(git.resolve() / "index", MAX_BYTES)
+        names = parsed(data)
+    except (OSError, ValueError, RuntimeError):
+        return NO_INDEX
     below = os.fsencode(root.relative_to(top)) if root != top else b""
     prefix = below + b"/" if below else b""
-    return {os.fsdecode(name[len(prefix) :]): sha for name, sha in names.items() if name.startswith(prefix)}
+    files = {
+        os.fsdecode(name[len(prefix) :]): each for name, each in names.items() if name.startswith(prefix)
+    }
+    return Index(files, status.st_mtime_ns, top, git)
 
 
 def blob_id(data: bytes) -> str:
@@ -44,50 +92,59 @@ def blob_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 
 
-def _parsed(data: bytes) -> dict[bytes, str]:
-    """Plain files of an index. Raises `ValueError` and `IndexError` for anything that is none."""
+def parsed(data: bytes) -> dict[bytes, Tracked]:
+    """Plain files of an index. Raises `ValueError` for anything that is none."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index of a known version")
-    found: dict[bytes, str] = {}
-    at, name = _HEADER, b""
+    found: dict[bytes, Tracked] = {}
+    at, name, named = _HEADER, b"", 0
     for _ in range(count):
         start = at
-        mode = int.from_bytes(data[at + 24 : at + 28], "big")
-        sha = data[at + 40 : at + 60].hex()
         flags = int.from_bytes(data[at + 60 : at + 62], "big")
-        at += _FIXED + (2 if flags & _EXTENDED else 0)
+        extended = bool(flags & _EXTENDED)
+        more = int.from_bytes(data[at + 62 : at + 64], "big") if extended else 0
+        at += _FIXED + 2 * extended
         if version == 4:
             cut, at = _varint(data, at)
             end = data.index(b"\0", at)
-            name = name[: len(name) - cut] + data[at:end]
+            name = name[: max(0, len(name) - cut)] + data[at:end]
             at = end + 1
         else:
             length = flags & _NAME_MASK
             end = at + length if length < _NAME_MASK else data.index(b"\0", at)
             name = data[at:end]
             at = start + ((end - start + 8) & ~7)
-        if len(sha) != 40 or not name:
-            raise ValueError("the index ends too early")
-        if stat.S_ISREG(mode):
-            found[name] = sha
+        named += len(name)
+        if end > len(data) or not 0 < len(name) <= MAX_NAME or named > MAX_NAMES:
+            raise ValueError("the index ends too early, or names too much")
+        if stat.S_ISREG(int.from_bytes(data[start + 24 : start + 28], "big")):
+            plain = not (flags & (_ASSUMED | _STAGE) or more & (_SKIPPED | _INTENDED))
+            found[name] = Tracked(data[start + 40 : start + 60].hex(), _stamp(data, start), plain)
     return found
 
 
+def _stamp(data: bytes, at: int) -> tuple[int, ...]:
+    words = [int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4, 8, 12, 20, 36)]
+    changed, changed_ns, modified, modified_ns, inode, size = words
+    return changed * 1_000_000_000 + changed_ns, modified * 1_000_000_000 + modified_ns, inode, size
+
+
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in the form of pack offsets, and where it ends."""
-    byte = data[at]
-    value = byte & 0x7F
-    while byte & 0x80:
-        at += 1
-        byte = data[at]
-        value = ((value + 1) << 7) | (byte & 0x7F)
-    return value, at + 1
+    """A number in the form of pack offsets, and where it ends. Raises `ValueError`."""
+    value = 0
+    for place in range(at, min(at + 5, len(data))):
+        byte = data[place]
+        value = (value << 7) | (byte & 0x7F)
+        if not byte & 0x80:
+            return value, place + 1
+        value += 1
+    raise ValueError("no number of an index")
 
 
 def _is_sha256(common: Path) -> bool:
     try:
-        text = (common / "config").read_text("utf-8", "replace").casefold()
+        text = read_bytes(common / "config", _CONFIG_BYTES)[0].lower()
     except OSError:
         return False
-    return "objectformat" in text and "sha256" in text
+    return b"objectformat" in text and b"sha256" in text

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -19,8 +19,15 @@ from agent.workspace.checkpoints.entries import Entry, LeftOut
 
 TICK = 50_000_000
 """Nanoseconds within which two writes may leave the same time on a file."""
+COARSE_TICK = 2_000_000_000
+"""The same on file systems that keep no parts of seconds."""
+
+GIT = "belongs to git"
+MOVING = "was moved while it was looked at"
 
 Stamp = tuple[int, ...]
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Known(NamedTuple):
@@ -32,7 +39,7 @@ class Known(NamedTuple):
     entry: Entry | None
     """How it stood; None while it was not read yet."""
     blob: str = ""
-    """The id of the git object with exactly these bytes; then `entry` may lack a digest."""
+    """The id of the git object with exactly these bytes; the store need not have them then."""
 
     @property
     def is_read(self) -> bool:
@@ -67,72 +74,123 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def is_settled(status: os.stat_result, now: int | None = None) -> bool:
-    """Whether a write from now on leaves another stamp. `now` is in nanoseconds since the epoch."""
+    """Whether a write from now on leaves another stamp. `now` is in nanoseconds since the epoch.
+
+    Only the time that nobody can set counts: the other may lie anywhere, in the future too.
+    """
     now = time.time_ns() if now is None else now
-    return max(status.st_mtime_ns, status.st_ctime_ns) < now - TICK
+    tick = TICK if status.st_ctime_ns % 1_000_000_000 else COARSE_TICK
+    return status.st_ctime_ns < now - tick
 
 
-def look(root: Path, known: dict[str, Known]) -> Look:
-    """Compare everything below `root` (resolved) with what is known. Blocking; never raises."""
+def look(root: Path, known: Mapping[str, Known], ours: Path | None = None) -> Look:
+    """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
+
+    `ours` is a folder that is not looked into: what Hermes itself keeps.
+    """
     found = Look()
     names: set[str] = set()
-    for path, status in _walk(root, found):
+    for path, status in _walk(root, found, ours):
         names.add(path)
         before = known.get(path)
         if before is None or not (before.settled and before.is_read) or before.stamp != stamp_of(status):
             found.changed[path] = status
         if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
             found.linked.setdefault((status.st_dev, status.st_ino), []).append(path)
-    hidden = tuple(f"{item.path}/" for item in found.left_out)
-    found.gone = [path for path in known if path not in names and not (hidden and path.startswith(hidden))]
+    found.gone = [path for path in known if path not in names]
+    if found.gone and found.left_out:
+        hidden = {item.path for item in found.left_out}
+        found.gone = [path for path in found.gone if not _is_hidden(path, hidden)]
     found.seen = len(names)
     return found
 
 
-def _walk(root: Path, found: Look) -> Iterator[tuple[str, os.stat_result]]:
+def _is_hidden(path: str, hidden: set[str]) -> bool:
+    """Whether a path lies in a folder that could not be looked into."""
+    if "" in hidden:
+        return True
+    cut = path.find("/")
+    while cut >= 0:
+        if path[:cut] in hidden:
+            return True
+        cut = path.find("/", cut + 1)
+    return path in hidden
+
+
+def _walk(root: Path, found: Look, ours: Path | None) -> Iterator[tuple[str, os.stat_result]]:
     """Every path below `root` with its status; no link is followed, no other file system entered."""
     try:
         top = root.stat()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return
+    except OSError as error:
+        found.left_out.append(_unread("", error))
+        return
+    own = _identity(ours)
     waiting: list[tuple[str, os.stat_result]] = [("", top)]
     while waiting:
         folder, expected = waiting.pop()
         prefix = f"{folder}/" if folder else ""
         try:
-            descriptor = os.open(root / folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(root / folder, _FOLDER)
         except OSError as error:
             if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
-                found.left_out.append(LeftOut(folder, f"cannot be read: {(error.strerror or '').lower()}"))
+                found.left_out.append(_unread(folder, error))
             continue
         try:
             # Between listing and opening a folder above may have become a link.
             if not os.path.samestat(os.fstat(descriptor), expected):
+                found.left_out.append(LeftOut(folder, MOVING))
                 continue
-            with os.scandir(descriptor) as entries:
-                for entry in entries:
-                    try:
-                        status = entry.stat(follow_symlinks=False)
-                    except OSError:
-                        continue
-                    path = prefix + entry.name
-                    if not stat.S_ISDIR(status.st_mode):
-                        if entry.name.casefold() != ".git":
-                            yield path, status
-                        continue
-                    reason = _closed(entry.name, status, top)
-                    if reason:
-                        found.left_out.append(LeftOut(path, reason))
-                    else:
+            for name, status in _listed(descriptor, folder, found):
+                path = prefix + name
+                if not stat.S_ISDIR(status.st_mode):
+                    if name.casefold() != ".git":
                         yield path, status
-                        waiting.append((path, status))
-        except OSError:
-            continue
+                    continue
+                reason = _closed(name, status, top, own)
+                if reason:
+                    found.left_out.append(LeftOut(path, reason))
+                else:
+                    yield path, status
+                    waiting.append((path, status))
         finally:
             os.close(descriptor)
 
 
-def _closed(name: str, status: os.stat_result, top: os.stat_result) -> str:
+def _listed(descriptor: int, folder: str, found: Look) -> Iterator[tuple[str, os.stat_result]]:
+    """The names in an open folder with their status; what cannot be seen is noted as left out."""
+    try:
+        with os.scandir(descriptor) as entries:
+            for entry in entries:
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    path = f"{folder}/{entry.name}" if folder else entry.name
+                    found.left_out.append(_unread(path, error))
+                    continue
+                yield entry.name, status
+    except OSError as error:
+        found.left_out.append(_unread(folder, error))
+
+
+def _unread(path: str, error: OSError) -> LeftOut:
+    return LeftOut(path, f"cannot be read: {(error.strerror or str(error)).lower()}")
+
+
+def _identity(folder: Path | None) -> tuple[int, int]:
+    try:
+        status = folder.stat() if folder is not None else None
+    except OSError:
+        status = None
+    return (status.st_dev, status.st_ino) if status is not None else (0, 0)
+
+
+def _closed(name: str, status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -> str:
     if name.casefold() == ".git":
-        return "belongs to git"
+        return GIT
+    if (status.st_dev, status.st_ino) == own:
+        return "is where Hermes keeps its own files"
     return "lies on another file system" if status.st_dev != top.st_dev else ""

@@ -11,18 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
 from agent.errors import HermesError
 from agent.workspace.checkpoints.baseline import Baseline
-from agent.workspace.checkpoints.entries import Change, Coverage, Entry, LeftOut, Step, StepKind
-from agent.workspace.checkpoints.git_blobs import blobs
-from agent.workspace.checkpoints.register import Limits, Register
+from agent.workspace.checkpoints.entries import Change, Coverage, Entry, Kind, LeftOut, Step, StepKind
+from agent.workspace.checkpoints.git_blobs import GitObjects
+from agent.workspace.checkpoints.register import Found, Limits, Register
 from agent.workspace.checkpoints.store import CheckpointStore
 from tools.actions import Action, CallServer, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
@@ -32,14 +32,21 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PATIENCE = 10.0
-"""Seconds a command waits for the first look at the workspace."""
+PATIENCE = 5.0
+"""Seconds a command waits until the workspace was seen, and what is in it is at hand."""
 
 LABEL = 200
 """Characters of a step's label."""
 
+SLICE, PAUSE = 0.1, 0.002
+"""Seconds that the contents of the workspace are read at a stretch, and between two stretches."""
+
+SAVE_SECONDS = 120.0
+"""How often what is known is written down; contents nothing names are cleared after five minutes."""
+
 _PROGRAMS = (RunCommand, RunScript, SendInput, CallServer)
-UNREAD = Coverage((LeftOut(".", "the workspace was still being read"),))
+_UNREAD = LeftOut(".", "the workspace was still being read")
+UNREAD = Coverage((_UNREAD,))
 
 
 @dataclass(slots=True)
@@ -51,6 +58,8 @@ class Recording:
     label: str
     wide: bool = False
     """Whether a program ran, so that anything may have changed."""
+    blind: bool = False
+    """Whether it ran before the workspace had been seen."""
     noted: dict[str, Entry | None] = field(default_factory=dict)
     """How the paths that a tool named stood before."""
     outside: list[str] = field(default_factory=list)
@@ -81,11 +90,15 @@ class Recorder:
         self._stop = threading.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="hermes-checkpoints")
         self._loop = asyncio.get_running_loop()
+        self._git = GitObjects(root, self._loop, store.borrowed)
         baseline = Baseline(store.baselines, root)
-        self._register = Register(root, store.objects, limits, self._blobs, baseline, self._stop)
+        ours = _own_folder(store.folder, root)
+        self._register = Register(root, store.objects, limits, self._git, baseline, self._stop, ours)
         self._surveyed = asyncio.Event()
+        self._at_hand = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._open: dict[str, Recording] = {}
+        self._saver: asyncio.Task[None] | None = None
+        self._open: list[Recording] = []
         self._troubled = False
         self._position = self._line.last
 
@@ -106,16 +119,19 @@ class Recorder:
         workspace was last known is put down to it. See `found`.
         """
         self._task = asyncio.create_task(self._survey(cut_off, label), name="checkpoints")
+        self._saver = asyncio.create_task(self._save_now_and_then(), name="checkpoints-saver")
 
     async def stop(self) -> None:
         """Write down what is known, and let the thread go. May be called again."""
         if self._stop.is_set():
             return
         self._stop.set()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-        if self._register.complete:
+        if self._saver is not None:
+            self._saver.cancel()
+        await asyncio.gather(*(task for task in (self._task, self._saver) if task), return_exceptions=True)
+        if self._register.wants_saving:
             await self._guarded(self._register.save)
+        await self._guarded(self._git.close)
         await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def ready(self) -> None:
@@ -125,34 +141,29 @@ class Recorder:
 
     def coverage(self) -> Coverage:
         """What could not be taken back if it were changed now."""
-        if not self._surveyed.is_set():
-            return UNREAD
-        return self._register.left_out()
+        return self._register.left_out if self._surveyed.is_set() else UNREAD
 
     @asynccontextmanager
     async def during(self, call: str, label: str, session: str) -> AsyncIterator[Recording]:
         """What changes while this is open, and was announced by `acting`, becomes a step."""
         recording = Recording(call, session, clean(label)[:LABEL])
-        self._open[call] = recording
+        self._open.append(recording)
         try:
             yield recording
         finally:
-            del self._open[call]
             # A call that is interrupted has done something all the same.
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
     async def acting(self, call: str, action: Action) -> None:
         """A call is about to do this: keep what it may change. Never raises."""
-        recording = self._open.get(call)
+        recording = next((each for each in reversed(self._open) if each.call == call), None)
         if recording is None:
             return
         match action:
             case WritePath() | DeletePath():
                 await self._note(recording, action.path)
             case _ if isinstance(action, _PROGRAMS):
-                if not recording.wide:
-                    recording.wide = True
-                    await self._catch_up(recording)
+                await self._widen(recording)
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run something that changes files of the workspace, such as a restore, between two steps."""
@@ -161,19 +172,33 @@ class Recorder:
     async def adopt(self, paths: Iterable[str]) -> None:
         """What stands at these paths now is known, and no news; the position may have moved."""
         wanted = dict.fromkeys(paths)
-        await self._guarded(lambda: self._register.after(wanted))
+        await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
 
     # Within
 
     async def _survey(self, cut_off: str, label: str) -> None:
-        changes = await self._guarded(self._register.survey)
-        if changes and cut_off:
-            await self._guarded(lambda: self._append("command", self.line, cut_off, label, changes))
-        self._surveyed.set()
-        if changes is not None:
-            with suppress(Stopped):
-                await self._guarded(self._register.keep_all)
+        def see() -> bool:
+            found = self._register.survey(news=bool(cut_off))
+            if found.changes:
+                self._append("command", self.line, cut_off, label, found)
+            self._register.accept(found)
+            return True
+
+        seen = await self._guarded(see)
+        if seen:
+            self._surveyed.set()
+        with suppress(Stopped):
+            while seen and await self._guarded(lambda: self._register.keep(SLICE)) is False:  # noqa: ASYNC110
+                # Commands get their turn of the thread in between.
+                await asyncio.sleep(PAUSE)
+        self._at_hand.set()
+
+    async def _save_now_and_then(self) -> None:
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            if self._register.wants_saving:
+                await self._guarded(self._register.save)
 
     async def _note(self, recording: Recording, path: Path) -> None:
         try:
@@ -181,69 +206,116 @@ class Recorder:
         except ValueError:
             recording.outside.append(str(path))
             return
-        found = await self._guarded(lambda: self._register.before([relative]))
-        for each, entry in (found or {}).items():
-            recording.noted.setdefault(each, entry)
-
-    async def _catch_up(self, recording: Recording) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._surveyed.wait(), PATIENCE)
-        if not self._surveyed.is_set():
+        if relative == ".":
+            await self._widen(recording)
             return
-        changes = await self._guarded(self._register.changes)
-        ours = recording.noted.keys()
-        others = tuple(change for change in changes or () if change.path not in ours)
+        if relative in recording.noted:
+            return
+        noted = await self._guarded(lambda: self._noted(relative, recording))
+        for each, entry in (noted or {}).items():
+            recording.noted.setdefault(each, entry)
+        entry = recording.noted.get(relative)
+        if entry is not None and entry.kind is Kind.FOLDER:
+            # What is done to a folder is done to all that is in it.
+            await self._widen(recording)
+
+    def _noted(self, path: str, recording: Recording) -> dict[str, Entry | None]:
+        found, noted = self._register.before(path)
+        if found.changes:
+            # A program that still runs did it, or somebody else: either way it comes first.
+            running = next((each for each in self._open if each.wide and each is not recording), None)
+            if running is not None:
+                self._append("command", running.session, running.call, running.label, found)
+            else:
+                self._append_outside(found)
+            self._register.accept(found)
+        return noted
+
+    async def _widen(self, recording: Recording) -> None:
+        """A program is about to run: whatever is not ours so far is somebody else's."""
+        if recording.wide:
+            return
+        recording.wide = True
+        self._register.hurried = True
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._at_hand.wait(), PATIENCE)
+        self._register.hurried = False
+        recording.blind = not self._surveyed.is_set()
+        # What a program that runs already did is found out when that ends.
+        if not recording.blind and not any(each.wide for each in self._open if each is not recording):
+            await self._guarded(lambda: self._catch_up(recording))
+
+    def _catch_up(self, recording: Recording) -> None:
+        found = self._register.changes()
+        noted = {path for each in self._open for path in each.noted}
+        others = tuple(change for change in found.changes if change.path not in noted)
+        fresh = {path: known for path, known in found.fresh.items() if path not in noted}
+        found = replace(found, changes=others, fresh=fresh)
         if others:
-            label = _count(others, "changed outside of any call")
-            await self._guarded(lambda: self._append("outside", self.line, "", label, others))
+            self._append_outside(found)
+        self._register.accept(found)
 
     async def _finish(self, recording: Recording) -> None:
-        if not (recording.wide or recording.noted):
-            return
-        if recording.wide and not self._surveyed.is_set():
-            recording.wide = False
-        changes = await self._guarded(lambda: self._what_changed(recording))
-        if not changes:
-            return
-        kind: StepKind = "command" if recording.wide else "tool"
-        recording.step = await self._guarded(
-            lambda: self._append(kind, recording.session, recording.call, recording.label, changes)
-        )
+        try:
+            if recording.wide or recording.noted:
+                recording.step = await self._guarded(lambda: self._recorded(recording))
+        finally:
+            self._open.remove(recording)
 
-    def _what_changed(self, recording: Recording) -> tuple[Change, ...]:
+    def _recorded(self, recording: Recording) -> Step | None:
+        """Find out what a call did, and keep that as a step."""
+        found = self._what_changed(recording)
+        step = None
+        if found.changes or found.taken_along or recording.blind:
+            kind: StepKind = "command" if recording.wide else "tool"
+            step = self._append(
+                kind, recording.session, recording.call, recording.label, found, blind=recording.blind
+            )
+        self._register.accept(found)
+        return step
+
+    def _what_changed(self, recording: Recording) -> Found:
         noted = self._register.after(recording.noted)
-        if not recording.wide:
+        if not recording.wide or not self._surveyed.is_set():
             return noted
-        known = {change.path for change in noted}
-        wide = (change for change in self._register.changes() if change.path not in known)
-        return tuple(sorted((*noted, *wide), key=lambda change: change.path))
+        wide = self._register.changes()
+        # What another call announced is told by that one: it knows what it found there.
+        known = {path for each in self._open for path in each.noted}
+        changes = (*noted.changes, *(change for change in wide.changes if change.path not in known))
+        fresh = {path: seen for path, seen in wide.fresh.items() if path not in known} | dict(noted.fresh)
+        return replace(wide, changes=tuple(sorted(changes, key=lambda change: change.path)), fresh=fresh)
+
+    def _append_outside(self, found: Found) -> None:
+        self._append("outside", self.line, "", _count(found.changes, "changed outside of any call"), found)
 
     def _append(
-        self, kind: StepKind, session: str, call: str, label: str, changes: tuple[Change, ...]
+        self, kind: StepKind, session: str, call: str, label: str, found: Found, *, blind: bool = False
     ) -> Step:
+        coverage = self._register.coverage(found)
+        if blind:
+            coverage = replace(coverage, left_out=(_UNREAD, *coverage.left_out))
         step = self._line.append(
             kind=kind,
             session=session,
             call=call,
             label=label,
             root=str(self.root),
-            changes=changes,
-            coverage=self._register.coverage(changes),
+            changes=found.changes,
+            coverage=coverage,
         )
         self._position = step.number
-        if self._register.complete and self._register.wants_saving:
-            self._register.save()
         return step
-
-    def _blobs(self, ids: Iterable[str]) -> Mapping[str, bytes]:
-        """Called in the thread; git is run by the loop."""
-        return asyncio.run_coroutine_threadsafe(blobs(self.root, ids), self._loop).result()
 
     async def _guarded(self, work: Callable[[], T]) -> T | None:
         """The result of disk work; None when it failed, of which the person hears once."""
         try:
             return await self._in_thread(work)
-        except (HermesError, OSError) as error:
+        except Stopped:
+            raise
+        except Exception as error:
+            # Whatever goes wrong here must not cost the call that is recorded.
+            if not isinstance(error, (HermesError, OSError)):
+                log.exception("checkpoints")
             log.warning("checkpoints: %s", error)
             if not self._troubled:
                 self._troubled = True
@@ -256,6 +328,12 @@ class Recorder:
                 return work()
 
         return await self._loop.run_in_executor(self._thread, sharing)
+
+
+def _own_folder(store: Path, root: Path) -> Path | None:
+    """The folder of Hermes inside the workspace; None where it lies elsewhere."""
+    place = store.resolve()
+    return next((each for each in (place.parent, place) if root in each.parents), None)
 
 
 def _count(changes: tuple[Change, ...], what: str) -> str:

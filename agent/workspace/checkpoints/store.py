@@ -7,6 +7,7 @@ objects/ab/…      contents of files                        (objects.py)
 lines/SESSION.log the steps of each session                (steplog.py)
 baselines/…json   how workspaces stood when they were opened
 pending/…json     restores that are under way
+git/…             second names of git's own objects, while a workspace is recorded (git_blobs.py)
 ```
 """
 
@@ -62,6 +63,10 @@ class CheckpointStore:
     def pending(self) -> Path:
         return self.folder / "pending"
 
+    @property
+    def borrowed(self) -> Path:
+        return self.folder / "git"
+
     def line(self, session: str) -> StepLog:
         """The steps of a root session; the same object each time. Raises `StoreError` for an odd name."""
         with self._mutex:
@@ -104,7 +109,7 @@ class CheckpointStore:
             yield
 
     def size(self) -> int:
-        """Bytes the store takes on the disk, each file in whole blocks.
+        """Bytes the store takes on the disk, each file in whole blocks; borrowed ones are not its own.
 
         Looks at each file: call it off the event loop. Raises `StoreError`.
         """
@@ -115,7 +120,8 @@ class CheckpointStore:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
-                        yield from self._sizes(Path(entry.path))
+                        if Path(entry.path) != self.borrowed:
+                            yield from self._sizes(Path(entry.path))
                     else:
                         with suppress(FileNotFoundError):
                             yield entry.stat(follow_symlinks=False).st_size

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def apply_restore(
         if not moves:
             return Restored(None, tuple(skipped))
         with keeping.held(store.pending, pending):
+            _make_again(Path(plan.root))
             failed = _carry_out(pending, store.objects, expect)
             step = _appended(store, pending, failed)
         return Restored(step, (*skipped, *failed))
@@ -136,6 +138,12 @@ def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
             yield Move(parent, entry, entry)
 
 
+def _make_again(root: Path) -> None:
+    """A workspace that was removed as a whole; where even the folder above is gone, that is said later."""
+    with suppress(OSError):
+        root.mkdir()
+
+
 def _carry_out(
     pending: Pending,
     objects: ObjectStore,
@@ -167,7 +175,7 @@ class _Run:
 
     def carry_out(self) -> None:
         """What goes away first, deepest first; then folders, then files; modes of folders last."""
-        for _, move in self._moves:
+        for _, move in sorted(self._moves, key=_depth):
             if _is_folder(move.now) and _is_folder(move.wanted):
                 self._placer.relax(move)
         moving = [(number, move) for number, move in self._moves if not alike(move.now, move.wanted)]

@@ -18,17 +18,21 @@ from pathlib import Path
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import Entry, Kind
-from agent.workspace.checkpoints.objects import ObjectStore, write_all
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore.files import take_over, write_sparsely
 from agent.workspace.checkpoints.restore.swapping import exchange, move_new
+from agent.workspace.checkpoints.restore.writers import Writers
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.taking import take
 from tools.files.descriptors import open_folder
 
 CHANGED = "was changed while it was being restored, and stays as it is"
 NOT_EMPTY = "holds something else and stays"
+WRITTEN = "is open in a program that writes to it, and stays as it is"
 NO_FOLDER = "has no folder to stand in any more"
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST = 200
 _OWNER = stat.S_IWUSR | stat.S_IXUSR
 
 
@@ -57,6 +61,7 @@ class Placer:
         self._objects = objects
         self._beside = beside
         self._limit = limit
+        self._writers = Writers()
 
     def clear_away(self, move: Move, number: int) -> str:
         """Take away what stands at the path, if it still is what the plan saw. Returns why it was not."""
@@ -67,10 +72,11 @@ class Placer:
                     return ""
                 beside = self._name(number)
                 move_new(folder, move.name, beside)
-                if self._is(move, beside, move.now):
+                reason = self._kept_from(folder, move, beside)
+                if not reason:
                     os.unlink(beside, dir_fd=folder)
                     return ""
-                return self._back(folder, move, beside)
+                return self._back(folder, move, beside, reason)
         except FileNotFoundError:
             return "" if move.now is None else CHANGED
         except OSError as error:
@@ -93,7 +99,8 @@ class Placer:
         try:
             with self._parent(move) as folder:
                 beside = self._name(number)
-                self._prepare(folder, beside, move.wanted)
+                like = move.name if move.now is not None and move.now.kind is Kind.FILE else ""
+                self._prepare(folder, beside, move.wanted, like)
                 try:
                     if move.now is None:
                         move_new(folder, beside, move.name)
@@ -103,10 +110,11 @@ class Placer:
                     os.unlink(beside, dir_fd=folder)
                     gone = isinstance(error, (FileExistsError, FileNotFoundError))
                     return CHANGED if gone else _reason(error)
-                if self._is(move, beside, move.now):
+                reason = self._kept_from(folder, move, beside)
+                if not reason:
                     os.unlink(beside, dir_fd=folder)
                     return ""
-                return self._swap_back(folder, move, beside)
+                return self._swap_back(folder, move, beside, reason)
         except StoreError as error:
             return f"could not be restored: {error}"
         except OSError as error:
@@ -123,10 +131,10 @@ class Placer:
                 beside = self._name(number)
                 os.link(twin.name, beside, src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
                 exchange(here, beside, move.name)
-                if self._is(move, beside, move.wanted):
+                if self._is(move, beside, move.wanted) and not self._writers.remain(here, beside):
                     os.unlink(beside, dir_fd=here)
                     return ""
-                return self._swap_back(here, move, beside)
+                return self._swap_back(here, move, beside, CHANGED)
         except OSError as error:
             return _reason(error)
 
@@ -165,17 +173,21 @@ class Placer:
         except FileNotFoundError:
             return ""
         known = (move.now, move.wanted)
-        if any(entry is not None and self._is(move, name, entry) for entry in known):
+        ours = any(entry is not None and self._is(move, name, entry) for entry in known)
+        if ours and not self._writers.remain(folder, name):
             os.unlink(name, dir_fd=folder)
             return ""
         if move.wanted is not None and self._is(move, move.name, move.wanted):
-            return self._swap_back(folder, move, name)
-        return self._back(folder, move, name)
+            return self._swap_back(folder, move, name, CHANGED)
+        return self._back(folder, move, name, CHANGED)
 
     # Small steps
 
-    def _prepare(self, folder: int, beside: str, wanted: Entry) -> None:
-        """Write what is wanted beside the path: whole under the name `beside`, or not at all."""
+    def _prepare(self, folder: int, beside: str, wanted: Entry, like: str) -> None:
+        """Write what is wanted beside the path: whole under the name `beside`, or not at all.
+
+        `like` is the file it will replace: what no checkpoint keeps is taken over from that.
+        """
         if wanted.kind is Kind.LINK:
             os.symlink(wanted.target, beside, dir_fd=folder)
             return
@@ -184,8 +196,9 @@ class Placer:
         descriptor = os.open(part, _NEW, 0o600, dir_fd=folder)
         try:
             try:
-                for chunk in self._objects.chunks(wanted.digest):
-                    write_all(descriptor, chunk)
+                write_sparsely(descriptor, self._objects.chunks(wanted.digest))
+                if like:
+                    take_over(folder, like, descriptor)
                 os.fchmod(descriptor, wanted.mode)
             finally:
                 os.close(descriptor)
@@ -195,30 +208,45 @@ class Placer:
                 os.unlink(part, dir_fd=folder)
             raise
 
-    def _swap_back(self, folder: int, move: Move, beside: str) -> str:
+    def _kept_from(self, folder: int, move: Move, beside: str) -> str:
+        """Why what was taken out of its place must not be removed; empty when it may."""
+        is_file = move.now is not None and move.now.kind is Kind.FILE
+        # Nobody can begin to write from here on: the file has a name that only we know.
+        if is_file and self._writers.remain(folder, beside):
+            return WRITTEN
+        return "" if self._is(move, beside, move.now) else CHANGED
+
+    def _swap_back(self, folder: int, move: Move, beside: str, reason: str) -> str:
         """What came out is somebody's: give it its place again."""
         exchange(folder, beside, move.name)
         if move.wanted is not None and self._is(move, beside, move.wanted):
             os.unlink(beside, dir_fd=folder)
-            return CHANGED
+            return reason
         # Changed a second time within the blink: the newer one belongs in the place.
         exchange(folder, beside, move.name)
         return self._set_aside(folder, move, beside)
 
-    def _back(self, folder: int, move: Move, beside: str) -> str:
+    def _back(self, folder: int, move: Move, beside: str, reason: str) -> str:
         try:
             move_new(folder, beside, move.name)
         except FileExistsError:
             return self._set_aside(folder, move, beside)
-        return CHANGED
+        return reason
 
     def _set_aside(self, folder: int, move: Move, beside: str) -> str:
+        kept = beside
         for count in range(1, 1_000):
-            name = f"{move.name}.yours-{count}"
-            with suppress(FileExistsError):
+            # A long name would be too long with what is added to it.
+            name = f"{os.fsdecode(os.fsencode(move.name)[:_LONGEST])}.yours-{count}"
+            try:
                 move_new(folder, beside, name)
-                return f"was changed twice while it was being restored; the earlier version is in {name}"
-        return f"was changed twice while it was being restored; the earlier version is in {beside}"
+            except FileExistsError:
+                continue
+            except OSError:
+                break
+            kept = name
+            break
+        return f"was changed twice while it was being restored; the earlier version is in {kept}"
 
     def _is(self, move: Move, name: str, entry: Entry | None) -> bool:
         """Whether what stands beside the path under `name` is that entry, contents and all."""

@@ -8,7 +8,7 @@ path is a conflict that a person decides.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -96,12 +96,13 @@ def plan_restore(
     for path in sorted(wanted):
         if uncovered(path) or (paths is not None and not _chosen(path, paths)):
             continue
-        now = take(root, path, objects, limit=limit)
+        runs = ours[path]
+        now = _with_twin(take(root, path, objects, limit=limit), runs.left)
         target = wanted[path]
         if alike(now, target):
             continue
-        state, reason = _judged(now, target, ours[path], objects)
-        items.append(PlanItem(path, now, target, state, reason, tuple(ours[path])))
+        state, reason = _judged(now, target, runs, objects)
+        items.append(PlanItem(path, now, target, state, reason, tuple(runs.ours)))
     return RestorePlan(str(root), position, tuple(items))
 
 
@@ -125,17 +126,39 @@ def merged(item: PlanItem, objects: ObjectStore) -> Merged | None:
     return result
 
 
-def _runs(steps: Sequence[Step]) -> dict[str, list[Change]]:
-    """Our changes of each path, newest first; those between which nobody else changed it are one."""
-    found: dict[str, list[Change]] = {}
+@dataclass(slots=True)
+class _Runs:
+    """What happened to one path."""
+
+    ours: list[Change]
+    """Our changes, newest first; those between which nobody else changed it are one."""
+    left: Entry | None
+    """How the last step left it, whoever made it."""
+    others: bool
+    """Whether somebody else changed it at last."""
+
+
+def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
+    found: dict[str, _Runs] = {}
     for step in steps:
         for change in step.changes:
-            runs = found.setdefault(change.path, [])
-            if runs and alike(runs[0].after, change.before):
-                runs[0] = Change(change.path, runs[0].before, change.after)
+            runs = found.setdefault(change.path, _Runs([], None, others=False))
+            broken = runs.others or not runs.ours or not alike(runs.left, change.before)
+            runs.left, runs.others = change.after, step.kind == "outside"
+            if step.kind == "outside":
+                continue
+            if broken:
+                runs.ours.insert(0, change)
             else:
-                runs.insert(0, change)
+                runs.ours[0] = Change(change.path, runs.ours[0].before, change.after)
     return found
+
+
+def _with_twin(now: Entry | None, left: Entry | None) -> Entry | None:
+    """What stands at a path, with the other name it was given: that goes into the restore's own step."""
+    if now is None or left is None or not left.twin or not alike(now, left):
+        return now
+    return replace(now, twin=left.twin)
 
 
 def _chosen(path: str, paths: Collection[str]) -> bool:
@@ -149,7 +172,7 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _judged(
-    now: Entry | None, target: Entry | None, ours: Sequence[Change], objects: ObjectStore
+    now: Entry | None, target: Entry | None, runs: _Runs, objects: ObjectStore
 ) -> tuple[PlanState, str]:
     if now is not None and not now.kept:
         return "lost", f"what stands there now cannot be kept: it {now.reason or 'is special'}"
@@ -157,9 +180,9 @@ def _judged(
         return "lost", f"its contents were not kept: {target.reason or 'it was no plain file'}"
     if target is not None and target.digest is not None and not objects.has(target.digest):
         return "lost", "its contents are no longer in the checkpoints"
-    if not alike(now, ours[0].after):
+    if runs.others or not alike(now, runs.left):
         return "conflict", CHANGED_SINCE
-    if len(ours) > 1:
+    if len(runs.ours) > 1 or not alike(target, runs.ours[0].before):
         return "conflict", CHANGED_BETWEEN
     return "change", ""
 

@@ -12,8 +12,9 @@ import pytest
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import Kind, Step
+from agent.workspace.checkpoints.keeping import TOO_MUCH
 from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import GONE_FROM_GIT, TOO_MUCH, Limits
+from agent.workspace.checkpoints.register import GONE_FROM_GIT, TAKEN_ALONG, Limits
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -202,12 +203,37 @@ async def test_tracked_files_are_brought_back_from_gits_own_objects(opened: Open
     }
 
 
-async def test_contents_that_git_lost_are_named_as_lost(opened: Open, root: Path) -> None:
+async def tracked_file(root: Path) -> None:
     git(root, "init", "-q")
     (root / "file").write_text("text")
     git(root, "add", "-A")
     # What was written within the last clock tick is read again before every command, and then kept.
     await asyncio.sleep(0.1)
+
+
+async def test_contents_that_git_lost_during_a_command_come_back(opened: Open, root: Path) -> None:
+    await tracked_file(root)
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    assert list(recorder.store.objects.names()) == []
+    step = await command(recorder, "rm -rf .git *")
+    assert step is not None
+    assert [(item.path, item.reason) for item in step.coverage.left_out] == [(".git", TAKEN_ALONG)]
+    await back(recorder, 0)
+    assert (root / "file").read_text() == "text"
+    await recorder.stop()
+    assert list(recorder.store.borrowed.iterdir()) == []
+
+
+async def test_contents_that_git_lost_where_files_have_one_name_only_are_named_as_lost(
+    opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object, **__: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    await tracked_file(root)
+    monkeypatch.setattr(os, "link", no_links)
     recorder = opened()
     recorder.start()
     await recorder.ready()

@@ -184,12 +184,28 @@ def test_a_broken_note_of_a_restore_stops_nothing(work: Workspace, content: str)
     assert (work.store.pending / "broken.json").exists()
 
 
+HALFWAY = """
+import os, sys
+sys.path.insert(0, sys.argv[3])
+from pathlib import Path
+from agent.workspace.checkpoints.restore.apply import apply_restore
+from agent.workspace.checkpoints.store import CheckpointStore
+from tests.agent.workspace.checkpoints.restore.trees import Workspace
+work = Workspace(Path(sys.argv[1]), CheckpointStore(Path(sys.argv[2])))
+left = [int(sys.argv[4])]
+def expect(path, entry):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), 9)
+apply_restore(work.plan(0), {}, work.store, "session", session="session", label="back", expect=expect)
+"""
+
+
 def test_a_restore_of_a_workspace_that_is_gone_waits_for_it(work: Workspace, tmp_path: Path) -> None:
-    earlier, _ = filled(work, 200)
-    arguments = [str(work.root), str(work.store.folder), str(ROOT), "0.02"]
-    subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, check=False)
-    if not any(work.store.pending.iterdir()):
-        return
+    earlier, _ = filled(work)
+    arguments = [str(work.root), str(work.store.folder), str(ROOT), "20"]
+    ended = subprocess.run([sys.executable, "-c", HALFWAY, *arguments], capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
     work.root.rename(tmp_path / "away")
     assert finish_abandoned(work.store) == ()
     (tmp_path / "away").rename(work.root)
