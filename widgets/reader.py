@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -76,8 +77,9 @@ class Reader(Widget):
         super().__init__(classes=classes)
         self.can_focus = focusable
         self.palette = Palette(Skin())
-        self.rows = ReaderRows(text, show, marks, gutter=gutter)
-        self._view = RowView(self.rows.height, count=len(self.rows.pieces))
+        self._rows_of: Callable[[str], ReaderRows] = lambda text: ReaderRows(text, show, marks, gutter=gutter)
+        self.rows = self._rows_of(text)
+        self._view = RowView(lambda index: self.rows.height(index), count=len(self.rows.pieces))
         self._wide = Wide(wrap=wrap)
         self._role = role
         self._background = background
@@ -89,6 +91,13 @@ class Reader(Widget):
     def text(self) -> str:
         """The whole text, as it came in."""
         return self.rows.text
+
+    def read(self, text: str) -> None:
+        """Show another text, from its start."""
+        self.rows = self._rows_of(text)
+        self._view.reset(len(self.rows.pieces))
+        self._view.move_to(0)
+        self._anew()
 
     def use(self, palette: Palette) -> None:
         """Draw in the colours of another skin."""

@@ -44,7 +44,7 @@ def render_diff(
     """
     text = clean(diff[:READ_CHARS])
     files = read_diff(text) if text.strip() else []
-    drawer = _Drawer(width, palette, _number_size(files), wide)
+    drawer = LineDrawer(width, palette, number_size(files), wide)
     rows: list[Row] = []
     left = diff.count("\n", READ_CHARS)
     for file in files:
@@ -83,14 +83,14 @@ def _height(part: _Part) -> int:
     return len(part.lines) if isinstance(part, Hunk) else 1
 
 
-def _number_size(files: Sequence[FileDiff]) -> int:
+def number_size(files: Sequence[FileDiff]) -> int:
     """Digits of the largest line number."""
     hunks = (part for file in files for part in file.parts if isinstance(part, Hunk))
     return len(str(max((line.number for hunk in hunks for line in hunk.lines), default=0)))
 
 
-class _Drawer:
-    """Draws the parts of a diff in one width and one palette."""
+class LineDrawer:
+    """Draws the parts of a diff in one width and one palette; `number_size` is that of the line numbers."""
 
     def __init__(self, width: int, palette: Palette, number_size: int, wide: Wide) -> None:
         self._width = width
@@ -116,13 +116,13 @@ class _Drawer:
         return [self._crop([Segment(expand_tabs(part.text, TAB), style)])][:room]
 
     def _hunk(self, lines: list[Line], language: str) -> list[Row]:
-        lines = [Line(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
+        lines = without_tabs(lines)
         marks = changed_words(lines)
-        code = _colored(lines, language)
-        drawn = (self._line(line, code[at], marks.get(at, [])) for at, line in enumerate(lines))
+        code = colored(lines, language)
+        drawn = (self.line(line, code[at], marks.get(at, [])) for at, line in enumerate(lines))
         return [row for rows in drawn for row in rows]
 
-    def _line(self, line: Line, code: CodeLine, marks: Spans) -> list[Row]:
+    def line(self, line: Line, code: CodeLine, marks: Spans) -> list[Row]:
         """The rows of a line: one, or several where it is wrapped."""
         if line.sign == "\\":
             return [self._crop([Segment(" " * (self._size + 4) + line.text, self._dim)])]
@@ -161,7 +161,12 @@ class _Drawer:
         return Style(bgcolor=Color.from_rgb(*(low + (high - low) * MARK_STRENGTH for low, high in pairs)))
 
 
-def _colored(lines: Sequence[Line], language: str) -> list[CodeLine]:
+def without_tabs(lines: Sequence[Line]) -> list[Line]:
+    """The lines with their tabs as blanks, as they are drawn."""
+    return [Line(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
+
+
+def colored(lines: Sequence[Line], language: str) -> list[CodeLine]:
     """The lines in the colours of the language; the old and the new side are lexed as two texts."""
     colored: list[CodeLine] = [[(line.text, "text")] for line in lines]
     for signs in (" -", " +"):

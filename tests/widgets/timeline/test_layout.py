@@ -199,7 +199,7 @@ def trees(draw: st.DrawFn) -> tuple[Tree, Look]:
     return planted(rows, tips, tags, paths), look
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(trees())
 def test_every_row_hangs_on_its_nearest_shown_ancestor_and_no_line_leads_nowhere(
     grown_tree: tuple[Tree, Look],
@@ -247,7 +247,7 @@ def _has_over(drawing: Drawing, line: Line) -> bool:
     return drawing.shown_as[drawing.tree.parent[line.node]] >= 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(trees(), st.sampled_from(list(FILTERS)))
 def test_each_node_knows_the_line_it_is_shown_on(grown_tree: tuple[Tree, Look], filter: Filter) -> None:
     tree, look = grown_tree

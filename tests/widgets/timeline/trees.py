@@ -23,6 +23,7 @@ class Row:
     tool: str = ""
     outcome: str = ""
     origin: str = ""
+    calls: int = 0
 
 
 def grown(*nodes: str) -> list[Row]:

@@ -1,0 +1,40 @@
+"""The questions of the timeline: what to bring back, and which branch to go on with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+
+from app.screens.dialog import Choices, Dialog, words
+from app.screens.keyline import KeyLine
+from app.screens.timeline_services import What
+
+WHATS: tuple[What, ...] = ("both", "conversation", "files")
+BRING_BACK = (
+    "Conversation and files",
+    "Only the conversation; files stay as they are",
+    "Only the files; the conversation goes on from its end",
+)
+NOTHING = "Leave everything as it is"
+
+
+class Pick(Dialog[int | None]):
+    """One of several choices, by its index; None for the last one, which changes nothing."""
+
+    def __init__(self, question: str, choices: Sequence[str]) -> None:
+        super().__init__()
+        self._question = question
+        self._choices = choices
+
+    def body(self) -> ComposeResult:
+        yield words(self._question)
+        yield Choices([*self._choices, NOTHING], chosen=len(self._choices))
+        yield KeyLine("1 2 3 or ⏎ choose · esc leave everything as it is", classes="keys")
+
+    def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
+        event.stop()
+        self.dismiss(event.option_index if event.option_index < len(self._choices) else None)
+
+    def decline(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,64 @@
+"""Beside the tree: the message under the cursor, and the files that changed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.store.nodes import Node
+from app.screens.dialog import Skinned
+from app.screens.timeline_services import FileChange
+from app.screens.timeline_words import about, files, message
+
+FILE_LINES = 12
+FILE_LINES_BELOW = 4
+"""Lines the files take beside the tree, and below it."""
+
+
+class Preview(Vertical):
+    """Shows one message at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(id="timeline-preview")
+        self.lines = FILE_LINES
+        self._changes: Sequence[FileChange] = ()
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="timeline-about")
+        with Vertical(id="timeline-text"):
+            yield Skinned("", margin=0)
+        yield Static(id="timeline-files", classes="none")
+
+    def show(self, node: Node | None, branches: Sequence[str], now: float) -> None:
+        """Show a message, or nothing."""
+        self.query_one("#timeline-about", Static).update(
+            Content("") if node is None else about(node, branches, now)
+        )
+        self.query_one(Skinned).read("" if node is None else message(node))
+
+    def show_files(self, changes: Sequence[FileChange]) -> None:
+        """These files changed with the message."""
+        self._changes = changes
+        listed = self.query_one("#timeline-files", Static)
+        listed.set_class(not changes, "none")
+        listed.update(files(changes, self.lines))
+
+    def complain(self, text: str) -> None:
+        """The message cannot be had."""
+        self.query_one("#timeline-about", Static).update(Content.assemble((text, "$error")))
+        self.query_one(Skinned).read("")
+        self.show_files(())
+
+    def fit(self, lines: int) -> None:
+        """The files may take so many lines now."""
+        if lines != self.lines:
+            self.lines = lines
+            self.show_files(self._changes)
+
+    def page(self, step: int) -> None:
+        """Scroll the message by a screen."""
+        self.query_one(Skinned).page(step)

@@ -1,0 +1,132 @@
+"""What happened to one file, of any length: side by side where there is room, else in one column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from rich.segment import Segment
+from rich.text import Text
+from textual.binding import Binding, BindingType
+
+from tools.text import clean
+from widgets.row_text import fit
+from widgets.rows import RowList
+from widgets.timeline.sides import Pair, Part, old_numbers, side_by_side, unified
+from widgets.transcript.code import CodeLine
+from widgets.transcript.diff import LineDrawer, colored, number_size, without_tabs
+from widgets.transcript.hunks import FileDiff, Hunk, Line, read_diff
+from widgets.transcript.wide import Wide
+from widgets.transcript.words import Spans, changed_words
+
+TWO_COLUMNS = 120
+"""Cells from which on the sides stand beside one another."""
+SHIFT = 8
+"""Cells of one step sideways."""
+
+
+class _Drawn(NamedTuple):
+    """The lines of a hunk, ready to be drawn."""
+
+    lines: list[Line]
+    code: list[CodeLine]
+    marks: dict[int, Spans]
+
+
+class DiffRows(RowList):
+    """The lines of a diff; only hunks that come into sight are coloured."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "shift(-1)", "Left", show=False, id="diff.left"),
+        Binding("right,l", "shift(1)", "Right", show=False, id="diff.right"),
+        Binding("w", "wrap", "Wrap", show=False, id="diff.wrap"),
+    ]
+
+    def __init__(self, empty: str = "Reading …", *, id: str | None = None) -> None:
+        super().__init__(self._row, search_text=self._plain, empty=empty, id=id)
+        self._file = FileDiff()
+        self._parts: list[Part] = []
+        self._hunks: dict[int, _Drawn] = {}
+        self._old: list[list[int]] = []
+        self._wide = Wide()
+        self._digits = 1
+        self._columns = 1
+
+    def show(self, diff: str, nothing: str) -> None:
+        """Show a unified diff of one file; `nothing` stands there if it has no lines."""
+        files = read_diff(clean(diff)) if diff.strip() else []
+        self._file = files[0] if files else FileDiff()
+        self._hunks.clear()
+        self._old = old_numbers(self._file)
+        self._digits = number_size(files)
+        self.empty = nothing
+        self._arrange()
+        self.move_to(0)
+
+    def action_shift(self, step: int) -> None:
+        if not self._wide.wrap:
+            self._wide = Wide(shift=max(self._wide.shift + step * SHIFT, 0))
+            self.repaint()
+
+    def action_wrap(self) -> None:
+        self._wide = Wide(wrap=not self._wide.wrap)
+        self.repaint()
+
+    def on_resize(self) -> None:
+        columns = 2 if self.size.width >= TWO_COLUMNS else 1
+        if columns != self._columns:
+            self._columns = columns
+            self._arrange()
+
+    def _arrange(self) -> None:
+        self._parts = (side_by_side if self._columns == 2 else unified)(self._file)
+        self.reset(len(self._parts))
+
+    def _plain(self, number: int) -> str:
+        part = self._parts[number]
+        if isinstance(part, str):
+            return part
+        hunk = self._hunk(part.hunk)
+        sides = dict.fromkeys(at for at in (part.left, part.right) if at is not None)
+        return "\n".join(hunk.lines[at].text for at in sides)
+
+    def _hunk(self, number: int) -> _Drawn:
+        if number not in self._hunks:
+            part = self._file.parts[number]
+            lines = without_tabs(part.lines) if isinstance(part, Hunk) else []
+            self._hunks[number] = _Drawn(lines, colored(lines, self._file.path), changed_words(lines))
+        return self._hunks[number]
+
+    def _row(self, number: int, width: int) -> list[Text]:
+        part = self._parts[number]
+        if isinstance(part, str):
+            return [fit(Text(f" {part}", self.ink("dim")), width)]
+        if self._columns == 1:
+            return [_text(row) for row in self._side(part, part.right, width - 1, old=False)]
+        half = (width - 2) // 2
+        left = self._side(part, part.left, half, old=True)
+        right = self._side(part, part.right, width - 2 - half, old=False)
+        rows = max(len(left), len(right))
+        left += [[]] * (rows - len(left))
+        right += [[]] * (rows - len(right))
+        return [self._beside(*each, half) for each in zip(left, right, strict=True)]
+
+    def _beside(self, left: Sequence[Segment], right: Sequence[Segment], half: int) -> Text:
+        text = _text(left)
+        text.append(" " * (half + 1 - text.cell_len)).append("│", self.ink("rule"))
+        return text.append_text(_text(right)[1:])
+
+    def _side(self, part: Pair, at: int | None, width: int, *, old: bool) -> list[list[Segment]]:
+        if at is None:
+            return [[]]
+        hunk = self._hunk(part.hunk)
+        line = hunk.lines[at]
+        if old:
+            line = Line(line.sign, line.text, self._old[part.hunk][at])
+        drawer = LineDrawer(width, self.palette, self._digits, self._wide)
+        return [list(row) for row in drawer.line(line, hunk.code[at], hunk.marks.get(at, []))]
+
+
+def _text(row: Sequence[Segment]) -> Text:
+    """A row behind the gutter of the cursor."""
+    return Text.assemble(" ", *((run.text, run.style or "") for run in row))

@@ -1,0 +1,171 @@
+"""A row of the timeline as text: lines, glyph, words, tags, and at the right edge what it did and when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rich.style import Style
+from rich.text import Text
+
+from widgets.row_text import fit, one_line
+from widgets.timeline.graph import lane_role, rails
+from widgets.timeline.layout import Drawing, Line
+from widgets.timeline.tree import ENGINE, NodeRow, Tree
+
+GLYPHS = {"user": "●", "assistant": "○", "tool": "·", "notice": "┊", "compaction": "≡", "system": "◌"}
+"""What a node is."""
+OUTCOMES = {"failed": ("✗", "error"), "denied": ("⊘", "warning"), "interrupted": ("◌", "warning")}
+"""How a call that went wrong ended."""
+AGE_CELLS = 7
+LEAST_WORDS = 12
+"""Cells the words of a row keep, whatever else it has to say."""
+GOOD_WORDS = 28
+"""Cells below which words are worth more than the number of calls."""
+MOST_STEPS = 64
+"""Steps of a row whose lines are counted."""
+_BRACES = str.maketrans("", "", '{}"')
+
+Ink = Callable[..., Style]
+"""The style of a role; takes `bold`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a row is drawn with besides the tree."""
+
+    ink: Ink
+    now: float
+    """Seconds since the epoch."""
+    counts: Mapping[int, tuple[int, int]]
+    """Lines added and removed by a step, as far as they are known."""
+    compared: int | None = None
+    """The node, by its id, from which a comparison begins."""
+    found: re.Pattern[str] | None = None
+    """What a search looks for."""
+    match: Style | None = None
+
+
+def draw_row(drawing: Drawing, number: int, width: int, around: Surroundings) -> Text:
+    """One row, at most `width` cells wide; the first is the gutter of the cursor."""
+    line, tree, ink = drawing.lines[number], drawing.tree, around.ink
+    row = tree.rows[line.node]
+    lead = Text(" ")
+    for text, role in rails(line):
+        lead.append(text, ink(role))
+    lead.append_text(_glyph(tree, line, ink)).append(" ")
+    tags = _tags(drawing, number, around)
+    room = width - lead.cell_len - 2
+    right = _right(drawing, line, around, calls=True)
+    if room - right.cell_len - tags.cell_len < GOOD_WORDS:
+        right = _right(drawing, line, around, calls=False)
+    right = fit(right, max(room - LEAST_WORDS, 0))
+    room -= right.cell_len
+    tags = fit(tags, max(min(room - GOOD_WORDS, room // 2), room // 3))
+    words = _words(row, bool(tree.on_path[line.node]), ink)
+    _light(words, around)
+    words = fit(words, max(room - tags.cell_len, 0))
+    left = Text.assemble(lead, words, tags)
+    gap = max(width - 1 - left.cell_len - right.cell_len, 0)
+    return Text.assemble(left, " " * gap, right, " ")
+
+
+def _glyph(tree: Tree, line: Line, ink: Ink) -> Text:
+    row = tree.rows[line.node]
+    if row.outcome in OUTCOMES:
+        glyph, role = OUTCOMES[row.outcome]
+        return Text(glyph, ink(role))
+    bold = bool(tree.on_path[line.node])
+    return Text(GLYPHS.get(row.kind, "·"), ink(lane_role(line.lane), bold=bold))
+
+
+def _words(row: NodeRow, on_path: bool, ink: Ink) -> Text:
+    role = "text" if on_path else "dim"
+    text = one_line(row.text)
+    if row.kind == "tool":
+        shown = Text(one_line(row.tool) or "a tool", ink(role))
+        return shown.append(f"  {text.translate(_BRACES).strip()}", ink("dim"))
+    if row.kind == "user" and row.origin != ENGINE:
+        return Text(text or "(no words)", ink("user" if on_path else "dim"))
+    if row.kind == "system":
+        return Text("the beginning", ink("dim"))
+    if not text:
+        calls = f"{row.calls} call" + ("s" if row.calls != 1 else "") if row.calls else "no words"
+        return Text(f"({calls})", ink("dim"))
+    return Text(text, ink(role if row.kind == "assistant" else "dim"))
+
+
+def _tags(drawing: Drawing, number: int, around: Surroundings) -> Text:
+    tree, ink, tags = drawing.tree, around.ink, Text()
+    for node in drawing.carried.get(number, ()):
+        for name in tree.tips.get(node, ()):
+            current = name == tree.branch
+            glyph, role = ("▶", "accent") if current else ("◇", lane_role(drawing.lines[number].lane))
+            tags.append(f"  {glyph} {one_line(name, 60)}", ink(role, bold=current))
+        if tag := tree.tags.get(node):
+            tags.append("  ★" if tag.bookmarked else "", ink("warning"))
+            tags.append(f"  [{one_line(tag.label)}]" if tag.label else "", ink("warning"))
+    if around.compared is not None and tree.rows[drawing.lines[number].node].id == around.compared:
+        tags.append("  ↔ compare from here", ink("accent", bold=True))
+    return tags
+
+
+def _right(drawing: Drawing, line: Line, around: Surroundings, *, calls: bool) -> Text:
+    """What the node did, or all that is folded under it, and when: `▸ 12 calls · ± 3 files +40 −7   2 h`."""
+    tree, ink = drawing.tree, around.ink
+    parts: list[Text] = []
+    if line.fold == "closed":
+        parts.append(Text(count(tree.size[line.node], "message"), ink("dim")))
+    elif line.fold == "folded" and tree.calls[line.node] and calls:
+        parts.append(Text(count(tree.calls[line.node], "call"), ink("dim")))
+    steps = steps_of(tree, line)
+    if steps:
+        parts.append(_changes(tree.files(steps), steps, around))
+    figures = Text(" · ", ink("dim")).join(parts)
+    fold = {"folded": "▸ ", "closed": "▸ ", "open": "▾ "}.get(line.fold, "")
+    when = f"{ago(around.now - tree.rows[line.node].created):>{AGE_CELLS}}"
+    return Text(fold, ink("dim")).append_text(figures).append(when, ink("dim"))
+
+
+def steps_of(tree: Tree, line: Line) -> Sequence[int]:
+    """The steps of a row: those of a whole turn where it is folded."""
+    if line.fold == "folded":
+        return tree.turn_steps.get(line.node, ())
+    return tree.steps.get(line.node, ())
+
+
+def _changes(files: list[str], steps: Sequence[int], around: Surroundings) -> Text:
+    ink = around.ink
+    name = shown_path(files[0]).rpartition("/")[2] if len(files) == 1 else count(len(files), "file")
+    text = Text("± ", ink("added")).append(fit(Text(name), 24).plain, ink("dim"))
+    known = [around.counts.get(step) for step in steps]
+    if len(steps) <= MOST_STEPS and None not in known:
+        added, removed = (sum(each) for each in zip(*filter(None, known), strict=True))
+        text.append(f" +{added:,}" if added else "", ink("added"))
+        text.append(f" −{removed:,}" if removed else "", ink("removed"))
+    return text
+
+
+def _light(words: Text, around: Surroundings) -> None:
+    if around.found is not None and around.match is not None:
+        for found in around.found.finditer(words.plain):
+            words.stylize(around.match, *found.span())
+
+
+def shown_path(path: str) -> str:
+    """A path that can be shown: bytes that are no text become marks."""
+    return one_line(path.encode("utf-8", "replace").decode("utf-8"))
+
+
+def count(number: int, what: str) -> str:
+    """`1 file`, `3 files`."""
+    return f"{number:,} {what}" + ("" if number == 1 else "s")
+
+
+def ago(seconds: float) -> str:
+    """How long ago, in at most six cells: `now`, `5 min`, `3 h`, `12 d`."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{min(int(seconds // size), 9_999)} {unit}"
+    return "now"

@@ -1,0 +1,85 @@
+"""The lines of a diff, one below the other or side by side. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from widgets.transcript.hunks import FileDiff, Hunk, Line
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A row of a diff: what stands left and right, as indices into the lines of a hunk; None is a gap.
+
+    In a unified diff `right` is the line, whatever side it is of. `hunk` counts the parts of the file.
+    """
+
+    hunk: int
+    left: int | None
+    right: int | None
+
+
+Part = Pair | str
+"""A row; text is what the diff says outside of its lines, or the place where a hunk begins."""
+
+
+def unified(file: FileDiff) -> list[Part]:
+    """The rows of a diff in one column."""
+    return list(_rows(file, lambda hunk: ((None, at) for at in range(len(hunk.lines)))))
+
+
+def side_by_side(file: FileDiff) -> list[Part]:
+    """The rows of a diff in two columns: lines that stand for one another in the same row."""
+    return list(_rows(file, lambda hunk: _paired(hunk.lines)))
+
+
+def _rows(file: FileDiff, pairs) -> Iterator[Part]:
+    began = False
+    for number, part in enumerate(file.parts):
+        if isinstance(part, str):
+            yield part
+            continue
+        if began:
+            yield f"⋯ {part.section}".rstrip()
+        began = True
+        for left, right in pairs(part):
+            yield Pair(number, left, right)
+
+
+def _paired(lines: Sequence[Line]) -> Iterator[tuple[int | None, int | None]]:
+    removed: list[int] = []
+    added: list[int] = []
+    for at, line in enumerate([*lines, Line(" ", "")]):
+        if line.sign == "-" and not added:
+            removed.append(at)
+        elif line.sign == "+":
+            added.append(at)
+        elif line.sign == "\\":
+            # The remark belongs to the line before it.
+            (added if added else removed).append(at)
+        else:
+            for row in range(max(len(removed), len(added))):
+                yield (
+                    removed[row] if row < len(removed) else None,
+                    added[row] if row < len(added) else None,
+                )
+            removed, added = ([at], []) if line.sign == "-" else ([], [])
+            if line.sign == " " and at < len(lines):
+                yield at, at
+
+
+def old_numbers(file: FileDiff) -> list[list[int]]:
+    """For each part the numbers its lines have in the old file; 0 for added ones and where none are known."""
+    ahead = 0
+    found: list[list[int]] = []
+    for part in file.parts:
+        numbers: list[int] = []
+        for line in part.lines if isinstance(part, Hunk) else ():
+            if line.sign == "-":
+                numbers.append(line.number)
+            else:
+                numbers.append(line.number - ahead if line.sign == " " and line.number else 0)
+            ahead += {"+": 1, "-": -1}.get(line.sign, 0)
+        found.append(numbers)
+    return found

@@ -1,0 +1,297 @@
+"""The tree of a session as one list: any number of nodes, of which only rows in sight are drawn."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from widgets.rows import RowList
+from widgets.timeline.landmarks import landmarks
+from widgets.timeline.layout import FILTERS, Drawing, Filter, Look, lay_out, matches
+from widgets.timeline.minimap import Minimap
+from widgets.timeline.paint import MOST_STEPS, Surroundings, draw_row, steps_of
+from widgets.timeline.tree import NodeRow, Tree, plant
+
+NOTHING = "Nothing was said yet. What is said and done grows here as a tree: go back to any point of it."
+NO_ROW = "No message passes this filter; f shows others."
+AT_ONCE = 400
+"""Nodes that are laid out on the loop, in less than 4 ms; more of them are laid out in a thread."""
+
+
+class Timeline(RowList):
+    """Nodes with a cursor, folds, filters and a search. Knows nothing of where they come from."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "fold", "Fold or unfold a turn", show=False, id="timeline.fold"),
+        Binding("z", "fold_all", "Fold or unfold all turns", show=False, id="timeline.fold_all"),
+        Binding("c", "close", "Close or open a side branch", show=False, id="timeline.close"),
+        Binding("f", "next_filter(1)", "Next filter", show=False, id="timeline.filter"),
+        Binding("F", "next_filter(-1)", "Previous filter", show=False, id="timeline.filter_back"),
+        Binding("slash", "filter", "Search", show=False, id="timeline.search"),
+    ]
+
+    class Pointed(Message):
+        """The cursor is on another node."""
+
+        def __init__(self, row: NodeRow | None) -> None:
+            super().__init__()
+            self.row = row
+
+    class Counted(Message):
+        """Rows in sight have steps whose lines nobody has counted yet."""
+
+        def __init__(self, steps: frozenset[int]) -> None:
+            super().__init__()
+            self.steps = steps
+
+    class Changed(Message):
+        """Other rows are shown."""
+
+    class Searching(Message):
+        """The person wants to write what to look for."""
+
+    def __init__(
+        self, minimap: Minimap, now: Callable[[], float] = time.time, *, id: str | None = None
+    ) -> None:
+        super().__init__(self._row, search_text=self._copied, empty=NOTHING, id=id)
+        self.drawing: Drawing = lay_out(plant(()))
+        self.compared: int | None = None
+        """The id of the node from which a comparison begins."""
+        self.found: list[int] = []
+        """Nodes that the search found, by index, from top to bottom."""
+        self._minimap = minimap
+        self._now = now
+        self._counts: dict[int, tuple[int, int]] = {}
+        self._uncounted: set[int] = set()
+        self._around: Surroundings | None = None
+        self._told: int | None = -1
+
+    # What the owner calls
+
+    @property
+    def nodes(self) -> Tree:
+        """What is shown, or hidden by folds and filters."""
+        return self.drawing.tree
+
+    @property
+    def look(self) -> Look:
+        """Folds, filter and search."""
+        return self.drawing.look
+
+    @property
+    def pointed(self) -> NodeRow | None:
+        """The node under the cursor."""
+        at = self.index
+        return None if at is None else self.nodes.rows[at]
+
+    @property
+    def index(self) -> int | None:
+        """The node under the cursor, by its index in the tree."""
+        number = self.cursor
+        return None if number is None else self.drawing.lines[number].node
+
+    def adopt(self, drawing: Drawing, at: int | None = None) -> None:
+        """Show another drawing. The cursor goes to the node `at`, an id, or stays with its node.
+
+        Without either it is on the end of the branch in use.
+        """
+        here = self.pointed
+        top = self._line_on_screen() if at is None else None
+        if at is None and here is not None:
+            at = here.id
+        self.drawing = drawing
+        self.found = matches(drawing.tree, drawing.look.needle)
+        self.empty = NO_ROW if drawing.tree.rows else NOTHING
+        self.reset(len(drawing.lines))
+        self._place(self._target(at), top)
+        self._minimap.show(landmarks(drawing))
+        self.cursor_moved()
+        self.post_message(self.Changed())
+
+    def learn(self, counts: Mapping[int, tuple[int, int]]) -> None:
+        """Lines that steps added and removed: the answer to `Counted`, with all steps it names."""
+        self._counts.update(counts)
+        self.repaint()
+
+    def change(self, look: Look, at: int | None = None) -> None:
+        """Look at the same tree in another way, with the cursor on the node `at` or where it was."""
+        self.run_worker(self._change(look, at), group="look", exclusive=True)
+
+    def compare_from(self, node: int | None) -> None:
+        """Mark the node where a comparison begins."""
+        self.compared = node
+        self.repaint()
+
+    def search(self, needle: str) -> None:
+        """Light up what has these words and go to the next of them."""
+        self.run_worker(self._search_for(needle), group="look", exclusive=True)
+
+    # Keys
+
+    def action_fold(self) -> None:
+        at = self.index
+        if at is None:
+            return
+        row = self.nodes.rows[at]
+        if row.id in self.look.closed:
+            self.change(replace(self.look, closed=self.look.closed - {row.id}))
+        elif self.look.filter in ("all", "branch"):
+            leader = self.nodes.rows[self.nodes.leader[at]].id
+            self.change(replace(self.look, turned=self.look.turned ^ {leader}), leader)
+
+    def action_fold_all(self) -> None:
+        at = self.index
+        leader = None if at is None else self.nodes.rows[self.nodes.leader[at]].id
+        self.change(replace(self.look, unfolded=not self.look.unfolded, turned=frozenset()), leader)
+
+    def action_close(self) -> None:
+        at = self.index
+        if at is None:
+            return
+        start = self.nodes.segment[at]
+        if self.nodes.parent[start] < 0:
+            self.notify("This is where the conversation began; side branches can be closed.", markup=False)
+            return
+        first = self.nodes.rows[start].id
+        self.change(replace(self.look, closed=self.look.closed ^ {first}), first)
+
+    def action_next_filter(self, step: int) -> None:
+        names: list[Filter] = [name for name in FILTERS if name != "matches" or self.look.needle]
+        at = names.index(self.look.filter) if self.look.filter in names else 0
+        self.change(replace(self.look, filter=names[(at + step) % len(names)]))
+
+    def action_filter(self) -> None:
+        self.post_message(self.Searching())
+
+    def action_find(self, direction: int) -> None:
+        at = self.index
+        if at is None or not self.found:
+            return
+        rank = self.nodes.rank
+        ahead = [node for node in self.found if (rank[node] - rank[at]) * direction > 0]
+        reachable = [node for node in ahead or self.found if self.drawing.shown_as[node] >= 0]
+        if reachable:
+            self.reveal(reachable[0 if direction > 0 else -1])
+
+    def reveal(self, node: int) -> None:
+        """Put the cursor on a node, by its index; a turn it is folded into opens."""
+        number = self.drawing.shown_as[node]
+        row = self.nodes.rows[node]
+        if number >= 0 and self.drawing.lines[number].node == node:
+            self.move_to(number)
+        else:
+            leader = self.nodes.leader[node]
+            closed = {id for id in self.look.closed if not self.nodes.below(self.nodes.index(id), node)}
+            opened = self.look.unfolded is not (self.nodes.rows[leader].id in self.look.turned)
+            turned = self.look.turned if opened else self.look.turned ^ {self.nodes.rows[leader].id}
+            self.change(replace(self.look, turned=turned, closed=frozenset(closed)), row.id)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc belongs to the screen: this list has no filter line of its own."""
+        return False if action == "clear_filter" else super().check_action(action, parameters)
+
+    # What the list calls
+
+    def cursor_moved(self) -> None:
+        super().cursor_moved()
+        self._minimap.point(self.cursor)
+        row = self.pointed
+        told = None if row is None else row.id
+        if self._told != told:
+            self._told = told
+            self.post_message(self.Pointed(row))
+
+    def repaint(self) -> None:
+        self._around = None
+        super().repaint()
+
+    def _height_of(self, row: int) -> int:
+        """Each node is one line, so that no row has to be drawn to know where others are."""
+        return 1
+
+    def _row(self, number: int, width: int) -> list[Text]:
+        if self._around is None:
+            words = "|".join(map(re.escape, self.look.needle.split()))
+            self._around = Surroundings(
+                self.ink,
+                self._now(),
+                self._counts,
+                self.compared,
+                re.compile(words, re.IGNORECASE) if words else None,
+                self.palette.style("text", "match"),
+            )
+        steps = steps_of(self.nodes, self.drawing.lines[number])
+        if len(steps) <= MOST_STEPS and any(step not in self._counts for step in steps):
+            if not self._uncounted:
+                self.call_after_refresh(self._ask)
+            self._uncounted.update(step for step in steps if step not in self._counts)
+        return [draw_row(self.drawing, number, width, self._around)]
+
+    def _ask(self) -> None:
+        steps, self._uncounted = frozenset(self._uncounted), set()
+        if steps:
+            self.post_message(self.Counted(steps))
+
+    def _copied(self, number: int) -> str:
+        return self.nodes.rows[self.drawing.lines[number].node].text
+
+    # Laying out
+
+    async def _change(self, look: Look, at: int | None) -> None:
+        tree = self.nodes
+        if len(tree.rows) <= AT_ONCE:
+            drawing = lay_out(tree, look)
+        else:
+            drawing = await asyncio.to_thread(lay_out, tree, look)
+        if self.nodes is tree:
+            self.adopt(drawing, at)
+
+    async def _search_for(self, needle: str) -> None:
+        tree = self.nodes
+        found = await asyncio.to_thread(matches, tree, needle)
+        if self.nodes is not tree:
+            return
+        self.drawing = replace(self.drawing, look=replace(self.look, needle=needle))
+        self.found = found
+        at = self.index
+        ahead = [node for node in found if at is not None and tree.rank[node] >= tree.rank[at]]
+        numbers = [self.drawing.shown_as[node] for node in ahead or found]
+        number = next((number for number in numbers if number >= 0), -1)
+        if self.look.filter == "matches":
+            self.change(self.look)
+        elif number >= 0:
+            self.move_to(number)
+        self.repaint()
+        self.post_message(self.Changed())
+
+    def _target(self, node: int | None) -> int:
+        """The line for the cursor; nodes that are gone or hidden give way to the end of the branch in use."""
+        for number in (self.drawing.line_of(node), self._end_line()):
+            if number >= 0:
+                return number
+        return max(len(self.drawing.lines) - 1, 0)
+
+    def _end_line(self) -> int:
+        head = self.nodes.head
+        return self.drawing.shown_as[head] if head >= 0 else -1
+
+    def _line_on_screen(self) -> int | None:
+        """How far from the top of the window the cursor is; None if it is out of sight."""
+        layout = self._view.layout()
+        return next((y for y, (number, _) in enumerate(layout) if number == self.cursor), None)
+
+    def _place(self, number: int, top: int | None) -> None:
+        """Put the cursor on a line, `top` lines below the top of the window, or in its middle."""
+        height = self._view.height
+        above = height // 2 if top is None else top
+        self._view.move_to(0)
+        self._view.move_to(number - above + height - 1)
+        self._view.move_to(number)
