@@ -98,6 +98,9 @@ def link(call: Call) -> Opinion:
 def make(call: Call) -> Opinion:
     """mkdir, touch, tee, truncate and others whose operands are all written."""
     valued = {"mkdir": "mZ", "touch": "rtd", "mkfifo": "mZ"}.get(call.name, "")
+    keeps = call.name != "tee" or call.has("a", "append")
+    if not keeps and call.stdin == ("",) and _are_lost(call, call.operands()):
+        return EMPTIES
     return call.changed(call.operands(valued)) or WRITES
 
 

@@ -89,6 +89,15 @@ _DANGERS: dict[str, tuple[Danger, ...]] = {
     "last": (),
     "sdiff": (Danger("-o --output --diff-program", WRITES),),
     "glow": (Danger("-p --pager", RUNS),),
+    "iconv": (Danger("-o --output", WRITES),),
+    "base64": (Danger("-o --output", WRITES),),
+    "ffprobe": (Danger("-o -report", WRITES),),
+    "mediainfo": (Danger("--LogFile", WRITES),),
+    "identify": (Danger("-write", WRITES),),
+    "cloc": (Danger("--out --report-file --sql --extract-with", WRITES),),
+    "scc": (Danger("-o --output", WRITES),),
+    "ss": (Danger("-K --kill -D --diag", "ends connections, or writes a file"),),
+    "nvidia-smi": (Danger("-pm -pl -r -ac -rac -f --filename --gpu-reset -mig -c -e", "changes a device"),),
 }
 
 
@@ -181,6 +190,12 @@ def _dangerous(call: Call) -> Opinion | None:
     return None
 
 
+def dump_hex(call: Call) -> Opinion:
+    """xxd: a second operand is written."""
+    operands = call.operands("cgolsR")
+    return call.changed(operands[1:2]) or call.revealed(operands[:1]) or LOOKS
+
+
 def search(call: Call) -> Opinion:
     """rg: it runs a program only with `--pre`."""
     if call.may_hide_options and _is_unsure_first(call):
@@ -271,6 +286,18 @@ def manual(call: Call) -> Opinion:
     return LOOKS
 
 
+def processes(call: Call) -> Opinion:
+    """ps: the letter `e` without a dash shows what every program has in its environment."""
+    letters = [argument for argument in call.arguments if re.fullmatch(r"[a-z]+", argument)]
+    return ask("shows the environment of programs") if any("e" in each for each in letters[:1]) else LOOKS
+
+
+def databases(call: Call) -> Opinion:
+    """getent: names and addresses, no passwords."""
+    reveals = call.operands()[:1] in (["shadow"], ["gshadow"])
+    return ask("reads secrets") if reveals else LOOKS
+
+
 def top(call: Call) -> Opinion:
     return LOOKS if call.has("b", "batch") or call.flag("-l") else ask("is a program for the full screen")
 
@@ -286,11 +313,14 @@ RULES: dict[str, Rule] = (
     | dict.fromkeys(SYSTEM, lists)
     | {
         "rg": search,
+        "xxd": dump_hex,
         "sort": sort,
         "uniq": uniq,
         "find": find,
         "printenv": environment,
         "hostname": hostname,
+        "ps": processes,
+        "getent": databases,
         "date": date,
         "man": manual,
         "info": manual,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from agent.safety.shell.containers import ENGINES, run_container
 from agent.safety.shell.finders import find, parallel, xargs
 from agent.safety.shell.foreign_code import INTERPRETERS, deleted_trees, program_text, shell_texts
 from agent.safety.shell.marks import UNKNOWN, value
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 DEEPEST = 20
 """Wrappers inside each other that are followed."""
 
-FINDERS = {"find": find, "xargs": xargs, "parallel": parallel}
+FINDERS = {"find": find, "xargs": xargs, "parallel": parallel} | dict.fromkeys(ENGINES, run_container)
 
 
 class Commands:
@@ -96,14 +97,14 @@ class Commands:
         self.shell.judge.command(name, arguments, self._state.cwds, word=argv[0], stdin=stdin)
         if name in self._builtins:
             return self._builtins[name](arguments, stdin)
+        if name in INTERPRETERS:
+            self._run_foreign(name, arguments, stdin)
         if name in PRINTERS:
             return PRINTERS[name](self._state, arguments, stdin)
         if name in FINDERS:
             return FINDERS[name](self, arguments, stdin)
         if name in WRAPPERS:
-            return self._follow(unwrap(name, arguments), stdin)
-        if name in INTERPRETERS:
-            self._run_foreign(name, arguments, stdin)
+            return self._follow(unwrap(name, arguments), stdin, name)
         self._run_file(argv[0], arguments)
         return None
 
@@ -131,9 +132,9 @@ class Commands:
                 self._state.assign("0", [name])
             return self.shell.run(script, stdin)
 
-    def _follow(self, inner: Inner | None, stdin: Output) -> Output:
+    def _follow(self, inner: Inner | None, stdin: Output, name: str = "") -> Output:
         if inner is None:
-            return None
+            return [""] if name == "exec" else None
         with self._state.scope(merge=False):
             for name, text in inner.assignments:
                 self._state.assign(name, [value(text)])

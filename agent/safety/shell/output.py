@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64 as codec
 import binascii
+import itertools
 import re
 from collections.abc import Callable, Sequence
 
@@ -205,6 +206,34 @@ def nothing(state: State, arguments: Arguments, stdin: Output) -> Output:
     return [""]
 
 
+_NO_LINES = re.compile(r"-[a-z]*[nc]\s*[+-]?0+|-0+|--(?:lines|bytes)=[+-]?0+")
+
+
+def some_lines(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """`head` and `tail`: nothing when none are wanted."""
+    pairs = (f"{one} {other}" for one, other in itertools.pairwise(arguments))
+    if any(_NO_LINES.fullmatch(text) for text in (*arguments, *pairs)):
+        return [""]
+    return filtered(state, arguments, stdin)
+
+
+def filtered(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """Programs that print no more than what they read: nothing, when that is nothing."""
+    files = [argument for argument in arguments if not argument.startswith("-")]
+    empty = stdin == [""] and not any("/" in file or "." in file for file in files)
+    return [""] if empty or "/dev/null" in files[-1:] else None
+
+
+def stream_edited(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """`sed -n ''` and `awk 0` print nothing, whatever they read."""
+    silent = arguments[:2] == ("-n", "") or arguments[:1] in (("0",), ("",))
+    return [""] if silent else filtered(state, arguments, stdin)
+
+
+def queried(state: State, arguments: Arguments, stdin: Output) -> Output:
+    return [""] if "empty" in arguments else filtered(state, arguments, stdin)
+
+
 def either(first: Output, second: Output) -> Output:
     """The output of one of two commands."""
     return None if first is None or second is None else [*first, *second]
@@ -225,9 +254,14 @@ PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "rev": rev,
     "base64": base64,
     "ls": ls,
-    ":": nothing,
-    "true": nothing,
-    "false": nothing,
-    "test": nothing,
-    "[": nothing,
+    "head": some_lines,
+    "tail": some_lines,
+    "sed": stream_edited,
+    "awk": stream_edited,
+    "jq": queried,
 }
+PRINTERS |= dict.fromkeys(
+    ("sort", "uniq", "cut", "tr", "grep", "egrep", "fgrep", "rg", "nl", "fold", "fmt", "column", "tac"),
+    filtered,
+)
+PRINTERS |= dict.fromkeys((":", "true", "false", "test", "[", "sleep", "wait", "umask", "unset"), nothing)

@@ -271,6 +271,8 @@ class Interpreter:
             output = self._statement(body, stdin)
         else:
             output = [""]
+        if body is not None and output != [""] and _reads_its_target(self.source.text(body), around):
+            output = [""]
         return self._finish(around, output)
 
     def _input(self, around: Redirection, stdin: Output) -> Output:
@@ -429,6 +431,17 @@ class Interpreter:
                 return "/root"
             case _:
                 return f"/home/{user}"
+
+
+_PRINTS_ITS_WORDS = ("echo", "printf")
+
+
+def _reads_its_target(text: str, around: Redirection) -> bool:
+    """Whether a command reads the file its output goes to, which the shell has emptied by then."""
+    if not around.takes_output or text.startswith(_PRINTS_ITS_WORDS):
+        return False
+    words = [word.removeprefix("./") for word in text.replace("|", " ").split()[1:]]
+    return any(operator == ">" and target.removeprefix("./") in words for operator, target in around.targets)
 
 
 def _joined(first: Output, second: Output) -> Output:
