@@ -26,6 +26,8 @@ class Actions:
     def __init__(self, app: HermesApp) -> None:
         self._app = app
         self._asked_to_quit = float("-inf")
+        self._searched = ""
+        """What was searched for last."""
 
     async def run(self, command: Command, argument: str = "") -> None:
         """Carry out a command; what goes wrong is one sentence on the screen."""
@@ -176,6 +178,16 @@ class Actions:
         chosen = await self._app.push_screen_wait(screen)
         if chosen is not None and chosen != engine.session.id:
             await self._app.open_session(Wish(resume=chosen))
+
+    async def search(self, argument: str) -> None:
+        from app.found import show_found
+        from app.screens.search import SearchScreen
+
+        screen = SearchScreen(self._app.need_engine().session.store, argument or self._searched)
+        chosen = await self._app.push_screen_wait(screen)
+        self._searched = screen.text
+        if chosen is not None:
+            await show_found(self._app, chosen)
 
     async def title(self, argument: str) -> None:
         engine = self._app.need_engine()

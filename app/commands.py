@@ -154,6 +154,16 @@ COMMANDS: tuple[Command, ...] = (
         slash="sessions",
     ),
     Command(
+        id="session.search",
+        group="Sessions",
+        name="Search",
+        description="Search all sessions as you type, and open one at the message.",
+        action="search",
+        keys=("alt+s",),
+        slash="search",
+        argument_hint="[text]",
+    ),
+    Command(
         id="session.resume",
         group="Sessions",
         name="Resume a session",

@@ -92,6 +92,8 @@ class RowList(Widget, can_focus=True):
         self.background = background
         self.empty = empty
         """What stands in an empty list: one hint that teaches one thing."""
+        self.lit = False
+        """Whether the cursor is shown while something else has the keys, and moves it from there."""
         self._draw = draw
         self._search_text = search_text or self._drawn_text
         self._view = RowView(self._height_of, count=count, follow=follow)
@@ -378,7 +380,7 @@ class RowList(Widget, can_focus=True):
             # The first picture is painted before the widget hears of its size.
             self._view.resize(self._room)
         layout = self._view.layout()
-        focused = self.has_focus
+        focused = self.has_focus or self.lit
         for index, line in layout:
             strip = self._lines_of(index)[line]
             lines.append(self._under_cursor(strip) if focused and index == self.cursor else strip)

@@ -1,14 +1,11 @@
-"""What a search is limited to, as conditions on nodes, and which nodes lie on a branch."""
+"""What a search is limited to, as conditions on nodes."""
 
 from __future__ import annotations
 
-import json
-import re
-import sqlite3
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from agent.store.branches import beginning, literal
 from agent.store.nodes import storable
 from agent.store.text import fold
 
@@ -44,7 +41,10 @@ class Filters:
 
 
 def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
-    """SQL conditions on `nodes`, and their values. The branch narrows sessions only: see `BranchPaths`."""
+    """SQL conditions on `nodes`, and their values.
+
+    The branch only narrows the sessions: what lies on it tells `agent.store.branches`.
+    """
     conditions: list[str] = []
     values: list[Any] = []
 
@@ -57,7 +57,7 @@ def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
     if filters.session is not None:
         add("nodes.session = ?", filters.session)
     if filters.session_begins:
-        add("nodes.session LIKE ? ESCAPE '\\'", _literal(filters.session_begins) + "%")
+        add("nodes.session LIKE ? ESCAPE '\\'", beginning(filters.session_begins))
     if filters.since is not None:
         add("nodes.created >= ?", filters.since)
     if filters.until is not None:
@@ -65,7 +65,7 @@ def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
     if filters.tool is not None:
         add("json_extract(nodes.data, '$.tool') = ?", filters.tool)
     if filters.tool_begins:
-        add(_TOOL_BEGINS, *[_literal(filters.tool_begins) + "%"] * 2)
+        add(_TOOL_BEGINS, *[beginning(filters.tool_begins)] * 2)
     if filters.project:
         name = "workspace" if "/" in filters.project else _NAME
         add(
@@ -75,7 +75,7 @@ def conditions_of(filters: Filters) -> tuple[list[str], list[Any]]:
     if filters.branch:
         add(
             "nodes.session IN (SELECT session FROM heads WHERE name LIKE ? ESCAPE '\\')",
-            _literal(filters.branch) + "%",
+            beginning(filters.branch),
         )
     for word in filters.without:
         for each in spellings(fold(word)):
@@ -105,61 +105,5 @@ def spellings(word: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((word, word.lower(), word.upper(), word.strip().capitalize())))
 
 
-def _literal(text: str) -> str:
-    return re.sub(r"([\\%_])", r"\\\1", text)
-
-
 def _part(text: str) -> str:
-    return f"%{_literal(text)}%"
-
-
-@dataclass(slots=True)
-class BranchPaths:
-    """Which nodes lie on branches whose name begins with `begins`, session by session."""
-
-    begins: str
-    _known: dict[str, frozenset[int] | None] = field(default_factory=dict)
-    """Nodes on such a branch; None: all of the session."""
-
-    def held(self, connection: sqlite3.Connection, nodes: Sequence[int]) -> list[int]:
-        """Those of `nodes` that lie on such a branch, in the order given."""
-        rows = connection.execute(
-            "SELECT id, session FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(nodes),)
-        )
-        sessions: Mapping[int, str] = dict(rows)
-        return [node for node in nodes if node in sessions and self._holds(connection, sessions[node], node)]
-
-    def _holds(self, connection: sqlite3.Connection, session: str, node: int) -> bool:
-        if session not in self._known:
-            self._known[session] = self._path(connection, session)
-        path = self._known[session]
-        return path is None or node in path
-
-    def _path(self, connection: sqlite3.Connection, session: str) -> frozenset[int] | None:
-        heads = connection.execute(
-            "SELECT heads.node, coalesce(nodes.depth, 0), heads.name LIKE ? ESCAPE '\\' "
-            "FROM heads LEFT JOIN nodes ON nodes.id = heads.node WHERE heads.session = ?",
-            (storable(_literal(self.begins)) + "%", session),
-        ).fetchall()
-        (count,) = connection.execute("SELECT count(*) FROM nodes WHERE session = ?", (session,)).fetchone()
-        if any(depth == count for _, depth, fits in heads if fits):
-            # As long as the session has nodes: nothing ever forked.
-            return None
-        found: set[int] = set()
-        for node, _, fits in heads:
-            if fits and node is not None:
-                found |= _lineage(connection, node)
-        return frozenset(found)
-
-
-def _lineage(connection: sqlite3.Connection, node: int) -> set[int]:
-    """The ids from the root to a node."""
-    rows = connection.execute(
-        "WITH RECURSIVE line (node, up) AS ("
-        "  SELECT id, parent FROM nodes WHERE id = ?"
-        "  UNION ALL"
-        "  SELECT nodes.id, nodes.parent FROM line JOIN nodes ON nodes.id = line.up"
-        ") SELECT node FROM line",
-        (node,),
-    )
-    return {each for (each,) in rows}
+    return f"%{literal(text)}%"

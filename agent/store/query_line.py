@@ -15,6 +15,9 @@ from typing import NamedTuple
 from agent.store.filters import Filters
 
 ROLES = ("user", "assistant", "tool", "notice")
+_SAID_AS = {**{role: role for role in ROLES}, "you": "user", "model": "assistant"}
+"""What roles may be called: their names, and those results are shown with."""
+
 FILTERS = ("role", "tool", "after", "before", "project", "branch", "session")
 """The names of filters, in the order in which they are offered."""
 
@@ -71,7 +74,7 @@ def parse_line(line: str, now: float) -> QueryLine:
             found = _READERS[name](found, value, now)
         else:
             if _looks_like_a_filter(match, value):
-                found = _noted(found, f"{name}: is no filter and is searched as text; {_offer()}.")
+                found = _noted(found, f"{name}: is no filter and is searched as text.")
             parts.append(token + '"' if token.count('"') == 1 and match["quoted"] is not None else token)
     return replace(found, text=" ".join(part for part in parts if part.strip('"')))
 
@@ -90,10 +93,6 @@ def _can_be_left_out(match: re.Match[str], value: str) -> bool:
 def _looks_like_a_filter(match: re.Match[str], value: str) -> bool:
     # Addresses, `std::vector` and times are text of every day; so is a word with a colon behind it.
     return bool(match["name"] and value and value[0].isalnum() and not match["minus"])
-
-
-def _offer() -> str:
-    return f"filters are {', '.join(FILTERS)}"
 
 
 def _noted(found: QueryLine, note: str) -> QueryLine:
@@ -115,7 +114,7 @@ def _without(found: QueryLine, word: str) -> QueryLine:
 
 def _role(found: QueryLine, value: str, _now: float) -> QueryLine:
     names = [name.lower() for name in value.split(",") if name.strip()]
-    roles = [role for name in names for role in ROLES if role.startswith(name.strip())]
+    roles = [role for name in names for word, role in _SAID_AS.items() if word.startswith(name.strip())]
     if not names or len(roles) < len(names):
         return _noted(found, f"role: takes {', '.join(ROLES[:-1])} or {ROLES[-1]}.")
     roles = list(dict.fromkeys(roles))
@@ -144,7 +143,7 @@ def _before(found: QueryLine, value: str, now: float) -> QueryLine:
     return _with(found, "before", value, until=span[0] - 1e-6)
 
 
-_TIMES = "a day such as 2026-10-01, a month, a year, today, yesterday, or an age such as 12h, 7d, 2w"
+_TIMES = "a day such as 2026-10-01, a month, today, or an age such as 12h, 7d, 2w"
 
 _READERS: dict[str, Callable[[QueryLine, str, float], QueryLine]] = {
     "role": _role,

@@ -21,8 +21,9 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from agent.store import catalog, ranking, tree
+from agent.store.branches import BranchPaths
 from agent.store.connection import Database
-from agent.store.filters import BranchPaths, Filters, conditions_of, like
+from agent.store.filters import Filters, conditions_of, like
 from agent.store.nodes import Node, Session, storable
 from agent.store.query import Query, parse
 from agent.store.text import readable

@@ -10,7 +10,7 @@ from typing import Any
 from agent.attachments import AttachmentStore
 from agent.errors import StoreError
 from agent.home import Home
-from agent.store import calls, catalog, images, recovery, removal, schema, tree
+from agent.store import branches, calls, catalog, images, recovery, removal, schema, tree
 from agent.store import marks as marking
 from agent.store import operations as acts
 from agent.store import outline as outlines
@@ -370,6 +370,18 @@ class Store:
     async def around(self, node: int, window: int) -> list[Node]:
         """A node with up to `window` messages before and after it, on one path."""
         return await self._database.read(lambda c: finding.around(c, node, window))
+
+    async def branch_with(self, session: str, node: int) -> str:
+        """The branch a message lies on, of several the one used last.
+
+        One that no branch names any more (its branch was dropped) gets one: `found-<node>`.
+        """
+        name = await self._database.read(lambda c: branches.head_with(c, session, node))
+        if name is not None:
+            return name
+        await self.node(session, node)
+        leaf = await self._database.read(lambda c: branches.leaf_below(c, node))
+        return (await self.fork(session, leaf, f"found-{node}")).name
 
     def for_tools(self) -> StoreSearch:
         """The search service tools are given."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from time import perf_counter
@@ -76,19 +76,47 @@ class Browser(Surface, can_focus=True):
         """Whether the mouse holds the scrollbar."""
         return self._on_scrollbar and self.app.mouse_captured is self
 
-    async def find(self, pattern: str) -> int | None:
+    async def find(self, pattern: str, *, go: bool = False) -> int | None:
         """Search all items without regard to case; the number of hits, None if another search took over.
 
-        Hits can be visited while more are counted. An empty pattern ends the search.
+        Hits can be visited while more are counted. An empty pattern ends the search. With `go`, the
+        first hit in the focused item or below it is visited as soon as it is known.
         """
         self.settle()
-        self._wanted_step = 0
+        self._wanted_step = int(go)
         steps = self.finder.search(self.document, pattern)
         async for _ in sliced(steps):
             if self._wanted_step:
                 self._find(self._wanted_step)
             self.repaint()
         return self.finder.count if self.finder.pattern == pattern and not self.finder.searching else None
+
+    async def go_to(self, wanted: Callable[[Item], bool], words: str = "") -> bool:
+        """Go to the last item that is `wanted`, open it and light up `words` in it; False: there is none."""
+        self.settle()
+        found: int | None = None
+
+        def look() -> Iterator[None]:
+            nonlocal found
+            index = self.document.stop - 1
+            while found is None and self.document.has(index):
+                found = index if wanted(self.document.peek(index)) else None
+                index -= 1
+                yield
+
+        async for _ in sliced(look()):
+            pass
+        if found is None:
+            return False
+        self._focused = found
+        if folds(self.document.peek(found)):
+            self.document.fold(found, Fold.OPEN)
+        self._viewport.to(self.document.start_of(found))
+        self._viewport.scroll(-self.size.height // 4)
+        self.repaint()
+        if words and words.lower() in self.document.source(found).lower():
+            self.run_worker(self.find(words, go=True), group="find", exclusive=True)
+        return True
 
     def find_next(self) -> None:
         """Go to the next hit; after the last comes the first."""

@@ -124,3 +124,21 @@ def test_nothing_is_limited_by_default() -> None:
     assert not Filters()
     assert Filters(roles=("user",))
     assert filtering.conditions_of(Filters()) == ([], [])
+
+
+async def test_a_message_is_found_on_the_branch_used_last_or_gets_one_of_its_own(
+    store: Store, names: dict[int, str]
+) -> None:
+    at = {name: node for node, name in names.items()}
+    session = (await store.search("money")).hits[0].session
+    assert await store.branch_with(session, at["result"]) == "main"
+    assert await store.branch_with(session, at["fixed"]) == "fix-rounding"
+    await store.use_head(session, "main")
+    assert await store.branch_with(session, at["asked"]) == "main"
+    await store.drop_head(session, "fix-rounding")
+    name = await store.branch_with(session, at["asked"])
+    assert name == "main"
+    name = await store.branch_with(session, at["fixed"])
+    assert name == f"found-{at['fixed']}"
+    assert [node.id for node in await store.path(session, name)] == [at["asked"], at["fixed"]]
+    assert await store.branch_with(session, at["fixed"]) == name

@@ -1,0 +1,83 @@
+"""From a message that a search found to its place in the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from agent.store.matches import spans
+from agent.store.nodes import Node
+from agent.store.query import Query
+from agent.store.text import calls_of, readable
+from app.host import Wish
+from tools.text import clean
+from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
+
+if TYPE_CHECKING:
+    from app.application import HermesApp
+    from app.screens.search import Chosen
+
+_SEARCHED = 200_000
+"""Characters of a message in which the match is looked for."""
+
+
+async def show_found(app: HermesApp, chosen: Chosen) -> None:
+    """Open the session, on the branch the message lies on, and light the match up. Raises `HermesError`."""
+    engine = app.need_engine()
+    session = engine.session
+    node = await session.store.node(chosen.session, chosen.node)
+    here = session.id == chosen.session and any(each.id == node.id for each in session.path)
+    if not here:
+        if engine.busy:
+            raise HermesError("A turn is running; stop it (esc) before another conversation is opened.")
+        branch = await session.store.branch_with(chosen.session, node.id)
+        await session.store.use_head(chosen.session, branch)
+        await app.open_session(Wish(resume=chosen.session))
+    transcript = app.session.transcript
+    transcript.focus()
+    words = match_in(node, chosen.query)
+    for wanted in items_of(node, words):
+        if await transcript.go_to(wanted, words):
+            return
+    app.say("The conversation is open; that message is for the model only and not shown in it.")
+
+
+def match_in(node: Node, query: Query) -> str:
+    """The first match as it stands in a message; empty without one. Pure."""
+    text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
+    places = spans(text, query)
+    # What goes over a line feed stands nowhere in one row.
+    return text[places[0][0] : places[0][1]].split("\n")[0] if places else ""
+
+
+def items_of(node: Node, words: str) -> list[Callable[[Item], bool]]:
+    """How to tell the item that shows a message, the surest way first. Pure."""
+    text = clean(node.content)
+    match node.kind:
+        case "user":
+            return [lambda item: isinstance(item, UserItem) and item.node == node.id]
+        case "assistant":
+            # Its words may stand in what it asked a tool for, which is shown with the result.
+            asked = [
+                str(call.get("id"))
+                for call, (name, arguments) in zip(_calls(node), calls_of(node.data), strict=False)
+                if words and words.lower() in f"{name} {arguments}".lower()
+            ]
+            answer = [lambda item: isinstance(item, AnswerItem) and item.node == node.id]
+            calls = [lambda item, id=id: isinstance(item, CallItem) and item.call == id for id in asked]
+            return [*answer, *calls] if words.lower() in text.lower() else [*calls, *answer]
+        case "tool":
+            call = str(node.data.get("call", ""))
+            return [
+                # Some providers count calls from one in every message: then only the result tells.
+                lambda item: isinstance(item, CallItem) and item.call == call and item.result == text,
+                lambda item: isinstance(item, CallItem) and item.call == call,
+            ]
+        case _:
+            return [lambda item: isinstance(item, NoticeItem) and item.text == text]
+
+
+def _calls(node: Node) -> list[dict[str, object]]:
+    calls = node.data.get("calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
