@@ -13,7 +13,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agent.events import Event, StepTaken, ToolFinished, ToolStarted
@@ -204,12 +204,23 @@ class CallRunner:
             yield
             return
         recording: Recording | None = None
+        before = self._recorder.position
         try:
             async with self._recorder.during(call.id, label, self._session.id) as recording:
                 yield
         finally:
             if recording is not None and recording.step is not None:
                 self._steps[call.id] = recording.step
+            elif self._recorder.position > before:
+                await self._take_restore(call, before)
+
+    async def _take_restore(self, call: ToolCall, before: int) -> None:
+        """A restore is written down by what carries it out; it is the step of the call that asked for it."""
+        assert self._recorder is not None
+        steps = await asyncio.to_thread(self._recorder.store.line(self._recorder.line).steps, before)
+        step = next((step for step in reversed(steps) if step.kind == "restore"), None)
+        if step is not None:
+            self._steps[call.id] = replace(step, call=call.id)
 
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
         """Why a call is answered without being run, as its result."""
@@ -289,7 +300,7 @@ class CallRunner:
         data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
         step = self._steps.pop(call.id, None)
         if step is not None:
-            data["step"] = step.number
+            data["step"], data["files"] = step.number, len(step.changes)
         node = await self._session.finish_call(call, text, data)
         entry = self._tools.get(call.name)
         try:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agent.attachments import AttachmentStore
 from agent.calls import CallRunner
+from agent.checkpoint_service import CheckpointService
 from agent.checkpointing import open_recorder
 from agent.context.profile import Profile
 from agent.dialogue import Dialogue
@@ -206,7 +207,19 @@ async def _assemble(
         registry,
         frozenset(tool.name for tool in tools),
         _context_factory(
-            options, settings, home, store, stream, inbox, mailbox, gate, state, terminals, scripts, steps
+            options,
+            settings,
+            home,
+            store,
+            stream,
+            inbox,
+            mailbox,
+            gate,
+            state,
+            terminals,
+            scripts,
+            steps,
+            None if steps is None else CheckpointService(session, steps, lambda: travel),
         ),
         state,
         stream.emit,
@@ -253,7 +266,8 @@ def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
 
 def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
     """The tools on offer, as the profile shows them."""
-    names = resolve_toolsets(settings.tools.enabled, settings.tools.disabled)
+    unusable = () if settings.checkpoints.enabled else ("checkpoint",)
+    names = resolve_toolsets(settings.tools.enabled, (*settings.tools.disabled, *unusable))
     definitions = registry.definitions(names)
     specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
     return profile.offer(specs)
@@ -341,6 +355,7 @@ def _context_factory(
     terminals: Terminals,
     scripts: Scripts,
     steps: Steps | None,
+    checkpoints: CheckpointService | None,
 ) -> Callable[[ToolCall], CallContext]:
     tool_options: dict[str, Any] = {
         "terminal.timeout": settings.terminal.timeout,
@@ -370,6 +385,7 @@ def _context_factory(
             inner=scripts.calls(call.id, context_for),
             scripts=scripts.runner,
             acting=None if steps is None else steps.acting,
+            checkpoints=checkpoints,
         )
 
     return context_for

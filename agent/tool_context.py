@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.checkpoint_service import CheckpointService
 from agent.events import Decision, Event, ToolProgressed
 from agent.inbox import Inbox
 from agent.safety.gate import Gate, Verdict
@@ -67,6 +68,8 @@ class CallContext:
     """Entered while the gate decides, which may take a person."""
     acting: Callable[[str, Action], Awaitable[None]] | None = None
     """Hears of every action that is allowed, by the call, before it is done."""
+    checkpoints: CheckpointService | None = None
+    """None where what happens to files is not kept."""
 
     @property
     def task(self) -> str:

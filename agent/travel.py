@@ -239,6 +239,16 @@ class Travel:
             await self._operation("switch", f"to branch {head}", before)
             return Went(restored, head)
 
+    async def branch(self, name: str) -> str:
+        """Leave a branch of that name where the agent's present message began, while it works on.
+
+        A sentence about it. Raises `HermesError`.
+        """
+        path = self._session.path
+        last = next((node for node in reversed(path) if node.kind == "assistant"), None)
+        await self._store.fork(self._session.id, path[-1].id if last is None else last.parent, name)
+        return f"Branch {name} begins here; the conversation goes on in {self._session.head}."
+
     # Undo and redo
 
     async def turn_over(self, before: Place, text: str) -> None:

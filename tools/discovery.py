@@ -19,6 +19,7 @@ MODULES: tuple[str, ...] = (
     "tools.todo",
     "tools.clarify",
     "tools.session_search",
+    "tools.checkpoint",
     "tools.code.tool",
 )
 """Every module that registers tools, in the order in which the model sees them."""

@@ -36,9 +36,10 @@ TOOLSETS: dict[str, Toolset] = {
     "todo": Toolset("Plan work on a task list", ("todo_write", "todo_read")),
     "clarify": Toolset("Ask the user", ("clarify",)),
     "session": Toolset("Recall earlier conversations", ("session_search",)),
+    "checkpoint": Toolset("Name places of the session and take files back to them", ("checkpoint",)),
     "default": Toolset(
         "What a session has unless configured otherwise",
-        includes=("file", "terminal", "code", "todo", "clarify", "session"),
+        includes=("file", "terminal", "code", "todo", "clarify", "session", "checkpoint"),
     ),
     "safe": Toolset(
         "Look, plan and ask, without changing anything",

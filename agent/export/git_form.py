@@ -68,16 +68,21 @@ def refused(path: str) -> str:
     return ""
 
 
-def sections(path: bytes, before: Blob | None, after: Blob | None) -> Iterator[Section]:
-    """What a patch says of one path; what turned into something else goes and comes anew."""
+def sections(
+    path: bytes, before: Blob | None, after: Blob | None, *, text: bool = False
+) -> Iterator[Section]:
+    """What a patch says of one path; what turned into something else goes and comes anew.
+
+    With `text` contents that are no text are only said to differ, so that the patch can be read.
+    """
     if before is not None and after is not None and (before.mode == LINK) != (after.mode == LINK):
-        yield _section(path, before, None)
-        yield _section(path, None, after)
+        yield _section(path, before, None, text)
+        yield _section(path, None, after, text)
     elif before != after:
-        yield _section(path, before, after)
+        yield _section(path, before, after, text)
 
 
-def _section(path: bytes, before: Blob | None, after: Blob | None) -> Section:
+def _section(path: bytes, before: Blob | None, after: Blob | None, text: bool) -> Section:
     old, new = quoted(b"a/" + path), quoted(b"b/" + path)
     head = [b"diff --git %s %s" % (old, new), *_modes(before, after)]
     one, other = (before.data if before else b""), (after.data if after else b"")
@@ -86,6 +91,8 @@ def _section(path: bytes, before: Blob | None, after: Blob | None) -> Section:
     names = (before.name if before else NO_BLOB), (after.name if after else NO_BLOB)
     kept = b" %o" % after.mode if before and after and before.mode == after.mode else b""
     head.append(b"index %s..%s%s" % (*names, kept))
+    if text and b"\0" in one + other:
+        return Section(b"\n".join([*head, b"Binary files %s and %s differ" % (old, new), b""]))
     if b"\0" in one or b"\0" in other:
         return Section(b"\n".join([*head, b"GIT binary patch", _literal(other), _literal(one), b""]))
     labels = (_label(old) if before else NOWHERE), (_label(new) if after else NOWHERE)

@@ -48,8 +48,12 @@ class Patch:
     @property
     def data(self) -> bytes:
         """The patch, led by comment lines that name what is left out; git passes over those."""
-        lines = [_comment(item) for item in self.left_out]
-        return b"".join([*lines, *(file.data for file in self.files)])
+        return b"".join([*map(_comment, self.left_out), self.body])
+
+    @property
+    def body(self) -> bytes:
+        """The patch alone."""
+        return b"".join(file.data for file in self.files)
 
 
 class _LeftOutError(Exception):
@@ -66,8 +70,11 @@ def patch_of(steps: Sequence[Step], first: int, second: int, objects: ObjectStor
     return patch_between(states.difference(steps, first, second), objects).data
 
 
-def patch_between(changes: Iterable[Change], objects: ObjectStore) -> Patch:
-    """`changes`, one per path, as a patch. Blocking: reads the contents."""
+def patch_between(changes: Iterable[Change], objects: ObjectStore, *, text: bool = False) -> Patch:
+    """`changes`, one per path, as a patch; with `text` one to be read, in which binaries are named only.
+
+    Blocking: reads the contents.
+    """
     files: list[FilePatch] = []
     left_out: list[LeftOut] = []
     folders: list[Change] = []
@@ -75,7 +82,7 @@ def patch_between(changes: Iterable[Change], objects: ObjectStore) -> Patch:
         if _is_folder(change.before) or _is_folder(change.after):
             folders.append(change)
         try:
-            found = _sections(change, objects)
+            found = _sections(change, objects, text)
         except _LeftOutError as reason:
             left_out.append(LeftOut(change.path, str(reason)))
             continue
@@ -88,13 +95,13 @@ def patch_between(changes: Iterable[Change], objects: ObjectStore) -> Patch:
     return Patch(tuple(files), tuple(sorted(left_out, key=lambda item: os.fsencode(item.path))))
 
 
-def _sections(change: Change, objects: ObjectStore) -> list[Section]:
+def _sections(change: Change, objects: ObjectStore, text: bool) -> list[Section]:
     before, after = (_blob(entry, objects) for entry in (change.before, change.after))
     if before == after:
         return []
     if reason := refused(change.path):
         raise _LeftOutError(reason)
-    return list(sections(os.fsencode(change.path), before, after))
+    return list(sections(os.fsencode(change.path), before, after, text=text))
 
 
 def _blob(entry: Entry | None, objects: ObjectStore) -> Blob | None:

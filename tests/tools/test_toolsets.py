@@ -22,6 +22,7 @@ DEFAULT = {
     "todo_read",
     "clarify",
     "session_search",
+    "checkpoint",
     "execute_code",
 }
 
@@ -40,7 +41,7 @@ def own(*names: str, toolset: str = "own") -> Registry:
     return tools
 
 
-def test_the_default_set_is_that_of_the_first_edition_with_scripts() -> None:
+def test_the_default_set_is_that_of_the_first_edition_with_scripts_and_checkpoints() -> None:
     assert set(resolve(["default"])) == DEFAULT
 
 
