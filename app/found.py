@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agent.errors import HermesError
 from agent.store.matches import spans
 from agent.store.nodes import Node
-from agent.store.query import Query
+from agent.store.query import Query, parse
 from agent.store.text import calls_of, readable
 from app.host import Wish
 from tools.text import clean
@@ -44,9 +44,10 @@ async def show_found(app: HermesApp, chosen: Chosen) -> None:
 
 
 def match_in(node: Node, query: Query) -> str:
-    """The first match as it stands in a message; empty without one. Pure."""
+    """The first match as it stands in a message, of several words side by side all. Pure."""
     text = clean(readable(node.kind, node.content, node.data))[:_SEARCHED]
-    places = spans(text, query)
+    together = spans(text, parse(f'"{" ".join(query.raw)}"')) if '"' not in "".join(query.raw) else []
+    places = together or spans(text, query)
     # What goes over a line feed stands nowhere in one row.
     return text[places[0][0] : places[0][1]].split("\n")[0] if places else ""
 
