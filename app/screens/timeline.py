@@ -78,13 +78,14 @@ class TimelineScreen(Page[None]):
         self._at = at
         self._now = now
         self._preview = Preview()
+        self._state = Static(id="page-state")
         self.complete = False
         """Whether the whole tree is shown."""
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="page-top"):
             yield Static(Content(self.heading), id="page-title")
-            yield Static(id="page-state")
+            yield self._state
         with Horizontal(id="timeline-body"):
             with Vertical(id="timeline-tree"):
                 with Horizontal():
@@ -108,6 +109,10 @@ class TimelineScreen(Page[None]):
     def _wear_skin(self) -> None:
         super()._wear_skin()
         self._minimap.use(self.timeline.palette)
+
+    def state(self, text: str) -> None:
+        # Held, because the tree may arrive when the screen is being taken down.
+        self._state.update(Content(line(text)))
 
     # The tree
 

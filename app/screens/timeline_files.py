@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from agent.errors import HermesError
@@ -73,11 +74,8 @@ class FilesScreen(Page[None]):
         self._services = services
         self._points = (one, other)
 
-    def compose(self) -> ComposeResult:
-        above, *rest = super().compose()
-        yield above
-        yield Static(id="files-points")
-        yield from rest
+    def below(self) -> list[Widget]:
+        return [Static(id="files-points")]
 
     def on_mount(self) -> None:
         super().on_mount()

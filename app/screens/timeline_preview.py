@@ -25,32 +25,33 @@ class Preview(Vertical):
     def __init__(self) -> None:
         super().__init__(id="timeline-preview")
         self.lines = FILE_LINES
+        # Held, because a message may arrive when the screen is being taken down.
+        self._about = Static(id="timeline-about")
+        self._text = Skinned("", margin=0)
+        self._files = Static(id="timeline-files", classes="none")
         self._changes: Sequence[FileChange] = ()
 
     def compose(self) -> ComposeResult:
-        yield Static(id="timeline-about")
+        yield self._about
         with Vertical(id="timeline-text"):
-            yield Skinned("", margin=0)
-        yield Static(id="timeline-files", classes="none")
+            yield self._text
+        yield self._files
 
     def show(self, node: Node | None, branches: Sequence[str], now: float) -> None:
         """Show a message, or nothing."""
-        self.query_one("#timeline-about", Static).update(
-            Content("") if node is None else about(node, branches, now)
-        )
-        self.query_one(Skinned).read("" if node is None else message(node))
+        self._about.update(Content("") if node is None else about(node, branches, now))
+        self._text.read("" if node is None else message(node))
 
     def show_files(self, changes: Sequence[FileChange]) -> None:
         """These files changed with the message."""
         self._changes = changes
-        listed = self.query_one("#timeline-files", Static)
-        listed.set_class(not changes, "none")
-        listed.update(files(changes, self.lines))
+        self._files.set_class(not changes, "none")
+        self._files.update(files(changes, self.lines))
 
     def complain(self, text: str) -> None:
         """The message cannot be had."""
-        self.query_one("#timeline-about", Static).update(Content.assemble((text, "$error")))
-        self.query_one(Skinned).read("")
+        self._about.update(Content.assemble((text, "$error")))
+        self._text.read("")
         self.show_files(())
 
     def fit(self, lines: int) -> None:
@@ -61,4 +62,4 @@ class Preview(Vertical):
 
     def page(self, step: int) -> None:
         """Scroll the message by a screen."""
-        self.query_one(Skinned).page(step)
+        self._text.page(step)

@@ -62,9 +62,10 @@ def draw_row(drawing: Drawing, number: int, width: int, around: Surroundings) ->
         right = _right(drawing, line, around, calls=False)
     right = fit(right, max(room - LEAST_WORDS, 0))
     room -= right.cell_len
-    tags = fit(tags, max(min(room - GOOD_WORDS, room // 2), room // 3))
     words = _words(row, bool(tree.on_path[line.node]), ink)
     _light(words, around)
+    kept = min(words.cell_len, GOOD_WORDS)
+    tags = fit(tags, max(room - kept, room // 3))
     words = fit(words, max(room - tags.cell_len, 0))
     left = Text.assemble(lead, words, tags)
     gap = max(width - 1 - left.cell_len - right.cell_len, 0)

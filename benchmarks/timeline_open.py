@@ -1,0 +1,141 @@
+"""From opening the timeline to the painted first screen, and to the whole tree: 100 nodes against 10,000.
+
+The screen is opened over a real store, in an application that shows nothing else; what is waited for is a
+frame with rows in it, then the frame after the whole tree came in. Beside it the layout alone, in CPU time,
+folded and unfolded. Targets for 10,000 nodes: first screen below 150 ms, layout below 60 ms.
+
+    python benchmarks/timeline_open.py [--nodes 10000] [--rounds 7]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from textual.geometry import Region
+from textual.screen import ModalScreen
+from textual.strip import Strip
+
+from agent.store.nodes import NewNode
+from agent.store.outline import OutlineRow
+from app.screens.timeline import TimelineScreen
+from tests.app.pages import PageHost
+from tests.app.timeline_stage import Book, opened
+from widgets.timeline.layout import Look, lay_out
+from widgets.timeline.tree import Tip, plant
+
+SMALL = 100
+FORK_EVERY = 50
+"""Turns between two side branches."""
+
+
+class Quick(Book):
+    """The session of the benchmark, outlined as the program does it."""
+
+    rows: Sequence[OutlineRow] = ()
+
+    async def glimpse(self, at: int | None, count: int) -> Sequence[OutlineRow]:
+        rows = await self.store.tail(self.session, "main", count)
+        known = {row.id: row for row in self.rows[-4 * count :]}
+        return [known[node.id] for node in rows if node.id in known]
+
+    async def outline(self) -> Sequence[OutlineRow]:
+        return await self.store.outline(self.session)
+
+    async def steps(self) -> Mapping[int, Sequence[str]]:
+        return {}
+
+
+async def grown(folder: Path, count: int) -> Quick:
+    """A session of so many nodes: turns of four, and now and then a side branch."""
+    book = await opened(folder)
+    quick = Quick(book.store, book.session)
+    turns, made = count // 4, 0
+    for turn in range(turns):
+        nodes_of_turn = [
+            NewNode("user", f"Question {turn}: why is the total off by a cent?", {"origin": "prompt"}),
+            NewNode("assistant", "", {"calls": [{"id": str(turn), "name": "read_file", "arguments": "{}"}]}),
+            NewNode(
+                "tool", '{"content": "text"}', {"call": str(turn), "tool": "read_file", "outcome": "done"}
+            ),
+            NewNode("assistant", f"Answer {turn}: rounding.", {"calls": []}),
+        ]
+        head = "main"
+        if turn % FORK_EVERY == FORK_EVERY - 1:
+            head = f"side-{turn}"
+            await quick.store.fork(quick.session, made - 2, head)
+        nodes = await quick.store.append_many(quick.session, nodes_of_turn, head=head)
+        made = nodes[-1].id
+    await quick.store.use_head(quick.session, "main")
+    quick.rows = await quick.store.outline(quick.session)
+    return quick
+
+
+async def once(book: Quick) -> tuple[float, float]:
+    """Seconds to the first painted rows, and until the whole tree and the preview are there."""
+    host = PageHost(lambda: ModalScreen())
+    async with host.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        screen = TimelineScreen(book)
+        painted = asyncio.Event()
+        view = screen.timeline
+        compose = view.render_lines
+
+        def seen(crop: Region) -> list[Strip]:
+            lines = compose(crop)
+            if view.count:
+                painted.set()
+            return lines
+
+        view.render_lines = seen
+        start = time.perf_counter()
+        host.push_screen(screen)
+        await painted.wait()
+        first = time.perf_counter() - start
+        await screen.workers.wait_for_complete()
+        assert screen.complete
+        return first, time.perf_counter() - start
+
+
+def layout(rows: Sequence[OutlineRow], look: Look) -> float:
+    """Seconds of CPU of planting and laying out."""
+    start = time.thread_time()
+    lay_out(plant(rows, [Tip("main", rows[-1].id)], "main"), look)
+    return time.thread_time() - start
+
+
+async def run(count: int, rounds: int) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        book = await grown(Path(name), count)
+        async with book.store:
+            times = [await once(book) for _ in range(rounds)]
+            first, whole = (statistics.median(each) * 1e3 for each in zip(*times, strict=True))
+            folded, unfolded = (
+                min(layout(book.rows, Look(unfolded=opened)) for _ in range(rounds)) * 1e3
+                for opened in (False, True)
+            )
+    print(
+        f"{count:6,} nodes: first screen {first:5.0f} ms, whole tree {whole:5.0f} ms; "
+        f"layout {folded:4.1f} ms CPU folded, {unfolded:4.1f} ms unfolded"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="See the top of this file.")
+    parser.add_argument("--nodes", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    for count in (SMALL, args.nodes):
+        asyncio.run(run(count, args.rounds))
+
+
+if __name__ == "__main__":
+    main()
