@@ -1,0 +1,1 @@
+"""Agents that work for another one: sent, watched, paid for out of one purse, and stopped."""

@@ -1,0 +1,200 @@
+"""What an agent may use, and a purse that never gives out more.
+
+Every agent has a purse inside the purse of whoever sent it. Before a request
+leaves, the most it can cost is reserved in the whole chain; afterwards what it
+did cost is settled and the rest given back. So no ceiling is ever exceeded, as
+long as a provider keeps to the output limit it is given.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from agent.errors import HermesError
+
+Measure = Literal["turns", "tokens", "money", "seconds"]
+"""`turns` are requests to a model; `money` is in US dollars."""
+
+NAMES: Mapping[Measure, str] = {
+    "turns": "requests",
+    "tokens": "tokens",
+    "money": "US dollars",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Ceilings; None is none."""
+
+    turns: int | None = None
+    tokens: int | None = None
+    money: float | None = None
+    seconds: float | None = None
+
+    def within(self, other: Budget) -> Budget:
+        """The narrower of the two in every measure."""
+        return Budget(
+            *(
+                min(
+                    (each for each in (getattr(self, f.name), getattr(other, f.name)) if each is not None),
+                    default=None,
+                )
+                for f in fields(self)
+            )
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a request takes, or may take at most. `money` is None where the price is unknown."""
+
+    turns: int = 0
+    tokens: int = 0
+    money: float | None = 0.0
+
+    def __add__(self, other: Charge) -> Charge:
+        unknown = self.money is None or other.money is None
+        money = None if unknown else (self.money or 0.0) + (other.money or 0.0)
+        return Charge(self.turns + other.turns, self.tokens + other.tokens, money)
+
+
+class BudgetReachedError(HermesError):
+    """A request would exceed a ceiling; it was not sent."""
+
+    def __init__(self, owner: str, measure: Measure, ceiling: float, used: float) -> None:
+        self.owner = owner
+        self.measure: Measure = measure
+        self.ceiling = ceiling
+        self.used = used
+        unit = NAMES[measure]
+        if measure == "money":
+            super().__init__(f"The budget of {owner} is reached: ${used:.4f} of ${ceiling:.4f} are spent.")
+        else:
+            super().__init__(
+                f"The budget of {owner} is reached: {used:,.0f} of {ceiling:,.0f} {unit} are used."
+            )
+
+
+class Reservation:
+    """Room for one request. `settle` it exactly once, whatever became of the request."""
+
+    def __init__(self, purse: Purse, most: Charge) -> None:
+        self._purse = purse
+        self._most = most
+        self._open = True
+
+    @property
+    def most(self) -> Charge:
+        return self._most
+
+    def settle(self, actual: Charge | None) -> None:
+        """The request is over. None: nobody knows what it took, so it counts for the most it could."""
+        if not self._open:
+            return
+        self._open = False
+        for purse in self._purse.chain():
+            purse.release(self, self._most if actual is None else actual)
+
+
+class Purse:
+    """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds."""
+
+    def __init__(
+        self,
+        owner: str,
+        budget: Budget,
+        parent: Purse | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        spent: Charge = Charge(),
+    ) -> None:
+        self.owner = owner
+        self.budget = budget
+        self.parent = parent
+        self.spent = spent
+        """What is settled."""
+        self._held: set[Reservation] = set()
+        self._clock = clock
+        self._began = clock()
+        self._paused = 0.0
+
+    def child(self, owner: str, budget: Budget) -> Purse:
+        """A purse inside this one."""
+        return Purse(owner, budget, self, clock=self._clock)
+
+    def chain(self) -> Iterator[Purse]:
+        """This purse and those it is in, innermost first."""
+        purse: Purse | None = self
+        while purse is not None:
+            yield purse
+            purse = purse.parent
+
+    def reserve(self, most: Charge) -> Reservation:
+        """Room for a request that takes at most `most`. Raises `BudgetReachedError`: nothing is taken."""
+        for purse in self.chain():
+            purse.check(most)
+        reservation = Reservation(self, most)
+        for purse in self.chain():
+            purse.hold(reservation)
+        return reservation
+
+    def check(self, most: Charge) -> None:
+        """Raise `BudgetReachedError` unless `most` fits this purse by itself."""
+        used = sum((each.most for each in self._held), self.spent)
+        wanted = used + most
+        ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
+            ("turns", self.budget.turns, wanted.turns, used.turns),
+            ("tokens", self.budget.tokens, wanted.tokens, used.tokens),
+            # A ceiling of money means nothing where a price is unknown: that is no reason to go on unbounded.
+            ("money", self.budget.money, wanted.money, used.money or 0.0),
+            ("seconds", self.budget.seconds, self.seconds, self.seconds),
+        )
+        for measure, ceiling, amount, so_far in ceilings:
+            if ceiling is None:
+                continue
+            if amount is None or (amount >= ceiling if measure == "seconds" else amount > ceiling):
+                raise BudgetReachedError(self.owner, measure, ceiling, so_far)
+
+    @property
+    def free(self) -> int | None:
+        """Tokens of this purse that are neither spent nor reserved; None without a ceiling."""
+        if self.budget.tokens is None:
+            return None
+        return max(0, self.budget.tokens - sum((each.most for each in self._held), self.spent).tokens)
+
+    def room(self) -> int | None:
+        """Tokens that are free in the whole chain; None: as many as wanted."""
+        return min((free for purse in self.chain() if (free := purse.free) is not None), default=None)
+
+    def hold(self, reservation: Reservation) -> None:
+        """Keep room; part of `reserve`."""
+        self._held.add(reservation)
+
+    def release(self, reservation: Reservation, actual: Charge) -> None:
+        """Give room back and note what was spent; part of `Reservation.settle`."""
+        self._held.discard(reservation)
+        self.spent += actual
+
+    @property
+    def seconds(self) -> float:
+        """How long its owner has worked."""
+        return self._clock() - self._began - self._paused
+
+    def waited(self, seconds: float) -> None:
+        """Time that does not count: a person was asked, or the agent was paused."""
+        self._paused += seconds
+
+    def share(self) -> float | None:
+        """The largest share of a ceiling that is used, 0 to 1; None without a ceiling."""
+        parts = (
+            (self.budget.turns, float(self.spent.turns)),
+            (self.budget.tokens, float(self.spent.tokens)),
+            (self.budget.money, self.spent.money or 0.0),
+            (self.budget.seconds, self.seconds),
+        )
+        shares = [min(1.0, used / ceiling) for ceiling, used in parts if ceiling]
+        return max(shares) if shares else None
