@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from textual import events, on, work
@@ -19,14 +18,15 @@ from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
 
-from agent.errors import ExitCode, HermesError
-from app import skeleton
+from agent.errors import HermesError
+from app import leaving, skeleton
 from app.actions import Actions
 from app.beginning import Beginning, taking_over
 from app.commands import BY_ID, BY_SLASH, COMMANDS
 from app.crash import CrashLog
 from app.host import EngineHost, Opener, Wish
 from app.keyboard import tell_apart
+from app.line import lasting
 from app.looks import Looks
 from app.outbox import Outbox
 from app.preferences import Preferences
@@ -43,11 +43,12 @@ from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
     from agent.engine import Engine
-    from agent.events import Event
+    from agent.events import BranchSwitched, Event
     from agent.store.nodes import Node
     from agent.workspace.repository import Checkout
     from app.branch import BranchWatch
     from app.bridge import Bridge
+    from app.journeys import Journeys
     from app.keys import Keys
     from app.screens.requests import RequestQueue
     from widgets.panes.agents import AgentsPane
@@ -59,9 +60,6 @@ if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
 
 log = logging.getLogger(__name__)
-
-SIGNALS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: int(ExitCode.INTERRUPTED)}
-"""Signals that end the application in good order, and the exit codes they stand for."""
 
 NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
 
@@ -128,6 +126,12 @@ class HermesApp(App[None], inherit_bindings=False):
         return Bridge(self.session, self.requests, self.attention)
 
     @cached_property
+    def journeys(self) -> Journeys:
+        from app.journeys import Journeys
+
+        return Journeys(self)
+
+    @cached_property
     def branch(self) -> BranchWatch:
         from app.branch import BranchWatch
 
@@ -148,7 +152,8 @@ class HermesApp(App[None], inherit_bindings=False):
             self._write = write
 
         tell_apart()
-        return speaking(taking_over(super().get_driver_class(), skeleton.shown()), hear)
+        driver = lasting(super().get_driver_class(), self._hang_up, self._draw_anew)
+        return speaking(taking_over(driver, skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
         return [*self.looks.filters(super().get_line_filters()), self._last_filter]
@@ -179,10 +184,16 @@ class HermesApp(App[None], inherit_bindings=False):
             MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
         ]
         # The terminal forgets the picture while another program has it.
-        self.app_resume_signal.subscribe(self, lambda _app: self.refresh(layout=True))
-        loop = asyncio.get_running_loop()
-        for number, code in SIGNALS.items():
-            loop.add_signal_handler(number, lambda code=code: self.exit(return_code=code))
+        self.app_resume_signal.subscribe(self, lambda _app: self._draw_anew())
+        if not self.is_headless:
+            leaving.on_signals(lambda code: self.exit(return_code=code))
+
+    def _draw_anew(self) -> None:
+        self.refresh(layout=True)
+
+    def _hang_up(self) -> None:
+        leaving.ensure_end(leaving.HUNG_UP)
+        self.exit(return_code=leaving.HUNG_UP)
 
     def on_ready(self) -> None:
         self.beginning.arrange()
@@ -218,6 +229,11 @@ class HermesApp(App[None], inherit_bindings=False):
     def _hear(self, event: Event) -> None:
         self.bridge(event)
         self.branch(event)
+        if event.type == "branch" and event.agent == "main":
+            self.journeys.show(cast("BranchSwitched", event))
+        elif event.type == "turn_started" and self.host.engine is not None:
+            # Another window on the same branch makes the session go on beside it.
+            self.bridge.show_head(self.host.engine.session.head)
 
     def _show_branch(self, found: Checkout | None) -> None:
         self.bridge.change(branch=found and found.name, detached=found is not None and found.detached)
@@ -273,10 +289,15 @@ class HermesApp(App[None], inherit_bindings=False):
         """Show the end of a session that is being opened."""
         self.session.transcript.load(earlier=self._said(path))
 
+    def show_conversation(self, engine: Engine) -> None:
+        """Show the branch in use in place of what is shown."""
+        self.session.transcript.load(earlier=self._said(tuple(engine.session.path)))
+
     def _show_past(self, engine: Engine) -> None:
         from agent.home import Home
 
         self.session.transcript.document.archive.folder = Home.locate().root
+        self.bridge.show_head(engine.session.head)
         path = tuple(engine.session.path)
         if len(path) > 1:
             self.session.transcript.put_above(self._said(path))

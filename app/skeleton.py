@@ -81,11 +81,15 @@ class Skeleton:
             except termios.error:
                 return  # the terminal has gone
 
-    def _end(self, code: int) -> None:
-        """Leave at once. The application may have begun, but does not hear signals yet."""
+    def put_back(self) -> None:
+        """Give the terminal back, whatever the application has asked of it since."""
         self._stands = True
         _write(ALL_OFF)
         self.leave()
+
+    def _end(self, code: int) -> None:
+        """Leave at once. The application may have begun, but does not hear signals yet."""
+        self.put_back()
         os._exit(code)
 
     def _silence(self) -> None:
@@ -135,6 +139,12 @@ def leave() -> None:
     """Give the terminal back, if it was taken over."""
     if _shown is not None:
         _shown.leave()
+
+
+def put_back() -> None:
+    """Give the terminal back in an emergency, if it was taken over."""
+    if _shown is not None:
+        _shown.put_back()
 
 
 def size(environ: Mapping[str, str]) -> tuple[int, int]:

@@ -16,6 +16,7 @@ from app.cli.folder import workspace
 from app.cli.output import say
 from app.collector import collecting
 from app.host import Listener, Wish
+from app.line import give_up_the_deaf
 from app.look_keeper import keep, kept_skin, look_of
 from app.lookcache import signature
 from app.mentions import files_of
@@ -84,6 +85,7 @@ async def _show(args: Options | argparse.Namespace) -> int:
     finally:
         await app.host.close()
         await remembered.settle()
+        give_up_the_deaf()
     return _farewell(app, home)
 
 

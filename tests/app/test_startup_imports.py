@@ -28,15 +28,15 @@ sys.path.insert(0, {root!r})
 import app.skeleton
 write = os.write
 def hear(handed_over):
-    from textual.drivers._writer_thread import WriterThread
-    put = WriterThread.write
-    def noting(self, text):
-        if "❯" in text and not os.path.exists({note!r}):
+    from app.line import Line
+    put = Line.write
+    def noting(self, data):
+        if "❯".encode() in data and not os.path.exists({note!r}):
             with open({note!r} + ".new", "w") as file:
                 json.dump(sorted(sys.modules), file)
             os.replace({note!r} + ".new", {note!r})
-        put(self, text)
-    WriterThread.write = noting
+        put(self, data)
+    Line.write = noting
     handed_over()
 over = app.skeleton.Skeleton.hand_over
 app.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
