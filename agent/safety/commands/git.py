@@ -7,16 +7,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from agent.safety.commands import brought
-from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands import brought, git_remotes
+from agent.safety.commands.call import Call, Opinion, Rule, ask
+from agent.safety.commands.git_remotes import NETWORK, READS, RECORDS
 from agent.safety.commands.ground import TEMPORARY
 from agent.safety.commands.secrets import is_secret
 from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, words
-
-READS = fine("reads the repository")
-RECORDS = fine("changes the repository in a way that can be undone")
-NETWORK = ask("reaches the network and may run configured programs")
 
 _READING = words(
     "status log diff show rev-parse ls-files ls-tree blame annotate shortlog describe cat-file "
@@ -33,7 +30,6 @@ _DESTROYING = {
     "clean": "deletes files that git does not keep",
     "filter-branch": "rewrites the history",
     "filter-repo": "rewrites the history",
-    "rebase": "rewrites the history",
     "gc": "removes what could still be brought back",
     "prune": "removes what could still be brought back",
     "repack": "removes what could still be brought back",
@@ -117,13 +113,11 @@ def _subcommand(call: Call, name: str) -> Opinion:
     if name in _DESTROYING:
         if name == "clean" and call.has("n", "dry-run"):
             return READS
-        if name == "rebase" and call.flag("--abort", "--continue"):
-            return _outside(call, RECORDS)
         if name == "push":
             return _push(call)
         return ask(_DESTROYING[name])
     if name in _NETWORK:
-        return NETWORK
+        return _outside(call, git_remotes.reaches(call, name))
     if name in _RECORDING:
         return _outside(call, _recording(call, name))
     return ask("is not known to be harmless: git " + name.replace(UNKNOWN, "…"))
@@ -280,11 +274,35 @@ def _remote(call: Call) -> Opinion:
     operands = call.operands("tm")
     if not operands or operands[0] == "get-url":
         return READS
-    return (
-        NETWORK
-        if operands[0] in ("show", "update", "prune")
-        else ask("changes where the repository is sent to")
-    )
+    if operands[0] in ("show", "update", "prune"):
+        return git_remotes.reaches(replace(call, arguments=tuple(operands[1:])), "fetch")
+    return ask("changes where the repository is sent to")
+
+
+_REBASES = re.compile(
+    r"--(?:abort|continue|skip|quit|show-current-patch|onto|autosquash|no-autosquash|autostash|no-autostash"
+    r"|keep-empty|rebase-merges|fork-point|no-fork-point|stat|no-stat|quiet|verbose|empty=\w+|committer-date-is-"
+    r"author-date|ignore-date|update-refs|reapply-cherry-picks|no-ff|force-rebase)|-[qvnm]+"
+)
+
+
+def _rebase(call: Call) -> Opinion:
+    """Commits are made anew, the old ones stay in the reflog; programs and editors ask."""
+    options = [argument for argument in call.arguments if argument.startswith("-")]
+    if all(map(_REBASES.fullmatch, options)) and not call.unsure:
+        return RECORDS
+    return ask("rewrites the history in a way that may run programs")
+
+
+def _sparse(call: Call) -> Opinion:
+    listing = call.operands()[:1] == ["list"]
+    return READS if listing else ask("removes files from the folder, or brings them back")
+
+
+def _maintenance(call: Call) -> Opinion:
+    if call.operands()[:1] == ["run"] and all(o in ("--auto", "--quiet") for o in call.options()):
+        return RECORDS
+    return ask("removes what could still be brought back, or plans something to run later")
 
 
 def _config(call: Call) -> Opinion:
@@ -313,8 +331,14 @@ def _submodule(call: Call) -> Opinion:
 
 
 def _worktree(call: Call) -> Opinion:
-    operands = call.operands("bB")
-    return READS if operands[:1] == ["list"] else ask("adds or removes a second copy of the work")
+    operands = call.operands("b")
+    if operands[:1] == ["list"]:
+        return READS
+    if operands[:1] != ["add"] or len(operands) < 2 or call.has("fB", "force"):
+        return ask("adds or removes a second copy of the work")
+    if call.ground.below(call.path(operands[1])) and not call.unsure:
+        return call.changed(operands[1:2]) or RECORDS
+    return ask("puts a second copy of the work outside of the workspace")
 
 
 def _bisect(call: Call) -> Opinion:
@@ -394,6 +418,9 @@ _BY_ARGUMENTS: dict[str, Callable[[Call], Opinion]] = {
     "restore": _restore,
     "rm": _remove,
     "remote": _remote,
+    "rebase": _rebase,
+    "sparse-checkout": _sparse,
+    "maintenance": _maintenance,
     "config": _config,
     "submodule": _submodule,
     "worktree": _worktree,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
+from agent.safety.commands import hosts
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.shell.marks import UNKNOWN, words
 
@@ -20,10 +22,11 @@ _QUIET = words(
     "-s -S -f -i -I -L -v -k -g -4 -6 --silent --show-error --fail --include --head --location "
     "--verbose --insecure "
     "--compressed -N --no-buffer --fail-with-body --globoff --ipv4 --ipv6 --http1.1 --http2 "
-    "--no-progress-meter"
+    "--no-progress-meter --retry-connrefused --retry-all-errors -# --progress-bar --disable -q"
 )
 _VALUED = words(
-    "-H --header -m --max-time --connect-timeout -w --write-out -A --user-agent --retry "
+    "--retry-max-time --max-filesize -H --header -m --max-time --connect-timeout -w --write-out -A "
+    "--user-agent --retry "
     "--retry-delay -e --max-redirs"
 )
 
@@ -65,6 +68,8 @@ def curl(call: Call) -> Opinion:
             return ask("reaches the network")
         else:
             addresses.append(argument)
+    if addresses and asked in ("GET", "HEAD") and not sends and all(map(hosts.is_documentation, addresses)):
+        return _documentation(call, outputs)
     if not addresses or any(UNKNOWN in a or not _LOOPBACK.fullmatch(a) for a in addresses):
         return ask("reaches the network")
     if asked in ("POST", "PUT", "PATCH") and not sends:
@@ -75,10 +80,101 @@ def curl(call: Call) -> Opinion:
     return call.changed(outputs) or fine(f"{what} on this machine")
 
 
+_PLAIN_HEADER = re.compile(
+    r"(?:accept|user-agent|cache-control|content-type)[\w-]*: ?[\w/.,;*+ =()-]*", re.IGNORECASE
+)
+
+
+def _documentation(call: Call, outputs: list[str]) -> Opinion:
+    """Reading pages of documentation: with nothing told about this machine or the person."""
+    given = [*call.arguments, ""]
+    headers = [b for a, b in itertools.pairwise(given) if a in ("-H", "--header")]
+    odd = call.flag("-e", "-A", "--user-agent", "-k", "--insecure", "-w", "--write-out")
+    if not all(map(_PLAIN_HEADER.fullmatch, headers)) or (odd and any("@" in a for a in given)):
+        return ask("reaches the network")
+    return call.changed(outputs) or fine("reads documentation")
+
+
 def ping(call: Call) -> Opinion:
     operands = call.operands("ciWwstI")
-    local = operands and all(re.fullmatch(r"localhost|127(?:\.\d+){3}|::1", operand) for operand in operands)
-    return fine("only looks") if local else ask("reaches the network")
+    plain = all(re.fullmatch(r"-[cWwis]?[\d.]*|-[46nqOv]+", option) for option in call.options())
+    known = operands and all(map(hosts.is_known, operands))
+    return fine("only looks") if known and plain else ask("reaches the network")
+
+
+_RECORDS = re.compile(
+    r"(?:A|AAAA|MX|TXT|NS|CNAME|SOA|SRV|CAA|PTR|ANY|\+[a-z]+(?:=\d+)?|-[46])", re.IGNORECASE
+)
+
+
+def lookup(call: Call) -> Opinion:
+    """dig, host, nslookup, traceroute: of names that carry nothing out."""
+    arguments = [argument for argument in call.arguments if argument not in ("-t", "-type=any", "-a", "-n")]
+    rest = [a for a in arguments if a not in hosts.RESOLVERS and not _RECORDS.fullmatch(a)]
+    return fine("only looks") if rest and all(map(hosts.is_known, rest)) else reaches(call)
+
+
+_WGET_FLAGS = re.compile(
+    r"-q|-nv|-S|-qO-|-q?O|-(?:T|t)\d*|--(?:quiet|spider|server-response|no-verbose|tries=\d+"
+    r"|timeout=\d+|no-check-"
+    r"certificate|output-document=.+|no-cache|content-on-error)|--retry-connrefused"
+)
+
+
+def wget(call: Call) -> Opinion:
+    """wget: reading from this machine, or documentation, to standard output or a file of the workspace."""
+    outputs: list[str] = []
+    addresses: list[str] = []
+    arguments = list(call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if argument in ("-O", "-qO", "--output-document"):
+            outputs += arguments[:1]
+            arguments[:1] = []
+        elif argument.startswith("-O"):
+            outputs.append(argument[2:])
+        elif argument.startswith("-") and not _WGET_FLAGS.fullmatch(argument):
+            return reaches(call)
+        elif argument.startswith("--output-document="):
+            outputs.append(argument.partition("=")[2])
+        elif not argument.startswith("-"):
+            addresses.append(argument)
+    local = addresses and all(_LOOPBACK.fullmatch(a) and UNKNOWN not in a for a in addresses)
+    if not local and not (addresses and all(map(hosts.is_documentation, addresses))):
+        return reaches(call)
+    named = bool(outputs) or call.flag("--spider", "-qO-") is not None
+    if not named:
+        outputs = [a.partition("?")[0].rstrip("/").rpartition("/")[2] or "index.html" for a in addresses]
+    return call.changed([o for o in outputs if o != "-"]) or fine("reads from a server")
+
+
+_HTTPIE_LOCAL = re.compile(
+    r"(?:https?://)?(?:localhost|127(?:\.\d{1,3}){3})?(?::\d{1,5})?(?:/[\w./-]*)?", re.IGNORECASE
+)
+
+
+def httpie(call: Call) -> Opinion:
+    """http and xh: requests to this machine that send no files."""
+    words = [a for a in call.arguments if not a.startswith("-")]
+    flags = all(
+        re.fullmatch(
+            r"-[bhvjfq]+|--(?:body|headers|verbose|json|form|ignore-stdin|check-status|pretty=\w+"
+            r"|print=\w+|timeout=\d+)",
+            o,
+        )
+        for o in call.options()
+    )
+    method = (
+        words.pop(0) if words and words[0] in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH") else "GET"
+    )
+    if not words or not flags or call.unsure or not _HTTPIE_LOCAL.fullmatch(words[0]):
+        return reaches(call)
+    items = words[1:]
+    plain = all(re.fullmatch(r"[\w.-]+(?:==|:=|=|:)[^@]*", item) and "@" not in item for item in items)
+    controls = _CONTROLS.search(words[0]) is not None
+    if not plain or (controls and (method not in ("GET", "HEAD") or items)):
+        return reaches(call)
+    return fine("asks a server on this machine")
 
 
 def probe(call: Call) -> Opinion:
@@ -100,7 +196,7 @@ def reaches(call: Call) -> Opinion:
 
 def remote(call: Call) -> Opinion:
     """ssh, scp and others that act on other machines."""
-    if call.arguments in (("-V",), ("--version",)):
+    if call.arguments in (("-V",), ("--version",)) or (call.name == "ssh" and call.arguments[:1] == ("-Q",)):
         return fine("only looks")
     return ask("acts on another machine")
 
@@ -160,4 +256,7 @@ RULES: dict[str, Rule] = (
     | dict.fromkeys(_REMOTE, remote)
     | dict.fromkeys(_REACHES, reaches)
     | dict.fromkeys(("nc", "ncat", "netcat"), probe)
+    | dict.fromkeys(("dig", "host", "nslookup", "traceroute", "tracepath", "mtr"), lookup)
+    | dict.fromkeys(("http", "xh"), httpie)
+    | {"wget": wget}
 )

@@ -34,7 +34,7 @@ VIEWERS = words(
     "jq yq gron "
     "grep egrep fgrep zgrep zcat bzcat xzcat zstdcat bat batcat ag ack less more most diff colordiff "
     "sdiff icdiff delta "
-    "uniq tsort iconv csvcut csvlook csvgrep csvstat xmllint htmlq pup dasel fx tokei cloc scc wdiff "
+    "zipinfo uniq tsort iconv csvcut csvlook csvgrep csvstat xmllint htmlq pup dasel fx tokei cloc scc wdiff "
     "nm objdump readelf size otool lsof look hexyl glow mdcat zless zmore bzless xzless tidy pygmentize "
     "identify mediainfo ffprobe pdfinfo shellcheck javap ldd "
     " hadolint yamllint jsonlint markdownlint codespell"

@@ -43,14 +43,16 @@ _CONDA = Verbs(
 )
 _SYSTEM_PACKAGES = Verbs(
     harmless=r"list|show|search|policy|depends|rdepends|showpkg|pkgnames|info|contents|deps|uses"
-    r"|toolchain list|target list|component list|which|environment|"
+    r"|toolchain list|target list|versions?|switch (?:list|show)|list (?:installed|available|updates)"
+    r"|history|component list|which|environment|"
     r"leaves|outdated|config|doctor|home|desc|log|cat|"
     r"list-installed|repolist|provides|whatprovides|check-update|why|madison|stats|dump|changelog|moo"
     r"|refresh --list|connections|services list|find",
     reason=LISTS,
     effects=(
         (
-            r".*(?:install|remove|upgrade|update|purge|add|del|erase|autoremove|reinstall|refresh|tap"
+            r"(?!list ).*(?:install|remove|upgrade|update|purge|add|del|erase|autoremove|reinstall"
+            r"|refresh|tap"
             r"|link|cask|cleanup|edit).*",
             INSTALLS,
         ),
@@ -167,6 +169,27 @@ _KUBECTL = Verbs(
     valued=_KUBE_VALUES,
     dangerous=words("--kubeconfig --token --as --raw"),
 )
+_DRY = frozenset({"client", "server"})
+
+
+def kubectl(call: Call) -> Opinion:
+    """With `--dry-run` the cluster, or nobody at all, is only asked what would change."""
+    tried = [a.partition("=")[2] for a in call.arguments if a.startswith("--dry-run")]
+    elsewhere = call.flag("-f", "--filename", "-k", "--kustomize") and any(
+        "://" in a or a.startswith(("github.com", "git@")) for a in call.arguments
+    )
+    verbs = call.operands("nlofc")[:1]
+    if (
+        len(tried) == 1
+        and _DRY.issuperset(tried)
+        and verbs in (["apply"], ["create"], ["replace"], ["run"], ["set"])
+    ):
+        opens = call.flag(*_KUBECTL.dangerous, "--overrides") or elsewhere
+        files = [a.partition("=")[2] for a in call.arguments if a.startswith("--from-")]
+        return _KUBECTL(call) if opens else call.revealed(files) or fine("only tries it")
+    return _KUBECTL(call)
+
+
 _HELM = Verbs(
     harmless=r"list|ls|status|get (?:notes|hooks|manifest|metadata|values)|history|show|lint|template"
     r"|version|env|search (?:repo)|verify|repo list|dependency list",
@@ -179,8 +202,21 @@ _HELM = Verbs(
         ),
     ),
     valued=words("-n --namespace --kube-context --kubeconfig"),
-    dangerous=words("--post-renderer --kubeconfig"),
+    dangerous=words("--post-renderer --kubeconfig --repo"),
 )
+
+
+def helm(call: Call) -> Opinion:
+    """An installation that is only tried renders templates; charts of the workspace, that is."""
+    operands = call.operands("nf")
+    tried = call.flag("--dry-run") in ("--dry-run", "--dry-run=client", "--dry-run=server")
+    if tried and operands[:1] in (["install"], ["upgrade"]) and not call.flag(*_HELM.dangerous):
+        chart = next((o for o in operands[1:] if o.startswith((".", "/")) or o.endswith(".tgz")), None)
+        if chart is not None and call.ground.inside(call.path(chart)):
+            return fine("only tries it")
+    return _HELM(call)
+
+
 _TERRAFORM = Verbs(
     harmless=r"plan|validate|fmt|version|show|graph|providers|state (?:list|show)|workspace (?:list"
     r"|show)|metadata|get|modules|test -help|run-all plan|hclfmt",
@@ -244,6 +280,15 @@ _CLOUD_CHANGES = re.compile(
 )
 
 
+_ACCOUNTS = words("--profile --region --output --project --account --subscription --zone --location --format")
+"""Options before the subcommand that only choose the account, the place and the form of the answer."""
+_ACCOUNT_GIVEN = re.compile(
+    r"--(?:profile|region|output|project|account|subscription|zone|location|format|no-cli-pager|quiet"
+    r"|no-paginate"
+    r"|debug|verbosity)(?:=[\w.:/@-]+)?$"
+)
+
+
 def cloud(call: Call) -> Opinion:
     """aws, gcloud, az and their like: subcommands whose last word only lists or describes."""
     if call.flag(
@@ -259,10 +304,17 @@ def cloud(call: Call) -> Opinion:
     if call.flag("--version", "--help") and not call.operands():
         return fine(LOOKS)
     said: list[str] = []
-    for argument in call.arguments:
+    arguments = list(call.arguments)
+    while arguments and arguments[0] in _ACCOUNTS:
+        del arguments[:2]
+    while arguments and re.match(_ACCOUNT_GIVEN, arguments[0]):
+        del arguments[:1]
+    for argument in arguments:
         if argument.startswith("-"):
             break
         said.append(argument)
+    if call.name in ("heroku", "fly", "flyctl") and said[:1] == ["logs"]:
+        return fine("only lists what is in a cloud account")
     if said == ["configure", "list"] or said == ["config", "list"]:
         return fine(LOOKS)
     if any(UNKNOWN in word for word in said[:3]) or call.flag("--with-decryption"):
@@ -344,10 +396,14 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
             valued=words("-f --file -p --project-name"),
         ),
     ),
-    ("kubectl oc k3s kubecolor", _KUBECTL),
-    ("helm", _HELM),
+    ("kubectl oc k3s kubecolor", kubectl),
+    ("helm", helm),
     ("terraform tofu terragrunt", terraform),
     ("pulumi", _PULUMI),
+    (
+        "packer",
+        Verbs(harmless="validate|fmt|inspect|version", reason=LOOKS, otherwise="makes or changes machines"),
+    ),
     ("vagrant", _VAGRANT),
     (
         "aws gcloud az doctl hcloud oci linode-cli gsutil bq ibmcloud flyctl fly heroku vercel "

@@ -13,7 +13,7 @@ LOOKS = fine("only looks")
 _REASONS: tuple[tuple[str, str], ...] = (
     ("killall pkill skill snice xkill", "ends running processes"),
     ("renice", "changes running processes"),
-    ("umount swapon swapoff losetup fusermount fusermount3 pivot_root", "changes what is mounted"),
+    ("umount swapoff losetup fusermount fusermount3 pivot_root", "changes what is mounted"),
     ("at batch atrm anacron schtasks", "plans something to run later"),
     ("iptables ip6tables nft ufw firewall-cmd ebtables pfctl", "changes the firewall"),
     (
@@ -28,8 +28,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "changes the network",
     ),
     (
-        "hostnamectl timedatectl localectl hwclock update-alternatives ldconfig update-grub "
-        "grub-install dpkg-reconfigure efibootmgr alternatives",
+        "hwclock update-grub grub-install dpkg-reconfigure efibootmgr alternatives",
         "changes settings of the system",
     ),
     (
@@ -48,7 +47,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "switches the machine off, or speaks to it about that",
     ),
     (
-        "loginctl machinectl screen tmux zellij dtach abduco byobu",
+        "machinectl zellij dtach abduco byobu",
         "starts or changes sessions that go on by themselves",
     ),
     ("ptrace reptyr criu gcore jmap jstack py-spy bpftrace dtrace sysdig", "looks into running programs"),
@@ -58,12 +57,11 @@ _REASONS: tuple[tuple[str, str], ...] = (
         "acts on the desktop",
     ),
     (
-        "gpg gpg2 ssh-keygen ssh-add ssh-agent keytool security pass op bw vault age sops "
-        "secret-tool keyring certbot kinit step",
+        "ssh-agent keytool security pass op bw vault age sops secret-tool keyring certbot kinit step",
         "uses keys and passwords",
     ),
     (
-        "vi vim nvim view ex ed emacs emacsclient nano pico micro helix hx kak joe code subl gedit kate",
+        "vi vim nvim view ex ed emacs emacsclient nano pico micro helix hx kak joe subl gedit kate",
         "opens an editor",
     ),
     ("ipython bpython irb pry ghci scala jshell", "opens a console"),
@@ -91,11 +89,14 @@ def _reason_rule(reason: str) -> Rule:
 
 
 def kill(call: Call) -> Opinion:
-    """Signal 0 only looks, `%1` is a job of this very shell."""
+    """Signal 0 only looks, `%1` and `$!` are jobs of this very shell, and without any nothing happens."""
     if call.arguments[:1] in (("-0",), ("-l",), ("-L",), ("--list",)) or call.arguments[:2] == ("-s", "0"):
         return LOOKS
     operands = [argument for argument in call.arguments if not argument.startswith("-")]
-    if operands and all(re.fullmatch(r"%\d+|%%", operand) for operand in operands):
+    if (
+        all(re.fullmatch(r"%(?:\d+|%|\+|-|!)?|", operand) for operand in operands)
+        and "-1" not in call.arguments
+    ):
         return fine("ends a job of this shell")
     return ask("ends running processes")
 
@@ -131,7 +132,7 @@ def journal(call: Call) -> Opinion:
 
 def addresses(call: Call) -> Opinion:
     """ip: showing is harmless."""
-    if any(re.match(r"-(?:b|batch|force|netns|n$)", option) for option in call.options()):
+    if any(re.match(r"-(?:b$|ba|force|netns|n$)", option) for option in call.options()):
         return ask("changes the network")
     operands = call.operands()
     verb = operands[1] if len(operands) > 1 else "show"
@@ -150,6 +151,58 @@ def terminal(call: Call) -> Opinion:
     return LOOKS if not call.operands() else fine("sets up the terminal")
 
 
+def shows(reason: str, looks: str) -> Rule:
+    """A program of which only some forms look: `looks` fits all arguments, joined by blanks."""
+    expression = re.compile(looks)
+
+    def rule(call: Call) -> Opinion:
+        return LOOKS if expression.fullmatch(" ".join(call.arguments)) else ask(reason)
+
+    return rule
+
+
+_SETTINGS = "changes settings of the system"
+_KEYS = "uses keys and passwords"
+_SESSIONS = "starts or changes sessions that go on by themselves"
+_PARTLY: dict[str, tuple[str, str]] = {
+    "hostnamectl": (_SETTINGS, "(?:status|--static|--pretty|--json=\\w+)?"),
+    "timedatectl": (_SETTINGS, "(?:status|show|list-timezones|timesync-status)?(?: --no-pager)?"),
+    "localectl": (_SETTINGS, "(?:status|list-\\S+)?(?: --no-pager)?"),
+    "update-alternatives": (_SETTINGS, r"(?:--list|--display|--query) [\w.+-]+|--get-selections"),
+    "ldconfig": (_SETTINGS, "-p|--print-cache|-V|--version"),
+    "swapon": ("changes what is mounted", r"-s|--show(?:=[\w,]+)?(?: --\w+)*|--summary|-V"),
+    "loginctl": (
+        _SESSIONS,
+        r"(?:(?:list-\S+|(?:session|user|seat)-status|show-\S+)(?: [\w-]+)*)?(?: --no-pager)?",
+    ),
+    "tmux": (_SESSIONS, r"(?:ls|list-(?:sessions|windows|panes|keys)|info|-V)(?: -[at]| [\w:.-]+)*"),
+    "screen": (_SESSIONS, "-ls|-list|-v|--version"),
+    "ssh-keygen": (
+        _KEYS,
+        r"(?:-E (?:sha256|md5) )?-l?v?l?f? ?[^ ]*(?:\.pub|known_hosts)(?: -[lv]| -E (?:sha256|md5))*",
+    ),
+    "ssh-add": (_KEYS, "-[lL]"),
+    "getfacl": (_SETTINGS, "(?!.*--restore).*"),
+    "lsattr": (_SETTINGS, ".*"),
+    "fuser": ("ends running processes", r"(?:-[vmnuai4]+ )*(?:tcp |udp |file )?[^-][^ ]*(?: [^-][^ ]*)*"),
+    "xset": ("acts on the desktop", "q|-q"),
+    "xrandr": ("acts on the desktop", "(?:-q|--query|--listmonitors)?"),
+    "tldr": ("fetches or changes pages", r"[\w.+-]+(?: [\w.+-]+)*"),
+    "cheat": ("fetches or changes pages", r"[\w.+-]+"),
+    "code": ("opens an editor", "-v|--version|--list-extensions|--help|--status"),
+}
+_GPG_LOOKS = re.compile(
+    r"--(?:list-(?:keys|public-keys|sigs|packets)|fingerprint|version|verify|list-secret-keys)|-[kK]"
+)
+
+
+def keyring(call: Call) -> Opinion:
+    """gpg: listing keys and checking signatures; everything else uses keys."""
+    arguments = [a for a in call.arguments if a not in ("--batch", "--no-tty", "--with-colons", "--quiet")]
+    plain = all(not a.startswith("-") or a.startswith("--keyid-format") for a in arguments[1:])
+    return LOOKS if arguments and _GPG_LOOKS.fullmatch(arguments[0]) and plain else ask(_KEYS)
+
+
 SYSTEMCTL = Verbs(
     harmless=r"status|show|cat|list-\S+|is-\S+|get-default|show-environment|help",
     reason="only looks",
@@ -164,24 +217,28 @@ SERVICE = Verbs(
     effects=((r"\S+ (?!status)\S+", "changes services of the system"),),
 )
 
-RULES: dict[str, Rule] = {
-    name: _reason_rule(reason) for names, reason in _REASONS for name in names.split()
-} | {
-    "kill": kill,
-    "mount": mount,
-    "mountpoint": terminal,
-    "crontab": crontab,
-    "sysctl": kernel_settings,
-    "dmesg": messages,
-    "journalctl": journal,
-    "ip": addresses,
-    "ifconfig": interfaces,
-    "fdisk": disks,
-    "stty": terminal,
-    "systemctl": SYSTEMCTL,
-    "service": SERVICE,
-    "initctl": SYSTEMCTL,
-    "launchctl": Verbs(
-        harmless="list|print|version", reason="only looks", otherwise="plans something to run later"
-    ),
-}
+RULES: dict[str, Rule] = (
+    {name: _reason_rule(reason) for names, reason in _REASONS for name in names.split()}
+    | {name: shows(reason, looks) for name, (reason, looks) in _PARTLY.items()}
+    | {
+        "gpg": keyring,
+        "gpg2": keyring,
+        "kill": kill,
+        "mount": mount,
+        "mountpoint": terminal,
+        "crontab": crontab,
+        "sysctl": kernel_settings,
+        "dmesg": messages,
+        "journalctl": journal,
+        "ip": addresses,
+        "ifconfig": interfaces,
+        "fdisk": disks,
+        "stty": terminal,
+        "systemctl": SYSTEMCTL,
+        "service": SERVICE,
+        "initctl": SYSTEMCTL,
+        "launchctl": Verbs(
+            harmless="list|print|version", reason="only looks", otherwise="plans something to run later"
+        ),
+    }
+)

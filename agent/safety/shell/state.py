@@ -48,6 +48,10 @@ class Watch:
             self.found[key] = value
 
 
+LAST_JOB = "%!"
+"""What stands for the number of the last program that was started with `&` by this very script."""
+
+
 class State:
     """One shell. `budget` is the number of steps left before `TangledError`.
 
@@ -130,7 +134,7 @@ class State:
             index = int(name) if len(name) < 6 else 100_000
             return [self.positional[index - 1] if index <= len(self.positional) else ""]
         if name == "!":
-            return [""]
+            return ["", LAST_JOB]
         return self.get("variable", name)
 
     def change_folder(self, targets: Sequence[str]) -> None:

@@ -1,0 +1,55 @@
+"""git and the remotes of a repository: fetching from one the person has set up is plain work.
+
+A fetch writes objects and the refs that stand for the remote, and nothing a person made.
+Which program and which address it uses stands in `.git/config`, which is a guarded place.
+So a remote that is named, not addressed, may be asked unasked; refspecs that write
+branches, addresses, and options that name programs ask. Pulling merges: only a
+fast-forward, which leaves no decision open, is plain work. Whether the network is open
+is asked for on its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from agent.safety.commands.call import Call, Opinion, ask, fine
+
+READS = fine("reads the repository")
+RECORDS = fine("changes the repository in a way that can be undone")
+NETWORK = ask("reaches the network and may run configured programs")
+
+_OPTIONS: dict[str, re.Pattern[str]] = {
+    "fetch": re.compile(
+        r"--(?:all|prune|tags|no-tags|quiet|verbose|dry-run|progress|no-progress|unshallow|depth=\d+|jobs=\d+"
+        r"|multiple|no-recurse-submodules|recurse-submodules=no|atomic|porcelain|no-auto-gc|keep)|-[pqvtnjka4]+\d*"
+    ),
+    "ls-remote": re.compile(
+        r"--(?:heads|branches|tags|refs|symref|quiet|get-url|exit-code|sort=[\w:.-]+)|-[htq]+"
+    ),
+    "pull": re.compile(
+        r"--(?:ff-only|quiet|verbose|prune|no-tags|tags|progress|autostash|stat|no-stat)|-[qvp]+"
+    ),
+}
+_REMOTE = re.compile(r"[A-Za-z][\w.-]*")
+_BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*|HEAD|refs/(?:heads|tags)/[\w./*-]+|pull/\d+/(?:head|merge)")
+
+
+def reaches(call: Call, name: str) -> Opinion:
+    """`git fetch`, `git ls-remote` and `git pull --ff-only` of a remote that is set up; others ask."""
+    known = _OPTIONS.get(name)
+    if known is None or not all(known.fullmatch(a) for a in call.arguments if a.startswith("-")):
+        return NETWORK
+    if name == "pull" and not call.flag("--ff-only"):
+        return NETWORK
+    operands = call.operands()
+    if operands and not _is_set_up(call, operands[0]):
+        return ask("reaches a place that is not set up as a remote")
+    if not all(map(_BRANCH.fullmatch, operands[1:])):
+        return ask("fetches in a way that may overwrite branches")
+    return READS if name == "ls-remote" else RECORDS
+
+
+def _is_set_up(call: Call, remote: str) -> bool:
+    """Whether a word is the name of a remote; a folder of this name would be one as well."""
+    return _REMOTE.fullmatch(remote) is not None and not os.path.lexists(call.path(remote))
