@@ -14,6 +14,7 @@ SUBCOMMANDS = {
     "sessions": "list, show, search, rename, export and delete sessions",
     "config": "show and change settings",
     "model": "fetch and list models that run on this machine",
+    "rollback": "show what steps did to files, and take files back",
     "checkpoints": "show, check and clear what is kept to take steps back",
     "audit": "show and check the log of what was allowed and refused",
     "skins": "list, show, check and begin skins",

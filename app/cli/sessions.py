@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, StoreError
 from agent.home import Home
+from app.cli import session_export
 from app.cli.output import say
 from tools.text import clean, truncate
 
@@ -68,12 +68,7 @@ def _add_changing(actions: Any) -> None:
     rename = _action(actions, "rename", "give a session another title")
     rename.add_argument("session", metavar="SESSION")
     rename.add_argument("title", nargs="+", metavar="TITLE")
-    export = actions.add_parser("export", help="write a session as JSON lines or as a ShareGPT trajectory")
-    export.add_argument("session", metavar="SESSION")
-    export.add_argument("--format", choices=("jsonl", "sharegpt"), default="jsonl", dest="layout")
-    export.add_argument("--branch", metavar="NAME", default="main", help="branch of a trajectory")
-    export.add_argument("--output", metavar="FILE", help="a new file, readable only by you (default: stdout)")
-    export.add_argument("--force", action="store_true", help="replace FILE if it exists")
+    session_export.add_parser(actions)
     delete = _action(actions, "delete", "delete a session and those of its subagents")
     delete.add_argument("session", metavar="SESSION")
     delete.add_argument("--yes", action="store_true", help="do not ask")
@@ -125,7 +120,7 @@ async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
             case "rename":
                 await _rename(store, args)
             case "export":
-                await _export(store, args)
+                await session_export.run(store, home, args)
             case _:
                 return await _delete(store, home, args)
     return ExitCode.DONE
@@ -214,52 +209,11 @@ async def _rename(store: Store, args: argparse.Namespace) -> None:
         say(f"{renamed.id} is now called {_line(renamed.title)}.")
 
 
-async def _export(store: Store, args: argparse.Namespace) -> None:
-    from agent.store.export import line, node_record, trajectory
-
-    session = await store.find_session(args.session)
-    to_file = args.output is not None
-    if args.layout == "sharegpt":
-        records = [trajectory(session, await _masked(store, await store.path(session.id, args.branch)))]
-    else:
-        heads = await store.heads(session.id)
-        nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
-        records = [node_record(node, heads) for node in nodes]
-    lines = (line(record, ascii_only=not to_file) for record in records)
-    if to_file:
-        await asyncio.to_thread(_write_private, Path(args.output), lines, force=args.force)
-        print(f"hermes: wrote {clean(args.output)}", file=sys.stderr)
-        return
-    for each in lines:
-        print(each)
-
-
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
     from agent.store.export import masked
 
     return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
-
-
-def _write_private(path: Path, lines: Iterable[str], *, force: bool) -> None:
-    """Write a new file that only its owner can read; it appears when it is complete."""
-    if path.exists() and not force:
-        raise ConfigError(f"{path} exists; choose another name or give --force.")
-    try:
-        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(file, "w", encoding="utf-8", newline="\n") as stream:
-                stream.writelines(f"{line}\n" for line in lines)
-                stream.flush()
-                os.fsync(file)
-            unfinished.replace(path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"Cannot write {path}: {reason}; give another file with --output.") from error
 
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:

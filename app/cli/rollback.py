@@ -1,0 +1,383 @@
+"""`hermes rollback`: the steps of a session, what they changed, and taking files back to one of them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, ExitCode, StoreError
+from agent.home import Home
+from app.cli.output import say
+from tools.text import clean
+
+if TYPE_CHECKING:
+    from agent.store.store import Store
+    from agent.workspace.checkpoints.entries import Step
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan
+    from agent.workspace.checkpoints.steplog import StepLog
+    from agent.workspace.checkpoints.store import CheckpointStore
+
+CHOICES = ("mine", "checkpoint", "merge")
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """Whose steps are looked at."""
+
+    id: str
+    root: Path
+    names: dict[str, int]
+    """Positions by the names they have in the session."""
+    running: bool
+    """Whether another process works on the session right now."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "rollback",
+        help="show what steps did to files, and take files back",
+        description="Show the steps of a session, what changed in files since one of them, or take files "
+        "back to how they stood after it. N is the number of a step (0: before the first) or the name of a "
+        "checkpoint. Files that somebody else changed since stay as they are unless --conflicts says "
+        "otherwise. Exits with 1 when something stays that nobody chose to keep, with 4 when you said no.",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--list", action="store_true", help="the steps (the default)")
+    what.add_argument("--to", metavar="N", help="take files back to how they stood after step N")
+    what.add_argument("--diff", metavar="N", help="what changed in files since step N")
+    parser.add_argument(
+        "--file", action="append", metavar="P", help="only this file or folder; may be given several times"
+    )
+    parser.add_argument("--session", metavar="ID", help="which session (default: the newest of this folder)")
+    parser.add_argument(
+        "--conflicts", choices=CHOICES, help="what becomes of files that others changed since (default: mine)"
+    )
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry it out. Raises `HermesError`."""
+    from agent.workspace.checkpoints.store import CheckpointStore
+
+    home = Home.locate()
+    if args.conflicts and args.to is None:
+        raise ConfigError("--conflicts goes with --to.")
+    if not home.checkpoints.exists() or not home.database.exists():
+        raise StoreError("No checkpoints are kept yet, so there is nothing to go back to.")
+    store = CheckpointStore(home.checkpoints)
+    finished = _finish(store, as_json=args.as_json)
+    session = asyncio.run(_session(home, store, args.session))
+    line = store.line(session.id)
+    if args.to is not None:
+        code = _back(home, store, line, session, args, finished)
+    elif args.diff is not None:
+        code = _diff(home, store, line, session, args)
+    else:
+        code = _list(line, session, args)
+    sys.stdout.flush()
+    return int(code)
+
+
+def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
+    """Finish restores that were cut off: they come before anything else."""
+    from agent.workspace.checkpoints.restore.apply import finish_abandoned
+
+    finished = finish_abandoned(store)
+    for sentence in finished if not as_json else ():
+        say(sentence, sys.stderr)
+    return finished
+
+
+async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
+    """The session that is meant, by its root: steps of subagents stand in the line of the root."""
+    from agent.store.locks import SessionLock
+    from agent.store.store import Store
+
+    kept = checkpoints.sessions()
+    async with await Store.open(home.database) as store:
+        if wanted is not None:
+            found = await store.find_session(wanted)
+            while found.parent is not None:
+                found = await store.session(found.parent)
+        else:
+            here = Path.cwd()
+            sessions = await store.list_sessions(200, workspace=str(here), archived=True)
+            found = next((session for session in sessions if session.id in kept), None)
+            if found is None:
+                raise StoreError(f"No session in {here} has steps; name one with --session.")
+        if found.id not in kept:
+            raise StoreError(f"No steps of session {found.id} are kept.")
+        names = await _names(store, found.id)
+    lock = SessionLock(home.run, found.id)
+    running = not lock.acquire()
+    lock.release()
+    return _Session(found.id, Path(found.workspace), names, running)
+
+
+async def _names(store: Store, session: str) -> dict[str, int]:
+    """Positions by the labels of nodes, as the nodes above them tell where files stood."""
+    marks = {mark.node: mark.label for mark in await store.marks(session) if mark.label}
+    if not marks:
+        return {}
+    rows = {row.id: row for row in await store.outline(session)}
+    found: dict[str, int] = {}
+    for node, label in marks.items():
+        row = rows.get(node)
+        while row is not None and row.step is None:
+            row = None if row.parent is None else rows.get(row.parent)
+        found[label] = 0 if row is None or row.step is None else row.step
+    return found
+
+
+def _position(text: str, line: StepLog, session: _Session) -> int:
+    from agent.workspace.checkpoints.restore.line import check_position
+
+    if text.isascii() and text.isdigit() and len(text) < 12:
+        position = int(text)
+    else:
+        named = {name.casefold(): position for name, position in session.names.items()}
+        if text.casefold() not in named:
+            known = ", ".join(session.names) or "none has a name"
+            raise ConfigError(f"{text} is neither the number of a step nor a checkpoint ({known}).")
+        position = named[text.casefold()]
+    check_position(line, position)
+    return position
+
+
+def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
+    """Files as the steps name them; they are meant from the current folder."""
+    if not files:
+        return None
+    found: list[str] = []
+    for each in files:
+        path = Path(each).expanduser()
+        absolute = path if path.is_absolute() else Path.cwd() / path
+        try:
+            # The last part may be a link that is meant itself.
+            inside = (absolute.parent.resolve() / absolute.name).relative_to(root)
+        except (ValueError, OSError, RuntimeError):
+            raise ConfigError(f"{each} is not in {root}, where the session works.") from None
+        found.append("" if str(inside) == "." else str(inside))
+    return tuple(found)
+
+
+def _plan(
+    home: Home,
+    store: CheckpointStore,
+    line: StepLog,
+    session: _Session,
+    position: int,
+    args: argparse.Namespace,
+) -> RestorePlan:
+    from agent.checkpointing import limits
+    from agent.config.loader import load
+    from agent.workspace.checkpoints.restore.line import plan_back
+
+    if not session.root.is_dir():
+        raise StoreError(f"The folder {session.root}, where the session worked, is gone.")
+    limit = limits(load(home).settings.checkpoints).file
+    paths = _paths(args.file, session.root)
+    with store.sharing():
+        return plan_back(line, session.root, position, store.objects, limit=limit, paths=paths)
+
+
+def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCode:
+    wanted = _paths(args.file, session.root)
+    steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
+    if args.as_json:
+        record = {
+            "session": session.id,
+            "workspace": str(session.root),
+            "first": line.floor,
+            "last": line.last,
+            "checkpoints": session.names,
+            "steps": [_step_record(step) for step in steps],
+        }
+        print(json.dumps(record))
+        return ExitCode.DONE
+    names: dict[int, list[str]] = {}
+    for name, position in session.names.items():
+        names.setdefault(position, []).append(name)
+    say(f"Session {session.id} in {_line(str(session.root))}")
+    width = len(str(line.last))
+    for step in steps:
+        files = f"{len(step.changes):,} file{'s' * (len(step.changes) != 1)}"
+        mark = "".join(f"  ⚑ {_line(name)}" for name in names.get(step.number, ()))
+        say(f"{step.number:>{width}}  {_time(step.created)}  {files:>9}  {_line(step.label)}{mark}")
+    if not steps:
+        say("No step changed anything." if wanted is None else "No step changed that.")
+    if line.floor:
+        say(f"Steps up to {line.floor} are no longer kept.")
+    return ExitCode.DONE
+
+
+def _touches(step: Step, wanted: Sequence[str]) -> bool:
+    return any(
+        not path or change.path == path or change.path.startswith(f"{path}/")
+        for change in step.changes
+        for path in wanted
+    )
+
+
+def _diff(
+    home: Home, store: CheckpointStore, line: StepLog, session: _Session, args: argparse.Namespace
+) -> ExitCode:
+    from agent.export.patch import patch_between
+    from agent.workspace.checkpoints.entries import Change
+
+    position = _position(args.diff, line, session)
+    plan = _plan(home, store, line, session, position, args)
+    patch = patch_between(
+        (Change(item.path, item.target, item.now) for item in plan.items), store.objects, text=True
+    )
+    text = clean(patch.body.decode("utf-8", "replace"))
+    if args.as_json:
+        print(json.dumps(_plan_record(session, plan) | {"diff": text}))
+        return ExitCode.DONE
+    if text:
+        say(text.removesuffix("\n"))
+    for item in patch.left_out:
+        say(f"· {_line(item.path)}: {_line(item.reason)}")
+    if not plan.items:
+        say(f"All files are as they were after step {position}.")
+    return ExitCode.DONE
+
+
+def _back(
+    home: Home,
+    store: CheckpointStore,
+    line: StepLog,
+    session: _Session,
+    args: argparse.Namespace,
+    finished: Sequence[str],
+) -> ExitCode:
+    from agent.workspace.checkpoints.restore.apply import apply_restore
+
+    position = _position(args.to, line, session)
+    plan = _plan(home, store, line, session, position, args)
+    told = {"finished_before": list(finished)}
+    if not plan.items:
+        _say_or_print(
+            args, f"All files are as they were after step {position}.", _plan_record(session, plan) | told
+        )
+        return ExitCode.DONE
+    choice = args.conflicts or "mine"
+    if not args.yes:
+        if args.as_json or not sys.stdin.isatty():
+            raise ConfigError("Taking files back asks first, and there is nobody to answer; give --yes.")
+        _preview(plan, store, choice, session)
+        if not _confirmed(plan, choice):
+            say("Nothing was changed.")
+            return ExitCode.DENIED
+    restored = apply_restore(
+        plan,
+        {item.path: choice for item in plan.having("conflict")},
+        store,
+        session.id,
+        session=session.id,
+        label=f"back to step {position}",
+    )
+    _say_or_print(args, _outcome(restored), _plan_record(session, plan) | _outcome_record(restored) | told)
+    chosen = {item.path for item in plan.having("conflict")} if args.conflicts == "mine" else set()
+    missed = [item for item in restored.skipped if item.path not in chosen]
+    return ExitCode.FAILED if missed else ExitCode.DONE
+
+
+def _preview(plan: RestorePlan, store: CheckpointStore, choice: str, session: _Session) -> None:
+    """What would happen to each path, before anybody says yes."""
+    from agent.export.patch import patch_between
+    from agent.workspace.checkpoints.entries import Change
+
+    for item in plan.items:
+        patch = patch_between([Change(item.path, item.now, item.target)], store.objects, text=True)
+        lines = f"+{patch.added} −{patch.removed}" if patch.added or patch.removed else ""
+        what = _words(item, choice)
+        say(f"  {_line(item.path)}  {what}  {lines}".rstrip())
+    if session.running:
+        say("A Hermes works on this session right now; it will find the files changed.")
+
+
+def _words(item: PlanItem, choice: str) -> str:
+    """What would happen to one path."""
+    if item.state == "lost":
+        return f"stays: {_line(item.reason)}"
+    what = "changes back" if item.now is not None else "comes back"
+    if item.target is None:
+        what = "goes away"
+    if item.state == "change":
+        return what
+    stays = {"mine": "stays", "checkpoint": f"{what} all the same", "merge": "is merged"}[choice]
+    return f"▲ {item.reason}; {stays}"
+
+
+def _confirmed(plan: RestorePlan, choice: str) -> bool:
+    count = len(plan.having("change")) + (len(plan.having("conflict")) if choice != "mine" else 0)
+    stay = len(plan.items) - count
+    also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""
+    question = f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}? [y/N]"
+    say(question, sys.stderr)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _outcome(restored: Restored) -> str:
+    lines = []
+    if restored.step is not None:
+        number, count = restored.step.number, len(restored.step.changes)
+        lines.append(f"{count:,} {'path' if count == 1 else 'paths'} taken back; this is step {number}.")
+        lines.append(f"To undo it: hermes rollback --to {number - 1}")
+    else:
+        lines.append("Nothing was changed.")
+    lines += [f"▲ {_line(item.path)} stays as it is: {_line(item.reason)}" for item in restored.skipped]
+    return "\n".join(lines)
+
+
+def _say_or_print(args: argparse.Namespace, text: str, record: dict[str, Any]) -> None:
+    if args.as_json:
+        print(json.dumps(record))
+    else:
+        say(text)
+
+
+def _step_record(step: Step) -> dict[str, Any]:
+    return {
+        "step": step.number,
+        "kind": step.kind,
+        "label": step.label,
+        "created": step.created,
+        "paths": [change.path for change in step.changes],
+        "coverage": step.coverage.sentence(),
+    }
+
+
+def _plan_record(session: _Session, plan: RestorePlan) -> dict[str, Any]:
+    items = [{"path": item.path, "state": item.state, "reason": item.reason} for item in plan.items]
+    return {"session": session.id, "workspace": plan.root, "position": plan.position, "items": items}
+
+
+def _outcome_record(restored: Restored) -> dict[str, Any]:
+    changes = restored.step.changes if restored.step else ()
+    return {
+        "step": restored.step.number if restored.step else None,
+        "restored": [change.path for change in changes],
+        "left": [{"path": item.path, "reason": item.reason} for item in restored.skipped],
+    }
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _line(text: str) -> str:
+    """Outside text on one line."""
+    return " ".join(clean(text).split())

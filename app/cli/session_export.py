@@ -1,0 +1,153 @@
+"""`hermes sessions export`: a session as lines of JSON, a trajectory, a page to read, or a patch."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, StoreError
+from agent.home import Home
+from app.cli.output import say
+from tools.text import clean
+
+if TYPE_CHECKING:
+    from agent.store.nodes import Node, Session
+    from agent.store.store import Store
+
+LAYOUTS = ("jsonl", "sharegpt", "html", "patch")
+
+
+def add_parser(actions: Any) -> None:
+    """Declare the action."""
+    export = actions.add_parser(
+        "export",
+        help="write a session as JSON lines, a ShareGPT trajectory, a page of HTML or a patch",
+        description="Write a session: jsonl is the whole tree, sharegpt a trajectory of one branch, html a "
+        "page of one branch to read and share, patch what the branch did to files, for `git apply`.",
+    )
+    export.add_argument("session", metavar="SESSION")
+    export.add_argument("--format", choices=LAYOUTS, default="jsonl", dest="layout")
+    export.add_argument("--branch", metavar="NAME", default="main", help="which branch (default: main)")
+    export.add_argument(
+        "-o", "--output", metavar="FILE", help="a new file, readable only by you (default: stdout)"
+    )
+    export.add_argument("--force", action="store_true", help="replace FILE if it exists")
+
+
+async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
+    """Write it. Raises `HermesError`."""
+    session = await store.find_session(args.session)
+    to_file = args.output is not None
+    match args.layout:
+        case "html":
+            pieces = [await _page(store, session, args.branch)]
+        case "patch":
+            pieces = [await _patch(store, home, session, args.branch)]
+        case layout:
+            pieces = await _lines(store, session, layout, args.branch, ascii_only=not to_file)
+    if to_file:
+        await asyncio.to_thread(_write_private, Path(args.output), pieces, force=args.force)
+        print(f"hermes: wrote {clean(args.output)}", file=sys.stderr)
+    elif sys.stdout.isatty():
+        for piece in pieces:
+            say(piece.decode("utf-8", "replace").removesuffix("\n"))
+    else:
+        sys.stdout.flush()
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+
+
+async def _lines(
+    store: Store, session: Session, layout: str, branch: str, *, ascii_only: bool
+) -> list[bytes]:
+    from agent.store.export import line, node_record, trajectory
+
+    if layout == "sharegpt":
+        records = [trajectory(session, await _masked(store, await store.path(session.id, branch)))]
+    else:
+        heads = await store.heads(session.id)
+        nodes = await _masked(store, [node async for node in store.all_nodes(session.id)])
+        records = [node_record(node, heads) for node in nodes]
+    return [f"{line(record, ascii_only=ascii_only)}\n".encode() for record in records]
+
+
+async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
+    """The nodes as they may leave the store."""
+    from agent.store.export import masked
+
+    return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
+
+
+async def _page(store: Store, session: Session, branch: str) -> bytes:
+    from agent.export.page import page_of
+    from tools.discovery import discover
+    from tools.registry import registry
+
+    nodes = await store.path(session.id, branch)
+    await asyncio.to_thread(discover)
+    page = await asyncio.to_thread(page_of, session, nodes, registry, secrets=store.secrets, branch=branch)
+    return page.encode()
+
+
+async def _patch(store: Store, home: Home, session: Session, branch: str) -> bytes:
+    """What the branch did to files, from its first message on."""
+    nodes = await store.path(session.id, branch)
+    positions = [step for node in nodes if isinstance(step := node.data.get("step"), int)]
+    if not positions or not home.checkpoints.exists():
+        raise StoreError(
+            f"What branch {clean(branch)} did to files was not kept, so there is no patch of it."
+        )
+    root = session
+    while root.parent is not None:
+        root = await store.session(root.parent)
+    return await asyncio.to_thread(_patch_between, home, root.id, positions[0], positions[-1])
+
+
+def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
+    from agent.export.patch import patch_between
+    from agent.workspace.checkpoints import states
+    from agent.workspace.checkpoints.restore.line import check_position
+    from agent.workspace.checkpoints.store import CheckpointStore
+
+    store = CheckpointStore(home.checkpoints)
+    line = store.line(line_name)
+    if first < line.floor < last:
+        say(f"hermes: steps up to {line.floor} are no longer kept; the patch begins after them.", sys.stderr)
+        first = line.floor
+    for position in (first, last):
+        check_position(line, position)
+    patch = patch_between(states.difference(line.steps(), first, last), store.objects)
+    if not patch.files:
+        say("hermes: no file differs, so the patch is empty.", sys.stderr)
+    if patch.left_out:
+        count = len(patch.left_out)
+        which = "1 change is" if count == 1 else f"{count:,} changes are"
+        say(f"hermes: {which} no part of the patch; its first lines name them.", sys.stderr)
+    return patch.data
+
+
+def _write_private(path: Path, pieces: Iterable[bytes], *, force: bool) -> None:
+    """Write a new file that only its owner can read; it appears when it is complete."""
+    if path.exists() and not force:
+        raise ConfigError(f"{path} exists; choose another name or give --force.")
+    try:
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(file, "wb") as stream:
+                stream.writelines(pieces)
+                stream.flush()
+                os.fsync(file)
+            unfinished.replace(path)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"Cannot write {path}: {reason}; give another file with --output.") from error
