@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -23,12 +24,18 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from app.main import FRAMES
+
+# Read by Textual when it is imported: as the program does.
+os.environ["TEXTUAL_FPS"] = FRAMES
+
 from textual import events
 from textual.app import App
 
 from agent.store.query import Query
 from agent.store.search import Hits
 from agent.store.store import Store
+from app.screens import search
 from app.screens.search import SearchScreen
 from benchmarks.store_search import fill, quantile
 from themes.skin import Skin
@@ -59,6 +66,9 @@ class Host(App[None]):
 
 class Measured(SearchScreen):
     """Notes when the hits of each line were painted."""
+
+    # A style sheet is looked for beside the class that names it.
+    CSS_PATH = Path(search.__file__).with_name("search.tcss")
 
     def __init__(self, store: Store) -> None:
         super().__init__(store)
