@@ -75,7 +75,7 @@ _SETTINGS = (
 )
 """Settings of a repository that say how to read it and can run nothing."""
 
-_HEAD_BYTES = 4_096
+_HEAD_BYTES, _SETTINGS_BYTES = 4_096, 1_000_000
 
 _OWN = (
     "index",
@@ -156,10 +156,20 @@ def _prepared(root: Path) -> tuple[str, Path, Path]:
 
 async def _settings(program: str, folder: Path, common: Path, seconds: float) -> dict[str, str]:
     """The harmless settings of the repository, read as from a plain file, without what it includes."""
-    command = [program, "config", "--file", str(common / "config"), "--no-includes", "--null", "--list"]
+    copy = folder / "settings"
+    try:
+        # Git would wait for ever for a pipe of that name.
+        copy.write_bytes(await asyncio.to_thread(_read_settings, common))
+    except OSError:
+        return {}
+    command = [program, "config", "--file", str(copy), "--no-includes", "--null", "--list"]
     result = await _run(command, folder, folder, seconds)
     pairs = (item.partition("\n") for item in os.fsdecode(result.output).split("\0"))
     return {name: value for name, _, value in pairs if name in _SETTINGS and value.isalnum()}
+
+
+def _read_settings(common: Path) -> bytes:
+    return read_bytes((common / "config").resolve(), _SETTINGS_BYTES)[0]
 
 
 def _link(folder: Path, git: Path, values: dict[str, str]) -> None:

@@ -175,6 +175,18 @@ class Recorder:
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
 
+    async def catch_up(self) -> bool:
+        """Keep what others changed up to now as a step of theirs; False where that cannot be told now.
+
+        It cannot while a program of the agent runs, or before the workspace was seen.
+        """
+        if not self._at_hand.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._at_hand.wait(), PATIENCE)
+        if not self._surveyed.is_set() or any(each.wide for each in self._open):
+            return False
+        return await self._guarded(self._take_in) is not None
+
     # Within
 
     async def _survey(self, cut_off: str, label: str) -> None:
@@ -243,9 +255,10 @@ class Recorder:
         recording.blind = not self._surveyed.is_set()
         # What a program that runs already did is found out when that ends.
         if not recording.blind and not any(each.wide for each in self._open if each is not recording):
-            await self._guarded(lambda: self._catch_up(recording))
+            await self._guarded(self._take_in)
 
-    def _catch_up(self, recording: Recording) -> None:
+    def _take_in(self) -> bool:
+        """Keep what others changed as a step of theirs."""
         found = self._register.changes()
         noted = {path for each in self._open for path in each.noted}
         others = tuple(change for change in found.changes if change.path not in noted)
@@ -254,6 +267,7 @@ class Recorder:
         if others:
             self._append_outside(found)
         self._register.accept(found)
+        return True
 
     async def _finish(self, recording: Recording) -> None:
         try:

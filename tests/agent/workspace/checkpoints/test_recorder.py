@@ -5,54 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import Kind, Step
+from agent.workspace.checkpoints.entries import Kind
 from agent.workspace.checkpoints.keeping import TOO_MUCH
 from agent.workspace.checkpoints.recorder import Recorder
 from agent.workspace.checkpoints.register import GONE_FROM_GIT, TAKEN_ALONG, Limits
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
-from agent.workspace.checkpoints.store import CheckpointStore
+from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import look
 from tools.actions import DeletePath, RunCommand, WritePath
-
-LIMITS = Limits(file=1_000_000, beforehand=10_000_000)
-Open = Callable[..., Recorder]
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    return folder.resolve()
-
-
-@pytest.fixture
-async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
-    recorders: list[Recorder] = []
-
-    def make(limits: Limits = LIMITS, troubles: list[str] | None = None) -> Recorder:
-        store = CheckpointStore(tmp_path / "home" / "checkpoints")
-        told = troubles if troubles is not None else []
-        recorders.append(Recorder(store, "session", root, limits, told.append))
-        return recorders[-1]
-
-    yield make
-    for recorder in recorders:
-        await recorder.stop()
-
-
-async def command(recorder: Recorder, text: str, call: str = "c1") -> Step | None:
-    """Run a shell command as a call of the agent would."""
-    async with recorder.during(call, f"terminal {text}", "session") as recording:
-        await recorder.acting(call, RunCommand(tool="terminal", command=text, cwd=recorder.root))
-        await asyncio.to_thread(subprocess.run, ["sh", "-c", text], cwd=recorder.root, check=False)
-    return recording.step
 
 
 async def back(recorder: Recorder, position: int) -> None:

@@ -1,0 +1,50 @@
+"""A workspace with recorders in it."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.workspace.checkpoints.entries import Step
+from agent.workspace.checkpoints.recorder import Recorder
+from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.store import CheckpointStore
+from tools.actions import RunCommand
+
+LIMITS = Limits(file=1_000_000, beforehand=10_000_000)
+Open = Callable[..., Recorder]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder.resolve()
+
+
+@pytest.fixture
+async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
+    """Opens recorders, each at its own session if wanted, and closes them."""
+    recorders: list[Recorder] = []
+
+    def make(limits: Limits = LIMITS, troubles: list[str] | None = None, line: str = "session") -> Recorder:
+        store = CheckpointStore(tmp_path / "home" / "checkpoints")
+        told = troubles if troubles is not None else []
+        recorders.append(Recorder(store, line, root, limits, told.append))
+        return recorders[-1]
+
+    yield make
+    for recorder in recorders:
+        await recorder.stop()
+
+
+async def command(recorder: Recorder, text: str, call: str = "c1") -> Step | None:
+    """Run a shell command as a call of the agent would."""
+    async with recorder.during(call, f"terminal {text}", "session") as recording:
+        await recorder.acting(call, RunCommand(tool="terminal", command=text, cwd=recorder.root))
+        await asyncio.to_thread(subprocess.run, ["sh", "-c", text], cwd=recorder.root, check=False)
+    return recording.step
