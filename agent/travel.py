@@ -26,7 +26,8 @@ from agent.workspace.checkpoints.entries import Change, Coverage, Step
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import Recorder
     from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+    from agent.workspace.checkpoints.restore.merge import Merged
+    from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
 Moved = Callable[[str], Awaitable[None]]
@@ -158,11 +159,20 @@ class Travel:
 
         return await recorder.run(planned)
 
+    async def merged(self, item: PlanItem) -> Merged | None:
+        """A conflict with both sides put together; None where that makes no sense. Raises `HermesError`."""
+        from agent.workspace.checkpoints.restore.plan import merged
+
+        objects = self._files().store.objects
+        return await asyncio.to_thread(merged, item, objects)
+
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
         """Carry out a plan for files only; it can be undone. Raises `HermesError`."""
         async with self._moving():
             before = await self.place()
             restored = await self._restore(plan, choices)
+            if restored.step is not None or restored.skipped:
+                self._emit(Noticed(kind="files", text=restored.sentence()))
             if restored.step is not None:
                 await self._tell_model(plan.position, restored)
                 await self._operation("restore", f"files back to step {plan.position}", before)
@@ -249,6 +259,14 @@ class Travel:
         await self._store.fork(self._session.id, path[-1].id if last is None else last.parent, name)
         return f"Branch {name} begins here; the conversation goes on in {self._session.head}."
 
+    async def rename(self, head: str, name: str) -> None:
+        """Give a branch another name. Raises `HermesError`."""
+        async with self._moving():
+            await self._store.rename_head(self._session.id, head, name)
+            self._made.discard(head)
+            if head == self._session.head:
+                self._session.head = name
+
     # Undo and redo
 
     async def turn_over(self, before: Place, text: str) -> None:
@@ -333,8 +351,6 @@ class Travel:
         )
         if restored.step is not None:
             await recorder.adopt(change.path for change in restored.step.changes)
-        if restored.step is not None or restored.skipped:
-            self._emit(Noticed(kind="files", text=restored.sentence()))
         return restored
 
     async def _tell_model(self, position: int, restored: Restored) -> None:

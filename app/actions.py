@@ -70,6 +70,7 @@ class Actions:
 
     def stop(self, _argument: str) -> None:
         if self._app.host.engine is not None:
+            self._app.session.stopped()
             self._app.host.engine.interrupt()
 
     def recall(self, _argument: str) -> None:
@@ -188,6 +189,26 @@ class Actions:
         self._searched = screen.text
         if chosen is not None:
             await show_found(self._app, chosen)
+
+    async def undo(self, _argument: str) -> None:
+        self._tell(await self._app.journeys.undo())
+
+    async def redo(self, _argument: str) -> None:
+        self._tell(await self._app.journeys.redo())
+
+    async def rewind(self, _argument: str) -> None:
+        from app.journeys import rewind_services
+        from app.screens.rewind import RewindScreen
+
+        journeys = self._app.journeys
+        back = await self._app.push_screen_wait(RewindScreen(rewind_services(journeys)))
+        if back is not None:
+            self._tell(await journeys.rewind(back))
+
+    def _tell(self, words: str) -> None:
+        """Say in the conversation what became of a journey."""
+        if words:
+            self._app.session.transcript.add_notice("info", words)
 
     async def title(self, argument: str) -> None:
         engine = self._app.need_engine()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ from agent.attachments import shown
 from agent.events import (
     ApprovalAsked,
     AssistantMessageAdded,
+    BranchSwitched,
     Event,
     FileChange,
     FilesChanged,
@@ -24,6 +26,7 @@ from agent.events import (
     RequestResolved,
     RetryScheduled,
     SessionOpened,
+    StepTaken,
     TextAdded,
     TodosChanged,
     ToolFinished,
@@ -34,12 +37,14 @@ from agent.events import (
     UsageChanged,
     UserMessageAdded,
 )
+from agent.store.nodes import MAIN
 from app.screens.requests import RequestQueue
 from app.team import Team
 from app.terminal import Attention
 from tools.results import DiffDetail
 from widgets.panes.files import Change
 from widgets.panes.status import Status
+from widgets.transcript.items import CallItem
 
 _SANDBOXES = ("", "bubblewrap", "landlock", "none")
 KEPT_RESULTS = 500
@@ -103,6 +108,8 @@ class Bridge:
                 transcript.progress_call(event.call, event.text)
             case ToolFinished(parent=""):
                 transcript.finish_call(event.call, event.outcome, event.seconds, event.display, event.result)
+            case StepTaken():
+                transcript.changed_files(event.call, event.count)
             case ModeChanged():
                 self.show_approvals(event.mode)
             case Noticed():
@@ -152,6 +159,10 @@ class Bridge:
                 panes.todo.show(event.items)
             case UsageChanged():
                 self._used(event)
+            case BranchSwitched():
+                self._finished.clear()
+                self._touched.clear()
+                self.show_head(event.head)
             case QuestionAsked() | ApprovalAsked():
                 self._requests.add(event)
                 self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
@@ -202,6 +213,21 @@ class Bridge:
     def show_approvals(self, mode: str) -> None:
         """Show the mode, unless it is the usual one."""
         self.change(approvals="" if mode in ("ask", "normal") else mode)
+
+    def retrace(self, calls: Sequence[tuple[CallItem, float]], files: Sequence[Change]) -> None:
+        """Log and files of another branch: calls with the time they ended (seconds since the epoch)."""
+        log, pane = self._panes.calls, self._panes.files
+        log.clear()
+        for call, ended in calls:
+            at = datetime.fromtimestamp(ended - call.seconds)
+            log.start(call.call, call.tool, call.display, at=at)
+            log.finish(call.call, call.outcome or "interrupted", call.seconds, call.display)
+        pane.clear()
+        pane.record(files)
+
+    def show_head(self, head: str) -> None:
+        """Show the branch of the conversation, unless it is the first."""
+        self.change(head="" if head == MAIN else head)
 
     def _used(self, event: UsageChanged) -> None:
         self.change(

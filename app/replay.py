@@ -36,6 +36,13 @@ def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
         yield from reversed(_items_of(node, arguments, tools))
 
 
+def call_at(path: Sequence[Node], at: int, tools: Registry) -> CallItem:
+    """The call whose result stands at an index of the path."""
+    asked = _asked_by(path, at)
+    arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
+    return _call(path[at], arguments, tools)
+
+
 def call_in_full(path: Sequence[Node], call: str, tools: Registry) -> str:
     """What a call of the path was asked and gave back; empty for one that is not on it."""
     for at in range(len(path) - 1, -1, -1):
@@ -93,6 +100,7 @@ def _call(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) 
         cast(Outcome, outcome) if outcome in OUTCOMES else "interrupted",
         float(seconds) if isinstance(seconds, (int, float)) else 0.0,
         clean(node.content),
+        files=files if isinstance(files := node.data.get("files"), int) else 0,
     )
 
 

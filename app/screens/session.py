@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.actions import SkipAction
 from textual.app import ComposeResult
@@ -12,6 +12,7 @@ from textual.containers import Container
 from textual.screen import Screen
 
 from app.commands import bindings
+from app.twice import Twice
 from app.warmup import bring
 from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement
@@ -21,6 +22,7 @@ from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
+    from app.application import HermesApp
     from widgets.panes.agents import AgentsPane
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
 
 FURNITURE = "app.screens.furniture"
+ESCAPES = 0.6
+"""Seconds between two presses of esc that belong together."""
+STOPPING = 1.0
+"""Seconds after a turn was stopped in which esc means nothing else."""
 
 
 class SessionScreen(Screen[None]):
@@ -46,6 +52,7 @@ class SessionScreen(Screen[None]):
             "escape", "leave_conversation", "Back", show=False, priority=True, id="session.leave_conversation"
         ),
         *bindings(),
+        Binding("escape", "twice", "Go back", show=False, id="session.twice"),
         Binding("question_mark", "app.order('program.help')", "Help", show=False, id="session.help"),
     ]
 
@@ -67,6 +74,7 @@ class SessionScreen(Screen[None]):
         self._arranged: Mapping[str, Any] = {}
         self.furnished = False
         """Whether conversation and panes are there."""
+        self._escapes = Twice(ESCAPES)
 
     def compose(self) -> ComposeResult:
         yield self.status
@@ -95,8 +103,15 @@ class SessionScreen(Screen[None]):
         await self._empty.remove()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc leads out of the conversation only while that has the keys."""
+        """Esc leads out of the conversation while that has the keys; twice, back from an empty prompt."""
+        if action == "twice":
+            return self.prompt.has_focus and not self.prompt.text and not self.prompt.busy
         return action != "leave_conversation" or (self.furnished and self.transcript.has_focus)
+
+    def action_twice(self) -> None:
+        """The second esc at an empty prompt in short order, while nothing runs, leads back."""
+        if self._escapes.press():
+            cast("HermesApp", self.app).action_order("session.rewind")
 
     def action_leave_conversation(self) -> None:
         """End a selection or a search in the conversation; without one, go back to the prompt."""
@@ -109,6 +124,10 @@ class SessionScreen(Screen[None]):
             if self.prompt.busy:
                 # Esc stops a turn wherever it is pressed.
                 raise SkipAction
+
+    def stopped(self) -> None:
+        """Esc has stopped a turn: whoever goes on pressing it does not mean to go back."""
+        self._escapes.hold(STOPPING)
 
     def use(self, palette: Palette) -> None:
         """Draw everything with another skin."""

@@ -118,9 +118,18 @@ class LogPane(Pane):
     # What the application tells
 
     def start(
-        self, call_id: str, tool: str, display: Display, parent: str | None = None, agent: str = "main"
+        self,
+        call_id: str,
+        tool: str,
+        display: Display,
+        parent: str | None = None,
+        agent: str = "main",
+        at: datetime | None = None,
     ) -> None:
-        """A call starts; `parent` is the call whose script makes it. A known id gets another row."""
+        """A call starts, now or `at` another time; `parent` is the call whose script makes it.
+
+        A known id gets another row.
+        """
         above = self._root(parent) if parent else None
         if above is None:
             self._numbers += 1
@@ -130,7 +139,7 @@ class LogPane(Pane):
             key = (above.key[0], above.children)
             if self.sandbox and above.children == 1:
                 self._show(above)
-        entry = _Entry(key, call_id, tool, agent, "", "", "", self._now(), self._clock())
+        entry = _Entry(key, call_id, tool, agent, "", "", "", at or self._now(), self._clock())
         entry.show(display)
         self._add(entry)
 

@@ -31,7 +31,7 @@ CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 """Shares of the context window from which its figure changes colour."""
 
 LEFT_OUT = (
-    "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "title", "model", "approvals",
+    "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "head", "title", "model", "approvals",
     "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
@@ -48,6 +48,8 @@ class Status(NamedTuple):
     """The git branch; None outside of a repository."""
     detached: bool = False
     """No branch is checked out; `branch` names the commit."""
+    head: str = ""
+    """The branch of the conversation where it is worth a badge, such as `main-2`."""
     model: str | None = None
     context_used: int | None = None
     """Tokens of the next request."""
@@ -174,6 +176,8 @@ class StatusBar(Widget):
                 mark = Text("· " if len(parts) > 1 else "", self.ink("dim"))
                 role = "warning" if name == "branch" and status.detached else "dim"
                 parts.append(Part(name, mark.append(one_line(text, 60), self.ink(role)), 1))
+        if status.head:
+            parts.append(Part("head", Text(f"⑂ {one_line(status.head, 40)}", self.ink("accent"))))
         if status.busy_since is not None:
             parts += self._busy(status.busy_since)
         return parts

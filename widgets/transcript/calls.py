@@ -23,6 +23,8 @@ class Calls:
         self._clock = clock
         self._running: dict[str, tuple[int, float]] = {}
         self._output: dict[str, str] = {}
+        self._ended: tuple[str, int] | None = None
+        """The call that ended last, and its item."""
 
     @property
     def running(self) -> bool:
@@ -66,10 +68,19 @@ class Calls:
         if started is None:
             return None
         index, _ = started
+        self._ended = (call, index)
         item = self._item(index)
         self._document.change(
             index, replace(item, outcome=outcome, seconds=seconds, display=display, result=result, live="")
         )
+        return index
+
+    def changed_files(self, call: str, count: int) -> int | None:
+        """The call that ended last changed so many files; the index of its item, None if it is another."""
+        if self._ended is None or self._ended[0] != call:
+            return None
+        index = self._ended[1]
+        self._document.change(index, replace(self._item(index), files=count))
         return index
 
     def tick(self, face: int) -> bool:
@@ -94,6 +105,7 @@ class Calls:
         """Forget all calls."""
         self._running.clear()
         self._output.clear()
+        self._ended = None
 
     def _item(self, index: int) -> CallItem:
         item = self._document.entry(index).item

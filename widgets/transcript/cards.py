@@ -70,8 +70,9 @@ def _right(item: CallItem, fold: Fold) -> str:
     if item.outcome is None:
         # Whole seconds: a row that is read holds still.
         return f"{int(item.seconds)} s" if item.seconds >= 1 else ""
+    kept = f"↺ {item.files:,} {'file' if item.files == 1 else 'files'}   " if item.files else ""
     hint = "⏎ diff   " if isinstance(item.display.detail, DiffDetail) and fold is Fold.CLOSED else ""
-    return hint + duration(item.seconds)
+    return kept + hint + duration(item.seconds)
 
 
 def _arguments(item: CallItem) -> Iterator[Part]:

@@ -58,6 +58,8 @@ class CallItem:
     seconds: float = 0.0
     result: str = ""
     live: str = ""
+    files: int = 0
+    """Files it changed, which can be taken back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,6 +146,12 @@ class Transcript(Browser):
         else:
             self._changed([index])
 
+    def changed_files(self, call_id: str, count: int) -> None:
+        """The call that ended last changed so many files, which can be taken back."""
+        index = self._calls.changed_files(call_id, count)
+        if index is not None:
+            self._changed([index])
+
     def flush(self) -> None:
         """Show at once what came in."""
         if self._frame is not None:

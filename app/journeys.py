@@ -1,0 +1,213 @@
+"""Going back and forth as a person does it: a look first where something is at stake, words afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from app.file_changes import FileChanges
+from app.retrace import last_calls, panes_of
+from app.rewinding import Back, Said, said
+from app.screens.plan_words import wants_a_look
+
+if TYPE_CHECKING:
+    from agent.engine import Engine
+    from agent.events import BranchSwitched
+    from agent.travel import Travel, Went
+    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+    from app.application import HermesApp
+    from app.screens.timeline_services import What
+
+Choices = Mapping[str, "Choice"]
+
+
+class Journeys:
+    """The ways back of one application. Methods raise `HermesError`; a sentence tells what happened.
+
+    An empty sentence means that the person thought better of it.
+    """
+
+    def __init__(self, app: HermesApp) -> None:
+        self._app = app
+        self._offered = ""
+        """The draft that was put into the prompt."""
+
+    @property
+    def travel(self) -> Travel:
+        """Raises `HermesError` while there is none."""
+        return self._app.need_engine().travel
+
+    # What the person asks for
+
+    async def undo(self) -> str:
+        """Undo the last turn, restore, switch or fork."""
+        travel = self.travel
+        operation = await travel.undoable()
+        if operation is None:
+            raise HermesError("There is nothing to undo.")
+        choices = await self._decided(operation.before.step)
+        if choices is None:
+            return ""
+        operation, went = await travel.undo(choices)
+        again = self._app.keys.shown("session.redo") or "/redo"
+        return _told(f"Undone: {operation.label}.", went, f"{again} does it again.")
+
+    async def redo(self) -> str:
+        """Do again what was undone last."""
+        travel = self.travel
+        operation = await travel.redoable()
+        if operation is None:
+            raise HermesError("There is nothing to do again.")
+        choices = await self._decided(operation.after.step)
+        if choices is None:
+            return ""
+        operation, went = await travel.redo(choices)
+        again = self._app.keys.shown("session.undo") or "/undo"
+        return _told(f"Done again: {operation.label}.", went, f"{again} undoes it.")
+
+    async def rewind(self, back: Back) -> str:
+        """Back to before a message."""
+        choices = await self._decided(back.step) if back.files else {}
+        if choices is None:
+            return ""
+        went = await self.travel.rewind(
+            back.node, files=back.files, conversation=back.conversation, choices=choices
+        )
+        words = "Back to before the message." if back.conversation else "The conversation goes on from here."
+        return _told(words, went, self._undoes())
+
+    async def back_to(self, node: int, what: What) -> str:
+        """Back to any node: before a message of the person, behind anything else."""
+        travel = self.travel
+        position = await travel.position_of(node)
+        if (await travel.node(node)).kind == "user":
+            return await self.rewind(Back(node, position, what != "conversation", what != "files"))
+        if what == "files":
+            plan, choices = await self._looked_at(position)
+            if choices is None:
+                return ""
+            restored = await travel.restore(plan, choices)
+            return f"{restored.sentence()} {self._undoes()}"
+        return await self.fork(node, files=what == "both")
+
+    async def fork(self, node: int, name: str = "", *, files: bool = False) -> str:
+        """Go on from a node, on a branch of its own."""
+        travel = self.travel
+        choices = await self._decided(await travel.position_of(node)) if files else {}
+        if choices is None:
+            return ""
+        went = await travel.fork(node, name, files=files, choices=choices)
+        return _told(f"On branch {went.head}.", went, self._undoes())
+
+    async def switch(self, head: str) -> str:
+        """Go on with another branch, its files with it."""
+        travel = self.travel
+        ends = {each.name: each.node for each in await travel.heads()}
+        if head == travel.head:
+            raise HermesError(f"The conversation is on branch {head} already.")
+        position = await travel.position_of(ends.get(head))
+        choices = await self._decided(position) if head in ends else {}
+        if choices is None:
+            return ""
+        went = await travel.switch(head, choices=choices)
+        return _told(f"On branch {went.head}.", went, self._undoes())
+
+    async def said(self) -> list[Said]:
+        """What the person said on the branch in use, newest first."""
+        path = await self._app.need_engine().session.whole_path()
+        steps = await self.travel.steps()
+        return await asyncio.to_thread(said, path, steps)
+
+    def _undoes(self) -> str:
+        return f"{self._app.keys.shown('session.undo') or '/undo'} undoes it."
+
+    # A look at what would happen to files
+
+    async def _decided(self, position: int) -> Choices | None:
+        """What is to become of conflicts on the way to a position; None: nothing is to be done at all."""
+        if not self.travel.keeps_files:
+            return {}
+        return (await self._looked_at(position))[1]
+
+    async def _looked_at(self, position: int) -> tuple[RestorePlan, Choices | None]:
+        """A plan as it was agreed to. Files that change while somebody looks at it are looked at again."""
+        from app.screens.restoring import RestoringScreen
+
+        choices: Choices = {}
+        plan = await self.travel.plan(position)
+        while wants_a_look(plan):
+            chosen = await self._app.push_screen_wait(
+                RestoringScreen(plan, restore_services(self.travel), choices)
+            )
+            if chosen is None:
+                return plan, None
+            shown, plan = plan, await self.travel.plan(position)
+            if plan == shown:
+                return plan, chosen
+            known = {item.path: item for item in shown.items}
+            kept = {item.path for item in plan.items if known.get(item.path) == item}
+            choices = {path: choice for path, choice in chosen.items() if path in kept}
+            self._app.say("Files changed meanwhile; look again.")
+        return plan, choices
+
+    # What is shown of it
+
+    def show(self, event: BranchSwitched) -> None:
+        """The conversation goes on elsewhere: show it from its end upwards, then what goes with it."""
+        app = self._app
+        engine = app.need_engine()
+        app.show_conversation(engine)
+        self._offer(event.draft)
+        app.run_worker(self._retrace(engine), group="retrace", exclusive=True)
+
+    def _offer(self, draft: str) -> None:
+        """Put a message that was taken back into the prompt, unless something else is written there."""
+        prompt = self._app.session.prompt
+        free = not prompt.text or prompt.text == self._offered
+        if free and prompt.text != draft:
+            prompt.set_text(draft)
+        elif draft and not free and prompt.history.add(draft):
+            self._app.say("The message that was taken back is in the history of the prompt (↑).")
+        self._offered = draft if free else ""
+
+    async def _retrace(self, engine: Engine) -> None:
+        """Let the panes show the calls and the files of the branch."""
+        try:
+            path = await engine.session.whole_path()
+            calls = await asyncio.to_thread(last_calls, path)
+            files = await panes_of(engine.travel)
+        except HermesError:
+            return
+        if engine is self._app.host.engine and not engine.busy:
+            self._app.bridge.retrace(calls, files)
+
+
+def restore_services(travel: Travel):
+    """What the look at a restore asks for."""
+    from app.screens.restoring import RestoreServices
+
+    files = FileChanges(travel.contents)
+    return RestoreServices(files.described, files.sides, travel.merged)
+
+
+def rewind_services(journeys: Journeys):
+    """What the list of messages asks for."""
+    from app.screens.rewind import RewindServices
+
+    travel = journeys.travel
+    files = FileChanges(travel.contents)
+
+    async def changes(position: int):
+        return await travel.changes(position, (await travel.place()).step)
+
+    plan = travel.plan if travel.keeps_files else None
+    return RewindServices(journeys.said, changes, plan, files.described)
+
+
+def _told(words: str, went: Went, rest: str) -> str:
+    """One notice about a journey. Pure."""
+    files = went.restored.sentence() if went.restored is not None else "Files stay as they are."
+    draft = "The message is back in the prompt." if went.draft else ""
+    return " ".join(filter(None, (words, files, draft, rest)))

@@ -1,0 +1,74 @@
+"""What a person said on a branch, and what changed since. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.store.nodes import Node
+from agent.workspace.checkpoints.entries import Entry, Step
+from agent.workspace.checkpoints.states import alike
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the person, which can be taken back."""
+
+    node: int
+    text: str
+    created: float
+    """Seconds since the epoch."""
+    step: int
+    """The position of the files when it was sent."""
+    files: int
+    """Files that are no longer as they were then, by what this session did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """Where a person wants to go back to, and with what."""
+
+    node: int
+    step: int
+    files: bool
+    conversation: bool
+
+
+def said(path: Sequence[Node], steps: Sequence[Step]) -> list[Said]:
+    """The messages of the person on a path, newest first."""
+    places: list[tuple[Node, int]] = []
+    position = 0
+    for node in path:
+        step = node.data.get("step")
+        position = step if isinstance(step, int) else position
+        if node.kind == "user" and node.data.get("origin") != "engine":
+            places.append((node, position))
+    since = _Since([step for step in steps if step.kind != "outside"])
+    return [
+        Said(node.id, node.content, node.created, step, since.back_to(step))
+        for node, step in reversed(places)
+    ]
+
+
+class _Since:
+    """How many paths differ from an ever earlier position; each step is looked at once.
+
+    Positions only grow along a path, as its nodes do.
+    """
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._steps = steps
+        self._left = len(steps)
+        self._last: dict[str, Entry | None] = {}
+        self._different: set[str] = set()
+
+    def back_to(self, position: int) -> int:
+        while self._left and self._steps[self._left - 1].number > position:
+            self._left -= 1
+            for change in reversed(self._steps[self._left].changes):
+                last = self._last.setdefault(change.path, change.after)
+                if alike(change.before, last):
+                    self._different.discard(change.path)
+                else:
+                    self._different.add(change.path)
+        return len(self._different)

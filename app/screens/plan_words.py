@@ -1,0 +1,70 @@
+"""What a restore would do, path by path, in words and signs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual.content import Content
+
+from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.restore.merge import Merged
+from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
+from app.screens.dialog import line
+from app.screens.timeline_services import FileChange
+from app.screens.timeline_words import file_line
+from widgets.timeline.paint import count, shown_path
+
+FEW = 5
+"""Files that are changed without a look at them first, as long as nothing is in conflict."""
+CHOSEN: Mapping[Choice, str] = {"mine": "keep mine", "checkpoint": "take checkpoint", "merge": "merge"}
+
+
+def wants_a_look(plan: RestorePlan) -> bool:
+    """Whether a plan is shown before it is carried out."""
+    return len(plan.items) > FEW or len(plan.having("change")) < len(plan.items)
+
+
+def back(item: PlanItem) -> Change:
+    """What a restore makes of a path: from what stands there to what stood there."""
+    return Change(item.path, item.now, item.target)
+
+
+def tally(plan: RestorePlan) -> str:
+    """`4 files · 2 in conflict · 1 stays`."""
+    conflicts, lost = len(plan.having("conflict")), len(plan.having("lost"))
+    parts = [count(len(plan.items), "file")]
+    if conflicts:
+        parts.append(f"{conflicts:,} in conflict")
+    if lost:
+        parts.append(f"{lost:,} {'stays' if lost == 1 else 'stay'} as {'it is' if lost == 1 else 'they are'}")
+    return " · ".join(parts)
+
+
+def overlapping(merged: Merged | None) -> str:
+    """What came of a merge."""
+    if merged is None:
+        return "cannot be merged"
+    return "merge · " + (count(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
+
+
+def listing(plan: RestorePlan, changes: Sequence[FileChange], most: int) -> Content:
+    """The files of a plan, conflicts first, in at most so many lines."""
+    if not plan.items:
+        return Content.assemble(("No file changes.", "$text-muted"))
+    pairs = list(zip(plan.items, changes, strict=True))
+    pairs.sort(key=lambda pair: pair[0].state == "change")
+    shown = pairs if len(pairs) < most else pairs[: max(most - 2, 0)]
+    rows: list[Content] = [Content.assemble((tally(plan), "bold"))]
+    rows += [_row(item, change) for item, change in shown]
+    if len(shown) < len(pairs):
+        rows.append(Content.assemble((f"… {count(len(pairs) - len(shown), 'more file')}", "$text-muted")))
+    return Content("\n").join(rows)
+
+
+def _row(item: PlanItem, change: FileChange) -> Content:
+    if item.state == "change":
+        return file_line(change)
+    sign, color = ("◆", "$warning") if item.state == "conflict" else ("✗", "$error")
+    return Content.assemble(
+        (sign, color), f" {shown_path(item.path)} ", (f" {line(item.reason, 200)}", "$text-muted")
+    )

@@ -1,0 +1,238 @@
+"""What a restore would do, before it is done; conflicts are decided here, path by path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from agent.errors import HermesError
+from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.restore.merge import Merged
+from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
+from app.screens.dialog import line
+from app.screens.plan_words import CHOSEN, back, overlapping, tally
+from app.screens.split import PAUSE, PointedRows, SplitPage
+from app.screens.timeline_files import SIGNS, FileScreen, diff_of
+from app.screens.timeline_services import FileChange, Sides
+from widgets.row_text import one_line, spread
+from widgets.rows import RowList
+from widgets.timeline.diff_rows import DiffRows
+from widgets.timeline.paint import count, shown_path
+
+CONFLICT = "m keep mine · c take checkpoint · b merge both · M C all"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreServices:
+    """What the screen asks for; each raises `HermesError`."""
+
+    describe: Callable[[Sequence[Change]], Awaitable[Sequence[FileChange]]]
+    """Changes with their lines counted."""
+    sides: Callable[[Change], Awaitable[Sides]]
+    """Both sides of a change."""
+    merged: Callable[[PlanItem], Awaitable[Merged | None]]
+    """A conflict with both sides put together; None where that makes no sense."""
+
+
+class PlanRows(PointedRows):
+    """A row a path: what would happen to it, and what was chosen where somebody else changed it."""
+
+    def __init__(self, items: Sequence[PlanItem], choices: Mapping[str, Choice]) -> None:
+        super().__init__(
+            self._row, search_text=lambda at: shown_path(self.items[at].path), empty="Nothing would change."
+        )
+        self.items = items
+        self.choices: dict[str, Choice] = dict(choices)
+        self.merges: dict[str, Merged | None] = {}
+        self._changes: Mapping[int, FileChange] = {}
+        self.reset(len(items))
+
+    def learn(self, changes: Sequence[FileChange]) -> None:
+        """The lines that would come and go."""
+        self._changes = dict(enumerate(changes))
+        self.repaint()
+
+    def choice(self, item: PlanItem) -> Choice:
+        """What becomes of a conflict: what stands there stays, unless something else was chosen."""
+        return self.choices.get(item.path, "mine")
+
+    def _row(self, index: int, width: int) -> list[Text]:
+        item, change = self.items[index], self._changes.get(index)
+        if item.state == "change":
+            sign, role = SIGNS[change.kind] if change else ("·", "dim")
+        else:
+            sign, role = ("◆", "warning") if item.state == "conflict" else ("✗", "error")
+        left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(item.path), self.ink("text")))
+        return [spread(left, self._right(item, change).append("  "), width)]
+
+    def _right(self, item: PlanItem, change: FileChange | None) -> Text:
+        if item.state == "lost":
+            return Text("stays as it is", self.ink("dim"))
+        if item.state == "conflict":
+            choice = self.choice(item)
+            words = CHOSEN[choice]
+            if choice == "merge" and item.path in self.merges:
+                words = overlapping(self.merges[item.path])
+            return Text(words, self.ink("dim" if choice == "mine" else "accent"))
+        right = Text(one_line(change.note) if change else "", self.ink("dim"))
+        if change:
+            right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
+            right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
+        return right
+
+
+class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
+    """Ends with what is to become of each conflict, or None: then nothing is done."""
+
+    heading = "Before files are changed"
+    keys = f"a carry out · {CONFLICT} · ⏎ open · ? help · esc change nothing"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
+        Binding("m", "choose('mine')", "Keep mine", id="restoring.mine"),
+        Binding("c", "choose('checkpoint')", "Take the checkpoint", id="restoring.checkpoint"),
+        Binding("b", "choose('merge')", "Merge both", id="restoring.merge"),
+        Binding("M", "choose_all('mine')", "Keep all of mine", id="restoring.all_mine"),
+        Binding("C", "choose_all('checkpoint')", "Take all checkpoints", id="restoring.all_checkpoint"),
+    ]
+
+    def __init__(
+        self, plan: RestorePlan, services: RestoreServices, choices: Mapping[str, Choice] | None = None
+    ) -> None:
+        """`choices` are those made before, when the files have changed under this screen."""
+        order = {"conflict": 0, "lost": 1, "change": 2}
+        self._plan = plan
+        self._list = PlanRows(sorted(plan.items, key=lambda item: order[item.state]), choices or {})
+        super().__init__(self._list)
+        self._services = services
+        self._diff = DiffRows()
+
+    def beside(self) -> Iterable[Widget]:
+        yield Static(id="split-about")
+        yield self._diff
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.state(tally(self._plan))
+        self._count()
+
+    def _wear_skin(self) -> None:
+        super()._wear_skin()
+        self._diff.use(self._list.palette)
+
+    @property
+    def choices(self) -> dict[str, Choice]:
+        """What was chosen for each conflict."""
+        return {item.path: self._list.choice(item) for item in self._plan.having("conflict")}
+
+    @work(group="count")
+    async def _count(self) -> None:
+        try:
+            self._list.learn(await self._services.describe([back(item) for item in self._list.items]))
+        except HermesError as error:
+            self.state(str(error))
+
+    # The path under the cursor
+
+    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+        self._look(event.index)
+
+    @work(exclusive=True, group="look")
+    async def _look(self, index: int | None) -> None:
+        about = self.query_one("#split-about", Static)
+        if index is None:
+            about.update(Content(""))
+            self._diff.show("", "")
+            return
+        item = self._list.items[index]
+        about.update(self._about(item))
+        await asyncio.sleep(PAUSE)
+        diff, nothing = await self._difference(item)
+        about.update(self._about(item))
+        self._diff.show(diff, nothing)
+
+    async def _difference(self, item: PlanItem) -> tuple[str, str]:
+        """What would happen to a path, as a diff; else why there is none."""
+        change = FileChange(item.path)
+        try:
+            sides = await self._services.sides(back(item))
+            if item.state == "conflict" and self._list.choice(item) == "merge":
+                merged = await self._merged(item)
+                if merged is None:
+                    return "", "These two cannot be put together: one is no text, or is not there."
+                sides = Sides(sides.before, merged.data.decode("utf-8", "replace"))
+        except HermesError as error:
+            return "", line(str(error))
+        return await asyncio.to_thread(diff_of, change, sides)
+
+    async def _merged(self, item: PlanItem) -> Merged | None:
+        if item.path not in self._list.merges:
+            self._list.merges[item.path] = await self._services.merged(item)
+            self._list.repaint()
+        return self._list.merges[item.path]
+
+    def _about(self, item: PlanItem) -> Content:
+        """What is shown below it, and why."""
+        if item.state == "lost":
+            return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
+        if item.state == "change":
+            return Content.assemble((shown_path(item.path), "bold"), (" goes back to this:", "$text-muted"))
+        words = {
+            "mine": "Stays as it is. The checkpoint would make this of it:",
+            "checkpoint": "Goes back to the checkpoint. Of what stands there now it makes this:",
+            "merge": "The session's changes are taken out, all others stay:",
+        }[self._list.choice(item)]
+        merged = self._list.merges.get(item.path)
+        if self._list.choice(item) == "merge" and merged is not None and merged.overlaps:
+            words = f"{count(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
+        return Content.assemble((f"{line(item.reason).capitalize()}.", "$warning"), f"\n{words}")
+
+    # What can be done
+
+    @work(exclusive=True, group="choose")
+    async def action_choose(self, choice: Choice) -> None:
+        index = self._list.cursor
+        item = None if index is None else self._list.items[index]
+        if item is None or item.state != "conflict":
+            self.notify("Nothing is to be chosen here: this is no conflict.", markup=False)
+            return
+        if choice == "merge" and await self._cannot_merge(item):
+            self.notify("This cannot be merged; keep yours or take the checkpoint.", markup=False)
+            return
+        self._list.choices[item.path] = choice
+        self._list.repaint()
+        self._look(index)
+
+    async def _cannot_merge(self, item: PlanItem) -> bool:
+        try:
+            return await self._merged(item) is None
+        except HermesError:
+            return True
+
+    def action_choose_all(self, choice: Choice) -> None:
+        for item in self._plan.having("conflict"):
+            self._list.choices[item.path] = choice
+        self._list.repaint()
+        self._look(self._list.cursor)
+
+    def action_carry_out(self) -> None:
+        self.dismiss(self.choices)
+
+    @work(exclusive=True, group="open")
+    async def on_row_list_activated(self, event: RowList.Activated) -> None:
+        event.stop()
+        if event.rows is not self._list:
+            return
+        item = self._list.items[event.index]
+        described = await self._services.describe([back(item)])
+        screen = FileScreen(described[0])
+        await self.app.push_screen(screen)
+        screen.show(*await self._difference(item))
