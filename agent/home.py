@@ -80,6 +80,11 @@ class Home(NamedTuple):
         return self.root / "checkpoints"
 
     @property
+    def copies(self) -> Path:
+        """Isolated copies of workspaces, while something works in them."""
+        return self.root / "copies"
+
+    @property
     def attachments(self) -> Path:
         """Images that came with messages, one file each, named by its SHA-256."""
         return self.root / "attachments"

@@ -141,11 +141,19 @@ class _Guard:
     def _own(self, names: tuple[str, ...], whole: bool) -> str | None:
         for own in self._owns:
             rest = _below(names, own)
-            if rest is not None and rest[:1] != ("scratch",):
+            if rest is not None and rest[:1] != ("scratch",) and not self._in_copy(names, own):
                 return _OWN
             if whole and _below(own, names) is not None:
                 return _OWN
         return None
+
+    def _in_copy(self, names: tuple[str, ...], own: tuple[str, ...]) -> bool:
+        """Whether the workspace is a copy that Hermes made, and the path lies in it."""
+        copies = (*own, "copies")
+        # Names that stand for others too do not surely lie in it.
+        return any(
+            space[: len(copies)] == copies and names[: len(space)] == space for space in self._workspaces
+        )
 
     def _in_home(self, names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str | None:
         """Hidden entries of the home folder, unless they hold data, caches or the workspace itself."""
@@ -188,7 +196,7 @@ def _by_name(names: tuple[str, ...], plain: tuple[str, ...], whole: bool) -> str
                 return _GIT
         elif place := ANYWHERE.get(name) or (_guessed(name, names[:at]) if marked else None):
             return place
-        elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",)):
+        elif name == ".hermes" and plain[at + 1 : at + 2] not in ((), ("scratch",), ("copies",)):
             return _PROJECT
         if place := _nested(plain[at : at + 2], whole):
             return place

@@ -234,3 +234,14 @@ def test_a_guarded_name_counts_in_any_folder_and_any_case(
 def test_any_text_is_judged_without_fail(text: str) -> None:
     place(f"src/{text}")
     place(f"/{text}", whole=True)
+
+
+def test_a_copy_that_is_the_workspace_is_worked_in_like_any_other() -> None:
+    copy = Path("/home/ada/.hermes/copies/1a2b/project")
+    for name in ("src/a.py", "README.md", "src"):
+        assert guarded_place(f"{copy}/{name}", copy, HOME) is None
+        assert guarded_place(f"{copy}/{name}", WORKSPACE, HOME) is not None
+        assert guarded_place(f"/home/ada/.hermes/copies/3c4d/project/{name}", copy, HOME) is not None
+    for name in (".git/config", ".hermes/config.yaml", ".github/workflows/ci.yml", "../../../config.yaml"):
+        assert guarded_place(f"{copy}/{name}", copy, HOME) is not None
+    assert guarded_place("/home/ada/.hermes/copies", copy, HOME, whole=True) is not None

@@ -1,0 +1,287 @@
+"""Isolated copies of a workspace, and bringing back what was changed in one.
+
+A copy is worked in like the workspace itself and shares nothing with it. What
+changed in it since it was made can be brought back in whole or in part: as a
+restore whose targets stand in the copy, so that what the person changed meanwhile
+is a conflict, and the whole of it a step that can be undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import NAMED, Change, Coverage, Entry, Kind, LeftOut
+from agent.workspace.checkpoints.manifest import TICK, Known, is_settled, look, stamp_of
+from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, Choice, PlanItem, RestorePlan
+from agent.workspace.checkpoints.states import alike
+from agent.workspace.checkpoints.taking import take
+from agent.workspace.copying import places, repositories, room
+from agent.workspace.copying.tree import LEADS_BACK, Copied, TreeCopier
+from agent.workspace.repository import top_folder
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.recorder import Recorder
+    from agent.workspace.checkpoints.restore.apply import Restored
+
+MOST = 4_000_000_000
+"""Bytes a copy has at most where the file system cannot share blocks."""
+
+BASE_GONE = "changed since by somebody else, and how it was when the copy was made is not known"
+_UNKNOWN = Entry(Kind.FILE, 0, reason=BASE_GONE)
+
+
+class Copy:
+    """A copy of the workspace of `recorder`, ours until `close`. Made by `make_copy`."""
+
+    def __init__(
+        self, recorder: Recorder, place: places.Place, root: Path, copied: Copied, known: Mapping[str, Known]
+    ) -> None:
+        self.root = root
+        """Where the copy is: the workspace of whoever works in it."""
+        self.origin = recorder.root
+        self.position = recorder.position
+        """The last step of the workspace when the copy was made."""
+        self.coverage = _coverage(copied)
+        """What the copy is without."""
+        self._recorder = recorder
+        self._place = place
+        self._copied = copied
+        self._hidden = {item.path for item in copied.left_out}
+        self._known = known
+        self._bases: dict[str, Entry | None] = {}
+        """How paths were at first, where that is known better than from the workspace."""
+
+    @property
+    def id(self) -> str:
+        return self._place.id
+
+    async def changes(self) -> tuple[Change, ...]:
+        """What is not as it was when the copy was made, or last brought back; contents are in the store.
+
+        Paths in order; folders of git and what the copy is without never count. Raises `StoreError`.
+        """
+        whole = await self._recorder.catch_up()
+        return await asyncio.to_thread(self._changes, whole)
+
+    async def plan_merge(self, paths: Collection[str] | None = None) -> RestorePlan:
+        """What bringing back would do to the workspace. Raises `StoreError`.
+
+        `paths` are files, or folders that stand for all below them; what they need to stand in
+        comes along. The target of an item is how the path stands in the copy; one that was
+        changed in the workspace too is a conflict, to be put together line by line if wanted.
+        """
+        changes = await self.changes()
+        return await asyncio.to_thread(self._plan, changes, paths)
+
+    async def merge(
+        self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None, *, session: str, label: str
+    ) -> Restored:
+        """Carry out a plan of `plan_merge`, as a step of the workspace. Raises `StoreError`.
+
+        Conflicts that `choices` does not decide stay as they are in the workspace.
+        """
+        from agent.workspace.checkpoints.restore.apply import apply_restore
+
+        recorder = self._recorder
+        restored = await recorder.run(
+            lambda: apply_restore(
+                plan, choices or {}, recorder.store, recorder.line, session=session, label=label
+            )
+        )
+        if restored.step is not None:
+            done = {change.path for change in restored.step.changes}
+            self._bases |= {item.path: item.target for item in plan.items if item.path in done}
+            await recorder.adopt(done)
+        return restored
+
+    async def close(self) -> None:
+        """Remove the copy with all that is in it. May be called again. Raises `StoreError`."""
+        await asyncio.to_thread(self._place.remove)
+
+    # Within
+
+    def _changes(self, whole: bool) -> tuple[Change, ...]:
+        store, limit = self._recorder.store, self._recorder.limits.file
+        with store.sharing():
+            found = look(self.root, self._known)
+            paths = [path for path in (*found.changed, *found.gone) if not _lies_in(path, self._hidden)]
+            later = self._later()
+            changes: list[Change] = []
+            for path in sorted(paths):
+                after = take(self.root, path, store.objects, limit=limit)
+                status = found.changed.get(path)
+                if after is not None and status is not None and (twin := found.twin(path, status)):
+                    after = replace(after, twin=twin)
+                before = self._before(path, later, whole)
+                if not alike(before, after):
+                    changes.append(Change(path, before, after))
+        return tuple(changes)
+
+    def _later(self) -> dict[str, Entry | None]:
+        """How paths stood before the workspace was changed for the first time since the copy was made."""
+        found: dict[str, Entry | None] = {}
+        for step in self._recorder.store.line(self._recorder.line).steps(self.position):
+            for change in step.changes:
+                found.setdefault(change.path, change.before)
+        return found
+
+    def _before(self, path: str, later: Mapping[str, Entry | None], whole: bool) -> Entry | None:
+        """How a path stood when the copy was made, contents kept if they can still be had."""
+        if path in self._bases:
+            return self._bases[path]
+        if path in self._copied.others:
+            return self._copied.others[path]
+        stamp = self._copied.files.get(path)
+        if stamp is None:
+            return None
+        if path in later:
+            return later[path]
+        store, limit = self._recorder.store, self._recorder.limits.file
+        now = take(self.origin, path, store.objects, limit=limit)
+        try:
+            untouched = whole or stamp_of((self.origin / path).lstat()) == stamp
+        except OSError:
+            untouched = False
+        if not untouched:
+            return _UNKNOWN
+        self._bases[path] = now
+        return now
+
+    def _plan(self, changes: tuple[Change, ...], paths: Collection[str] | None) -> RestorePlan:
+        objects, limit = self._recorder.store.objects, self._recorder.limits.file
+        wanted = None if paths is None else _with_folders(changes, paths)
+        items: list[PlanItem] = []
+        with self._recorder.store.sharing():
+            for change in changes:
+                if wanted is not None and change.path not in wanted:
+                    continue
+                now = take(self.origin, change.path, objects, limit=limit)
+                if not alike(now, change.after):
+                    items.append(_judged(change, now))
+        return RestorePlan(str(self.origin), self.position, tuple(items))
+
+
+async def make_copy(recorder: Recorder, copies: Path, *, most: int = MOST) -> Copy:
+    """Copy the workspace of `recorder` into a new folder below `copies`.
+
+    Blocks of files are shared where the file system can; elsewhere a copy has at most `most`
+    bytes, for which folders that git ignores stay behind (`coverage` says so). Raises
+    `HermesError` when there is no room, or the copy cannot be written; nothing is left of it then.
+    """
+    await recorder.catch_up()
+    seen = recorder.position
+    stop = threading.Event()
+    work = asyncio.ensure_future(asyncio.to_thread(_made, recorder, copies, most, stop))
+    try:
+        place, root, copied, known = await asyncio.shield(work)
+        await recorder.catch_up()
+        copy = Copy(recorder, place, root, copied, known)
+        await asyncio.to_thread(_note_moved, copy, recorder, seen, copied)
+    except BaseException:
+        stop.set()
+        (done,) = await asyncio.gather(work, return_exceptions=True)
+        if not isinstance(done, BaseException):
+            await asyncio.to_thread(done[0].remove)
+        raise
+    return copy
+
+
+def _made(
+    recorder: Recorder, copies: Path, most: int, stop: threading.Event
+) -> tuple[places.Place, Path, Copied, dict[str, Known]]:
+    source = recorder.root
+    place = places.claim(copies)
+    try:
+        root = place.folder / (source.name or "workspace")
+        root.mkdir(0o700)
+        clones = room.clones(source, place.folder)
+        left = () if clones else room.too_much(source, place.folder, most)
+        skip = {item.path for item in left}
+        copier = TreeCopier(source, root, clones=clones, stop=stop, skip=skip, ours=_ours(copies, source))
+        copied = copier.run()
+        repositories.settle(source, root, copied.repositories)
+        copied.left_out += left
+        if (top := top_folder(source)) is not None and top != source:
+            copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))
+        # From here on every change leaves another stamp.
+        time.sleep(TICK / 1_000_000_000)
+        found = look(root, {})
+        now = time.time_ns()
+        known = {
+            path: Known(stamp_of(status), is_settled(status, now), _UNKNOWN)
+            for path, status in found.changed.items()
+        }
+        return place, root, copied, known
+    except OSError as error:
+        place.remove()
+        raise StoreError(f"No copy of {source} can be made: {error.strerror or error}.") from error
+    except BaseException:
+        place.remove()
+        raise
+
+
+def _note_moved(copy: Copy, recorder: Recorder, seen: int, copied: Copied) -> None:
+    """Files that changed while the copy was made: what it holds of them is what they were."""
+    steps = recorder.store.line(recorder.line).steps(seen)
+    moved = {change.path for step in steps if step.number <= copy.position for change in step.changes}
+    with recorder.store.sharing():
+        for path in sorted(moved | copied.restless):
+            if path in copied.files:
+                entry = take(copy.root, path, recorder.store.objects, limit=recorder.limits.file)
+                copy._bases[path] = entry
+
+
+def _judged(change: Change, now: Entry | None) -> PlanItem:
+    """What bringing a change back does to a path that stands as `now`."""
+    path, base, target = change.path, change.before, change.after
+    # Taking our change "back" leads from how it was to how it is in the copy.
+    ours = (Change(path, target, base),)
+    if now is not None and not now.kept:
+        reason = f"what stands there now cannot be kept: it {now.reason or 'is special'}"
+        return PlanItem(path, now, target, "lost", reason)
+    if target is not None and not target.kept:
+        return PlanItem(path, now, target, "lost", f"its contents cannot be kept: it {target.reason}")
+    if base is not None and base.reason == BASE_GONE:
+        return PlanItem(path, now, target, "conflict", BASE_GONE, ours)
+    if not alike(now, base):
+        return PlanItem(path, now, target, "conflict", CHANGED_SINCE, ours)
+    return PlanItem(path, now, target, "change", "", ours)
+
+
+def _with_folders(changes: tuple[Change, ...], paths: Collection[str]) -> set[str]:
+    """The changed paths that `paths` name, with the new folders they stand in."""
+    named = set(paths)
+    wanted = {change.path for change in changes if "" in named or _lies_in(change.path, named)}
+    above = {folder for path in wanted for folder in _above(path)}
+    made = {change.path for change in changes if change.after is not None and change.path in above}
+    return wanted | made
+
+
+def _lies_in(path: str, folders: Collection[str]) -> bool:
+    return path in folders or any(above in folders for above in _above(path))
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _coverage(copied: Copied) -> Coverage:
+    left = sorted(
+        [*copied.left_out, *(LeftOut(path, LEADS_BACK) for path in copied.leading_back)],
+        key=lambda item: item.path,
+    )
+    return Coverage(tuple(left[:NAMED]), max(0, len(left) - NAMED))
+
+
+def _ours(copies: Path, source: Path) -> Path | None:
+    """The folder of Hermes, where it lies in the workspace."""
+    folder = copies.resolve().parent
+    return folder if source in folder.parents else None

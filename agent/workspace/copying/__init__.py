@@ -1,0 +1,1 @@
+"""What isolated copies of a workspace are made with: see `agent.workspace.copies`."""
