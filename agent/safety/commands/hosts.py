@@ -1,9 +1,10 @@
 """Hosts that may be read from and asked about unasked: documentation and the registries' own pages.
 
 Nobody who could be told something by a request reads the logs of these hosts: the names
-are whole, fixed and belong to publishers of documentation and to package registries; what may be looked up also
-holds well-known sites and names reserved for examples. Names below a foreign domain could carry data out, so no pattern
-is wide enough to hold one. Whether the network is open is asked for on its own.
+are whole, fixed and belong to publishers of documentation and to package registries. What
+may be looked up also holds well-known sites and names reserved for examples. Names below a
+foreign domain could carry data out, so no pattern is wide enough to hold one. Whether the
+network is open is asked for on its own.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.safety.commands import perl_code, python_code
+from agent.safety.commands import node_code, perl_code, python_code
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -75,7 +75,18 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
     if module in ("venv", "virtualenv"):
         return call.changed([a for a in rest if not a.startswith("-")]) or fine("makes a Python environment")
     if module == "http.server":
-        return ask("opens files to the network")
+        return _serves(inner)
+    if module in ("pdb", "cProfile", "timeit") and inner.arguments in (("--help",), ("-h",)):
+        return LOOKS
+    if module == "timeit":
+        codes = [
+            a for a in rest if not re.fullmatch(r"-[nrpvu]+\d*|-s|--setup|\d+|--\w+(?:=\w+)?|[mun]?sec", a)
+        ]
+        code = "\n".join(codes)  # they share their names
+        harmless = UNKNOWN not in code and python_code.is_harmless(literal(code))
+        return COMPUTES if harmless else ask("runs a Python program given as text")
+    if module == "cProfile" and (inner_module := _after_profile(rest)) is not None:
+        return _module(call, inner_module[0], inner_module[1:])
     if module == "json.tool":
         operands = inner.operands()
         return call.revealed(operands[:1]) or call.changed(operands[1:2]) or COMPUTES
@@ -86,19 +97,29 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
     return ask(RUNS_PROJECT) if call.inside else ask(OUTSIDE)
 
 
+def _serves(call: Call) -> Opinion:
+    """http.server: showing files of the workspace to this machine only."""
+    place = call.value("b", "bind")
+    folder = call.value("d", "directory") or "."
+    local = place in ("127.0.0.1", "localhost", "::1") and not call.has("", "cgi")
+    if not local or not call.ground.inside(call.path(folder)) or call.unsure:
+        return ask("opens files to the network")
+    return fine("shows files of the workspace to this machine")
+
+
+def _after_profile(rest: list[str]) -> list[str] | None:
+    """The module and its arguments behind `cProfile -s cumtime -m`; None when it runs something else."""
+    at = 0
+    while at + 1 < len(rest) and rest[at] == "-s":
+        at += 2
+    return rest[at + 1 :] if rest[at : at + 1] == ["-m"] and len(rest) > at + 1 else None
+
+
 def _file(call: Call, path: str) -> Opinion:
     full = call.path(path)
     if call.ground.inside(full):
         return ask(RUNS_PROJECT)
     return ask(OUTSIDE)
-
-
-_NODE_TEXT = re.compile(
-    r"(?:console\.log\()?\s*(?:[\d\s.+*/%()<>=!-]+|process\.(?:version|arch|platform"
-    r"|versions(?:\.\w+)?)|'[^'`$\\]*'|\"[^\"`$\\]*\""
-    r"|require\(['\"]\./[\w./-]+\.json['\"]\)(?:\.[a-zA-Z]\w*|\['[^']*'\])*"
-    r"|Math\.\w+(?:\([\d\s.,]*\))?)\s*\)?\s*;?"
-)
 
 
 def node(call: Call) -> Opinion:
@@ -112,9 +133,7 @@ def node(call: Call) -> Opinion:
             return fine("checks a program without running it")
         if argument in ("-e", "--eval", "-p", "--print", "-pe", "-ep"):
             code = arguments[0] if arguments else ""
-            harmless = (
-                UNKNOWN not in code and _NODE_TEXT.fullmatch(literal(code)) and "constructor" not in code
-            )
+            harmless = UNKNOWN not in code and node_code.is_harmless(literal(code))
             return COMPUTES if harmless else ask("runs a JavaScript program given as text")
         if argument == "--test":
             return fine("builds or tests the project") if call.inside else ask(OUTSIDE)
@@ -173,7 +192,8 @@ def perl(call: Call) -> Opinion:
 
 
 _RUBY_TEXT = re.compile(
-    r"(?:puts|print|p)\s+(?:RUBY_\w+|\$_(?:\s+(?:if|unless)\s+(?:\$_\s*=~\s*)?/[^/#`\\]*/i?)?|[\d\s.+*/%()-]+|'[^'\\]*')\s*"
+    r"(?:puts|print|p)\s+(?:RUBY_\w+|\$_(?:\s+(?:if|unless)\s+(?:\$_\s*=~\s*)?/[^/#`\\]*/i?)?"
+    r"|[\d\s.+*/%()-]+|'[^'\\]*')\s*"
 )
 
 
@@ -186,6 +206,24 @@ def _ruby_text(call: Call) -> tuple[Opinion, ...]:
     if odd or UNKNOWN in code or not _RUBY_TEXT.fullmatch(literal(code)):
         return ()
     return (call.revealed(files) or COMPUTES,)
+
+
+_PHP_VALUE = (
+    r"(?:PHP_(?:VERSION|EOL|OS|OS_FAMILY|INT_MAX|INT_SIZE|MAJOR_VERSION|MINOR_VERSION|SAPI|BINARY)"
+    r"|'[^'\\\\$]*'"
+    r"|\"[^\"\\\\$]*\"|\"\\\\n\"|[\d.]+|[-+*/%.,\s]|phpversion\(\)|time\(\)|date\('[^'$]*'\)"
+    r"|(?:extension_loaded|function_exists|class_exists|ini_get)\(['\"]\w+['\"]\))+"
+)
+_PRINTING = {
+    "PHP": re.compile(rf"\s*(?:(?:echo|print)\b|var_dump\(){_PHP_VALUE}\)?;?\s*"),
+    "R": re.compile(
+        r"(?:sessionInfo\(\)|R\.version(?:\.string|\$\w+)?|(?:cat|print)\((?:R\.version\.string"
+        r"|[\d\s.+*/:-]+|'[^'\\\\]*')\)"
+        r"|packageVersion\(['\"][\w.]+['\"]\)|rownames\(installed\.packages\(\)\)|\.libPaths\(\)"
+        r"|[\d\s.+*/-]+)"
+    ),
+}
+"""Programs of one line that only print what the language knows of itself."""
 
 
 def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
@@ -211,6 +249,10 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
         ):
             if language == "Ruby" and (opinion := _ruby_text(call)):
                 return opinion[0]
+            if call.arguments[0] in ("-r", "-e") and len(call.arguments) == 2:
+                expression = _PRINTING.get(language)
+                if expression is not None and expression.fullmatch(literal(call.arguments[1])):
+                    return COMPUTES
             return ask(f"runs a {language} program given as text")
         operands = call.operands()
         if language == "PHP" and call.arguments in (("-m",), ("-i",), ("--ini",)):

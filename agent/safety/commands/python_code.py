@@ -11,7 +11,7 @@ import ast
 import re
 import sys
 
-from agent.safety.commands import tables_code
+from agent.safety.commands import paths_code, tables_code
 from agent.safety.commands.secrets import is_secret
 from agent.safety.shell.marks import words
 
@@ -29,7 +29,8 @@ _SAME_NAME = words(
 )
 # Of these only the named attributes are harmless.
 _LIMITED: dict[str, frozenset[str]] = {
-    "os": words("getcwd path sep cpu_count name linesep getpid pathsep"),
+    "os": words("getcwd path sep cpu_count name linesep getpid pathsep listdir walk"),
+    "pathlib": frozenset({"Path", "PurePath"}),
     "sys": words(
         "argv stdin stdout stderr version version_info platform path executable exit maxsize byteorder "
         "implementation prefix base_prefix getsizeof getrecursionlimit getdefaultencoding float_info "
@@ -37,7 +38,7 @@ _LIMITED: dict[str, frozenset[str]] = {
     ),
     "sysconfig": frozenset({"get_paths", "get_path", "get_platform", "get_python_version", "get_config_var"}),
     "site": frozenset({"getsitepackages", "getusersitepackages"}),
-    "ast": frozenset({"literal_eval"}),
+    "ast": words("literal_eval parse walk dump unparse get_docstring FunctionDef ClassDef Name Import Call"),
     "importlib.metadata": frozenset({"version", "packages_distributions", "requires"}),
     "operator": frozenset({"add", "mul", "itemgetter"}),
 }
@@ -69,7 +70,7 @@ def is_harmless(code: str) -> bool:
             return False
     if packages(code) and any(isinstance(node, ast.Attribute) and node.attr == "path" for node in nodes):
         return False  # modules could be looked for elsewhere
-    if not tables_code.only_reads(nodes, limited):
+    if not (tables_code.only_reads(nodes, limited) and paths_code.only_reads(nodes)):
         return False
     return all(_is_fine(node, limited) for node in nodes) and _are_only_attributes(nodes, limited)
 
@@ -123,7 +124,12 @@ def _is_fine(node: ast.AST, limited: dict[str, frozenset[str]]) -> bool:
             return node.attr in limited[node.value.id] and isinstance(node.ctx, ast.Load)
         if node.attr.startswith("_") or _ATTRIBUTES.fullmatch(node.attr):
             return False
-        return node.attr not in sys.stdlib_module_names or node.attr in _SAME_NAME | {"parse", "path"}
+        return node.attr not in sys.stdlib_module_names or node.attr in _SAME_NAME | {
+            "parse",
+            "path",
+            "glob",
+            "stat",
+        }
     if isinstance(node, ast.Name):
         return node.id not in _NAMES and not (
             node.id.startswith("__") and node.id not in ("__name__", "__file__")

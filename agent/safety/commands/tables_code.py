@@ -20,7 +20,14 @@ _NUMBERS = words(
     "vstack hstack reshape transpose float32 float64 int32 int64 uint8 bool_ allclose isclose corrcoef "
     "polyfit polyval bincount digitize any all count_nonzero nanmean nansum __version__"
 )
-NAMES: dict[str, frozenset[str]] = {"pandas": _FRAMES, "polars": _FRAMES, "numpy": _NUMBERS}
+_SETTINGS = words("safe_load safe_load_all safe_dump YAMLError __version__")
+NAMES: dict[str, frozenset[str]] = {
+    "pandas": _FRAMES,
+    "polars": _FRAMES,
+    "numpy": _NUMBERS,
+    "yaml": _SETTINGS,
+    "toml": words("load loads dumps __version__"),
+}
 """The packages, and what of them is harmless."""
 
 _WRITES = re.compile(
