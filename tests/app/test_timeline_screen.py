@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.screen import Screen
 from textual.widgets import Static
 
 from app.screens import dialog as dialogs
@@ -206,25 +207,34 @@ def test_a_file_that_is_no_text_says_so_instead_of_lines() -> None:
     assert text.startswith("--- /dev/null\n+++ b/new.py\n")
 
 
-LOOKS: dict[str, tuple[Build | None, tuple[str, ...]]] = {
-    "small": (small, ()),
-    "three-branches": (three, ("z",)),
-    "folded": (three, ()),
-    "filtered": (three, ("f", "f")),
-    "files": (three, ("g", "j", "m", "j", "j", "d")),
-    "diff": (three, ("g", "j", "m", "j", "j", "d", "enter")),
-    "empty": (None, ()),
+LOOKS: dict[str, tuple[Build | None, tuple[str, ...], Callable[[PageHost, TimelineScreen], object]]] = {
+    "small": (small, (), lambda host, screen: screen.timeline.count == 3),
+    "three-branches": (three, ("z",), lambda host, screen: screen.timeline.count == 17),
+    "folded": (three, (), lambda host, screen: screen.timeline.count == 6),
+    "filtered": (three, ("f", "f"), lambda host, screen: screen.timeline.look.filter == "files"),
+    "files": (
+        three,
+        ("g", "j", "m", "j", "j", "d"),
+        lambda host, screen: isinstance(host.screen, FilesScreen),
+    ),
+    "diff": (
+        three,
+        ("g", "j", "m", "j", "j", "d", "enter"),
+        lambda host, screen: isinstance(host.screen, FileScreen),
+    ),
+    "empty": (None, (), lambda host, screen: not screen.timeline.count),
 }
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
 @pytest.mark.parametrize("look", list(LOOKS))
 def test_it_looks_as_it_should(snap_compare: Any, tmp_path: Path, look: str, size: tuple[int, int]) -> None:
-    build, keys = LOOKS[look]
+    build, keys, shows = LOOKS[look]
 
     async def play(pilot: Pilot[Any]) -> None:
         host = pilot.app
         assert isinstance(host, PageHost)
+        await until(pilot, lambda: len(host.screen_stack) == 2)
         book = await opened(tmp_path)
         async with book.store:
             if build is not None:
@@ -238,12 +248,6 @@ def test_it_looks_as_it_should(snap_compare: Any, tmp_path: Path, look: str, siz
             await pilot.pause(0.2)
             await pilot.app.workers.wait_for_complete()
             await pilot.pause(0.1)
+            assert shows(host, screen)
 
-    assert snap_compare(PageHost(FilelessScreen), terminal_size=size, run_before=play)
-
-
-class FilelessScreen(FileScreen):
-    """What lies under the timeline in its pictures."""
-
-    def __init__(self) -> None:
-        super().__init__(FileChange(""))
+    assert snap_compare(PageHost(Screen), terminal_size=size, run_before=play)
