@@ -118,7 +118,7 @@ def test_the_worked_example_of_the_docs_is_what_happens(over: Bench) -> None:
                     ["sh", "-c", typed], cwd=b.workspace, capture_output=True, text=True, check=False
                 )
             printed = done.stdout + done.stderr
-            printed = printed.replace(str(b.workspace), "/home/ada/report")
+            printed = printed.replace(str(b.workspace), "/projects/report")
             assert neutral(printed) == neutral(expected), typed
 
 
