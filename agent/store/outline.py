@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from agent.store.text import first_line
@@ -44,7 +45,7 @@ _QUERY = (
     f"SELECT id, parent, kind, created, substr(content, 1, {_TEXT}), "
     + "".join(f"json_extract(data, '$.{name}'), " for name in _FIELDS)
     + "json_array_length(data, '$.calls') "
-    "FROM nodes WHERE session = ? AND id > ? AND kind != 'inner' ORDER BY id LIMIT ?"
+    "FROM nodes WHERE session = ? AND id > ? ORDER BY id LIMIT ?"
 )
 
 
@@ -52,6 +53,19 @@ def outline(connection: sqlite3.Connection, session: str, after: int, count: int
     """The next rows of a session in the order they were written, whatever their branch."""
     rows = connection.execute(_QUERY, (session, after, count))
     return [_row(*row) for row in rows]
+
+
+def without_inner(rows: Iterable[OutlineRow]) -> list[OutlineRow]:
+    """The rows without the calls of scripts; what hangs below one hangs below what it hangs below. Pure."""
+    above: dict[int, int | None] = {}
+    kept: list[OutlineRow] = []
+    for row in rows:
+        parent = row.parent if row.parent is None else above.get(row.parent, row.parent)
+        if row.kind == "inner":
+            above[row.id] = parent
+        else:
+            kept.append(row if parent == row.parent else row._replace(parent=parent))
+    return kept
 
 
 def _row(

@@ -260,7 +260,7 @@ class Store:
         while rows := await self._database.read(lambda c, after=after: outlines.outline(c, session, after)):
             found += rows
             after = rows[-1].id
-        return found
+        return outlines.without_inner(found)
 
     async def marks(self, session: str) -> list[Mark]:
         """Labels and bookmarks of a session, by node."""

@@ -48,6 +48,17 @@ async def test_a_row_tells_position_calls_outcome_and_tokens(store: Store, sessi
     assert (tool.tool, tool.outcome, tool.step) == ("terminal", "failed", 5)
 
 
+async def test_what_follows_a_call_of_a_script_hangs_below_what_came_before_it(
+    store: Store, session: Session
+) -> None:
+    (user,) = await grown(store, session, "do")
+    for call in ("a", "b"):
+        await store.append(session.id, "inner", "{}", {"call": call})
+    (later,) = await grown(store, session, "more")
+    rows = await store.outline(session.id)
+    assert [(row.id, row.parent) for row in rows] == [(user, None), (later, user)]
+
+
 async def test_a_row_shows_the_first_line_that_says_anything_and_no_control_bytes(
     store: Store, session: Session
 ) -> None:
