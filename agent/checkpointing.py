@@ -15,6 +15,8 @@ from agent.store.nodes import Node
 if TYPE_CHECKING:
     from agent.config.schema import CheckpointSettings
     from agent.workspace.checkpoints.recorder import Recorder
+    from agent.workspace.checkpoints.register import Limits
+    from agent.workspace.checkpoints.store import CheckpointStore
 
 MEGABYTE = 1_000_000
 
@@ -47,7 +49,9 @@ async def open_recorder(
         warn(f"What happens to files is not kept here, so it cannot be undone: {reason}.")
         return None
     try:
-        store = await asyncio.to_thread(_opened, home)
+        store, finished = await asyncio.to_thread(_opened, home)
+        for text in finished:
+            emit(Noticed(kind="recovery", text=text))
         recorder = Recorder(store, line, workspace, limits(settings), warn)
     except StoreError as error:
         warn(f"What happens to files is not kept, so it cannot be undone: {error}")
@@ -62,7 +66,7 @@ async def open_recorder(
     return recorder
 
 
-def limits(settings: CheckpointSettings):
+def limits(settings: CheckpointSettings) -> Limits:
     """The settings in bytes. Half of what all checkpoints may take is for what nothing has changed yet."""
     from agent.workspace.checkpoints.register import Limits
 
@@ -70,10 +74,13 @@ def limits(settings: CheckpointSettings):
     return Limits(file=settings.max_file_mb * MEGABYTE, beforehand=total // 2)
 
 
-def _opened(home: Home):
+def _opened(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
+    """The store, and what became of restores that were cut off. Raises `StoreError`."""
+    from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore
 
-    return CheckpointStore(home.checkpoints)
+    store = CheckpointStore(home.checkpoints)
+    return store, finish_abandoned(store)
 
 
 def _watch(

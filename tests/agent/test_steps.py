@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from agent.events import Noticed, StepTaken
 from agent.store.store import Store
+from agent.workspace.checkpoints.restore.pending import begun, held
+from agent.workspace.checkpoints.restore.placing import Move
 from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.taking import take
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
 
@@ -38,6 +43,23 @@ async def test_file_tools_commands_and_scripts_each_leave_a_step(tmp_path: Path)
         assert steps == [("user", 0), ("tool", 1), ("tool", 2), ("tool", 3)]
         line = CheckpointStore(b.home / "checkpoints").line(session.id)
         assert [step.kind for step in line.steps()] == ["tool", "command", "command"]
+
+
+async def test_a_restore_that_was_cut_off_is_finished_when_a_session_opens(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("hello")])) as b:
+        (b.workspace / "a.txt").write_text("new")
+        checkpoints = CheckpointStore(b.home / "checkpoints")
+        now = take(b.workspace, "a.txt", checkpoints.objects, limit=1_000)
+        assert now is not None
+        wanted = replace(now, digest=checkpoints.objects.put(b"old"), size=3)
+        root = str(b.workspace)
+        cut_off = begun("line", "line", "back to step 0", root, [Move("a.txt", now, wanted)])
+        with suppress(ZeroDivisionError), held(checkpoints.pending, cut_off):
+            raise ZeroDivisionError
+        await b.turn("go")
+        assert (b.workspace / "a.txt").read_text() == "old"
+        (told,) = [event.text for event in b.seen(Noticed) if event.kind == "recovery"]
+        assert told.startswith("A restore that was cut off is finished")
 
 
 async def test_where_steps_are_not_wanted_none_are_kept_and_nothing_is_said(tmp_path: Path) -> None:
