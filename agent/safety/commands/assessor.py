@@ -15,15 +15,19 @@ from agent.safety.commands import (
     files,
     git,
     interpreters,
+    media,
     network,
     readers,
+    scripts,
     services,
     streams,
     system,
+    tabular,
+    toolchains,
     utilities,
     wrappers,
 )
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
 from agent.safety.commands.secrets import is_secret_variable
@@ -44,6 +48,9 @@ RULES: dict[str, Rule] = (
     | builders.RULES
     | cmake.RULES
     | utilities.RULES
+    | media.RULES
+    | tabular.RULES
+    | toolchains.RULES
     | services.RULES
     | databases.RULES
     | network.RULES
@@ -55,6 +62,9 @@ RULES: dict[str, Rule] = (
 LONGEST_PART = 400
 """Characters of a part's text that are shown; the judgement is about all of it."""
 
+DEEPEST_SCRIPT = 2
+"""Scripts of the project that start each other and are read."""
+
 _SYSTEM_FOLDERS = marks.words(
     "/bin /usr/bin /usr/local/bin /sbin /usr/sbin /usr/local/sbin /opt/homebrew/bin /snap/bin"
 )
@@ -62,6 +72,8 @@ _PROJECT_TOOLS = re.compile(
     r"(?:.*/)?(?:\.?venv[\w.-]*|env|node_modules/\.bin|vendor/bin|\.tox/[\w.-]+/bin)(?:/bin)?"
 )
 _PROJECT_RUNNERS = frozenset({"gradlew", "mvnw", "configure"})
+_BIN_STUBS = frozenset({"rails", "rake", "rspec", "phpunit", "pest"})
+"""Programs that frameworks put into `bin` or `vendor/bin` of a project under their own name."""
 _ALIASES = {"gradlew": "gradle", "mvnw": "mvn"}
 
 
@@ -117,7 +129,8 @@ class _Judge:
     `cleared` means that nothing in it is forbidden, so that the hardline need not be asked again.
     """
 
-    def __init__(self, ground: Ground, cleared: bool) -> None:
+    def __init__(self, ground: Ground, cleared: bool, depth: int = 0) -> None:
+        self._depth = depth
         self._ground = ground
         self._cleared = cleared
         self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
@@ -166,11 +179,28 @@ class _Judge:
             if not self._cleared and (loss := rules.forbidden(call)):
                 self.add(text, "hardline", f"it would {loss}")
                 continue
-            opinion = _judged(call)
+            opinion = self._followed(call, _judged(call))
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
             listed = opinion.reason == files.LISTED.reason
             if not listed and name not in readers.RULES and name not in WRAPPERS:
                 self._named.update(re.split("[/=]", argument)[-1] for argument in arguments)
+
+    def _followed(self, call: Call, opinion: Opinion) -> Opinion:
+        """The opinion on a script of the project, once it is read; as it is for everything else."""
+        if opinion.reason != RUNS_PROJECT or self._depth >= DEEPEST_SCRIPT:
+            return opinion
+        if (text := scripts.text(call)) is None:
+            return opinion
+        recording = record(text, call.cwd, self._ground.places.home)
+        inner = _Judge(self._ground, False, self._depth + 1)
+        if recording.tangled or recording.fault:
+            return opinion
+        recording.show(inner)
+        verdict = inner.verdict()
+        if verdict.kind == "hardline":
+            for reason in verdict.reasons:
+                self.add(call.word, "hardline", reason)
+        return fine("runs a script of the project that was read") if verdict.kind == "allow" else opinion
 
     def written(self, path: str, cwds: Sequence[str]) -> None:
         self._named.add(path.rpartition("/")[2])
@@ -234,6 +264,8 @@ def _by_path(call: Call) -> Opinion | None:
     if not call.ground.inside(folder):
         return ask("runs a program from outside of the workspace")
     if _PROJECT_TOOLS.fullmatch(folder) or call.name in _PROJECT_RUNNERS:
+        return None
+    if call.name in _BIN_STUBS and folder.endswith("/bin"):
         return None
     return ask(RUNS_PROJECT)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.safety.commands import declared, node_tools
@@ -68,6 +69,9 @@ def task(call: Call) -> Opinion:
         "-gs",
         "--override_repository",
         "--run_under",
+        "--workspace_status_command",
+        "--embed_label",
+        "--script_path",
         "--shell_executable",
     ):
         return ask("runs tasks from another file")
@@ -85,6 +89,9 @@ def task(call: Call) -> Opinion:
     if not call.inside or any(place and not call.ground.inside(call.path(place)) for place in places):
         return ask("works outside of the workspace")
     for operand in call.operands():
+        name, equals, value = operand.partition("=")
+        if call.name == "configure" and equals and (opinion := variable(name, [value], call.ground.inside)):
+            return opinion
         if UNKNOWN in operand:
             return ask("runs a task that is not known here")
         if _STARTS_PROGRAM.fullmatch(operand):
@@ -116,7 +123,11 @@ def go(call: Call) -> Opinion:
     operands = call.operands()
     if operands[:1] == ["run"]:
         remote = any(re.match(r"[\w-]+\.[a-z]+/|.*@", operand) for operand in operands[1:])
-        return ask("fetches and runs a program") if remote else ask(RUNS_PROJECT)
+        if remote or not all(_is_near(call, operand) for operand in operands[1:]):
+            return ask("fetches and runs a program")
+        return _runs(call, operands[2:])
+    if operands == ["clean"] and all(o in ("-testcache", "-cache", "-n", "-x") for o in call.options()):
+        return BUILDS
     if operands[:1] == ["env"] and call.flag("-w", "-u"):
         return ask("changes settings of Go")
     output = call.value("o")
@@ -124,12 +135,27 @@ def go(call: Call) -> Opinion:
 
 
 _GO = Verbs(
-    harmless=r"build|test|vet|fmt|list|doc|version|env|mod (?:tidy|verify|graph|why|download|vendor)"
+    harmless=r"build|test|vet|fmt|generate|list|doc|version|env|mod (?:tidy|verify|graph|why|download|vendor)"
     r"|tool (?:cover|nm|pprof|objdump)|help|work sync|bug|telemetry",
     reason="builds or tests the project",
-    effects=(("install|get", INSTALLS), ("generate", RUNS_PROJECT)),
+    effects=(("install|get", INSTALLS),),
     inside=True,
 )
+
+
+def _is_near(call: Call, operand: str) -> bool:
+    """Whether an operand names no place outside of the workspace."""
+    return not operand.startswith(("/", "..", "~", UNKNOWN)) or call.ground.inside(call.path(operand))
+
+
+def _runs(call: Call, given: Sequence[str]) -> Opinion:
+    """What `cargo run` and its like start is what `cargo test` starts as well: the code of the project.
+
+    Words that speak of more than that ask.
+    """
+    if any(OUTWARD.fullmatch(word) for word in given) or call.unsure:
+        return ask(RUNS_PROJECT)
+    return fine("builds and runs the project") if call.inside else ask("works outside of the workspace")
 
 
 def cargo(call: Call) -> Opinion:
@@ -142,7 +168,9 @@ def cargo(call: Call) -> Opinion:
     if operands == ["install"] and call.flag("--list"):
         return fine("only lists packages")
     if operands[:1] in (["run"], ["r"]):
-        return ask(RUNS_PROJECT)
+        return _runs(call, operands[1:]) if len(arguments) == len(call.arguments) else ask(RUNS_PROJECT)
+    if operands[:2] == ["update"] and call.flag("--dry-run"):
+        return fine("only lists packages")
     if operands[:1] == ["rustc"] and not any(re.match(r"-C|-Z|--codegen|.*linker", a) for a in arguments):
         return BUILDS if call.inside else ask("works outside of the workspace")
     return _CARGO(call) if len(arguments) == len(call.arguments) else ask("uses another toolchain")
@@ -198,6 +226,8 @@ def dotnet(call: Call) -> Opinion:
         is_file = re.search(r"\.(?:\w*proj|sln|slnx|dll|targets|props)$", argument) is not None
         if is_file and not call.ground.inside(call.path(argument)):
             return ask("works outside of the workspace")
+    if call.arguments[:1] == ("run",):
+        return _runs(call, call.operands()[1:])
     return DOTNET(call)
 
 
@@ -290,7 +320,30 @@ TRACE = Verbs(
 )
 
 
+ARTISAN = Verbs(
+    harmless=r"test|list|route:list|about|env|config:show|schedule:list|event:list|channel:list|model:show|help|inspire",
+    reason="builds or tests the project",
+    otherwise=RUNS_PROJECT,
+    inside=True,
+)
+MANAGE = Verbs(
+    harmless=r"test|check|showmigrations|diffsettings|validate|help|sqlmigrate|findstatic|show_urls|makemessages",
+    reason="builds or tests the project",
+    otherwise=RUNS_PROJECT,
+    bare=False,
+    dangerous=words("--settings --pythonpath --deploy"),
+    inside=True,
+)
+"""`manage.py` of Django and `artisan` of Laravel: what tests and lists."""
 _PYTHONS = words("python python3")
+
+
+_SCRIPT = re.compile(
+    r"run (?:[\w.+-]+:)?(?:tests?|lint|format|fmt|check|types?|typing|typecheck|style|cov|coverage"
+    r"|docs?|build)(?:[:-][\w-]+)?"
+    r"|test(?: [\w./-]+)*|fmt(?: --check)?|env show|env find|version|status|dep show \w+|list|info"
+)
+"""Scripts of the project's settings that build and test, by the names they have everywhere."""
 
 
 def _in_environment(rule: Rule) -> Rule:
@@ -298,6 +351,8 @@ def _in_environment(rule: Rule) -> Rule:
 
     def judged(call: Call) -> Opinion:
         name = call.arguments[1] if call.arguments[:1] == ("run",) and len(call.arguments) > 1 else ""
+        if call.name in ("hatch", "pdm") and call.inside and _SCRIPT.fullmatch(" ".join(call.arguments)):
+            return BUILDS
         if not call.inside or not (name in _PYTHONS or name in CHECKERS):
             return rule(call)
         inner = replace(call, name=name, word=name, arguments=tuple(call.arguments[2:]))
@@ -326,6 +381,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("composer", COMPOSER),
     ("uv", _in_environment(UV)),
     ("poetry pdm hatch rye pipenv", _in_environment(POETRY)),
+    ("artisan", ARTISAN),
     ("pre-commit", PRE_COMMIT),
     ("perf", TRACE),
 )

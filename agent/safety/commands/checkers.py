@@ -78,7 +78,7 @@ def _settings_outside(call: Call) -> bool:
 
 def _is_output(option: str, path: str) -> bool:
     """Whether an option says where results go, in a folder for temporary files."""
-    names = r"--?[\w.-]*(?:out|xml|log|report|cache|basetemp|prefix|dir|cov)[\w.-]*="
+    names = r"--?(?!rootdir|conf)[\w.-]*(?:out|xml|log|report|cache|basetemp|prefix|dir|cov)[\w.-]*="
     return re.match(names, option) is not None and path.startswith(tuple(f"{place}/" for place in TEMPORARY))
 
 
@@ -118,6 +118,7 @@ def _overrides(call: Call) -> bool:
     return False
 
 
+_TYPESETTERS = words("pdflatex xelatex lualatex latexmk")
 _RUNNERS = words("ninja ant meson gulp grunt nx turbo dune tox nox")
 
 
@@ -136,6 +137,10 @@ def check(call: Call) -> Opinion:
             return ask(RUNS_PROJECT)
     if call.name in ("coverage", "c8", "nyc") and (opinion := _covered(call)):
         return opinion
+    if call.name in _TYPESETTERS and any("write18" in a or a.startswith("\\") for a in call.arguments):
+        return ask("runs a text of TeX, which may start programs")
+    if call.name == "pandoc" and any("://" in argument for argument in call.arguments):
+        return ask("reaches the network")
     if any(re.match(r"@(?:/|~|\.)", argument) for argument in call.arguments):
         return ask("takes options from a file")
     if call.name not in _GLUED and _settings_outside(call):

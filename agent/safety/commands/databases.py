@@ -36,7 +36,7 @@ def _reads(text: str) -> bool:
     if UNKNOWN in text:
         return False
     for statement in re.split(r"[;\n]", _bare(literal(text))):
-        statement = statement.strip()
+        statement = statement.strip().removesuffix("\\G")
         if not statement or _META.fullmatch(statement):
             continue
         if statement.startswith((".", "\\")) or "\\" in statement or ("`" in statement and "|" in statement):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands import node_code, perl_code, python_code
@@ -42,7 +43,7 @@ def python(call: Call) -> Opinion:
         elif argument.startswith("-") or UNKNOWN in argument:
             return ask("runs a Python program that is not known here")
         else:
-            return _file(call, argument)
+            return _file(call, argument, arguments)
     return _python_input(call)
 
 
@@ -65,8 +66,6 @@ def _python_text(code: str, call: Call, rest: list[str]) -> Opinion:
 
 
 def _module(call: Call, module: str, rest: list[str]) -> Opinion:
-    from dataclasses import replace
-
     inner = replace(call, arguments=tuple(rest), name=module)
     if module in ("pip", "pip3"):
         from agent.safety.commands.services import RULES as SERVICES
@@ -115,8 +114,14 @@ def _after_profile(rest: list[str]) -> list[str] | None:
     return rest[at + 1 :] if rest[at : at + 1] == ["-m"] and len(rest) > at + 1 else None
 
 
-def _file(call: Call, path: str) -> Opinion:
+def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
     full = call.path(path)
+    name = path.rpartition("/")[2]
+    if call.ground.inside(full) and name in ("manage.py", "artisan") and name not in call.named and given:
+        from agent.safety.commands.builders import ARTISAN, MANAGE
+
+        rule = MANAGE if name == "manage.py" else ARTISAN
+        return rule(replace(call, name=name, word=name, arguments=tuple(given)))
     if call.ground.inside(full):
         return ask(RUNS_PROJECT)
     return ask(OUTSIDE)
@@ -260,7 +265,7 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
         if not operands:
             return ask(f"runs a {language} program from its input")
         return (
-            _file(call, operands[0])
+            _file(call, operands[0], call.arguments[call.arguments.index(operands[0]) + 1 :])
             if UNKNOWN not in operands[0]
             else ask(f"runs a {language} program that is not known here")
         )

@@ -110,9 +110,11 @@ def node_manager(call: Call) -> Opinion:
         )
         or (call.name == "bun" and verb in ("test", "build"))
     )
-    if verb in ("start", "stop", "restart") or (
-        call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)
-    ):
+    if verb in ("start", "restart") or (verb in _SCRIPT_WORDS and script == "start"):
+        return BUILDS if call.inside else ask("works outside of the workspace")
+    if verb == "pack" and call.flag("--dry-run"):
+        return fine("lists packages")
+    if verb == "stop" or (call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)):
         return ask(RUNS_PROJECT) if call.inside else ask("works outside of the workspace")
     if not known:
         return ask(INSTALLS)
@@ -121,7 +123,7 @@ def node_manager(call: Call) -> Opinion:
     return BUILDS if call.inside else ask("works outside of the workspace")
 
 
-_FRONTENDS = "vite next astro nuxt ng vue-cli-service gatsby remix"
+_FRONTENDS = "vite next astro nuxt ng vue-cli-service gatsby remix storybook"
 _BROWSERS = "playwright cypress"
 _LOCAL = CHECKERS | words(f"{_FRONTENDS} {_BROWSERS} prisma")
 """Tools that projects have in their own `node_modules`."""
@@ -145,7 +147,7 @@ def npx(call: Call) -> Opinion:
 FRONTEND = Verbs(
     harmless="build|lint|check|info|typecheck|preview|optimize|export|sync|test|prepare",
     reason="builds or tests the project",
-    effects=(("dev|start|serve", RUNS_PROJECT),),
+    effects=(("dev|start|serve", RUNS_PROJECT), ("upgrade|add|init", INSTALLS)),
     bare=False,
     inside=True,
 )

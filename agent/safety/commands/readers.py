@@ -31,7 +31,7 @@ VIEWERS = words(
     "cat tac head tail wc nl fold fmt cut paste join comm tr column rev expand unexpand pr od xxd "
     "hexdump strings "
     "cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum md5 shasum sum base32 base64 "
-    "jq yq gron "
+    "jq yq xq gron "
     "grep egrep fgrep zgrep zcat bzcat xzcat zstdcat bat batcat ag ack less more most diff colordiff "
     "sdiff icdiff delta "
     "zipinfo uniq tsort iconv csvcut csvlook csvgrep csvstat xmllint htmlq pup dasel fx tokei cloc scc wdiff "
@@ -146,7 +146,7 @@ def views(call: Call) -> Opinion:
         return ask("runs commands of the pager")
     if call.name in ("ack", "ag", "rg", "grep", "egrep", "fgrep") and (far := _searches_home(call)):
         return far
-    if call.name in ("jq", "yq") and any(_SHOWS_ENVIRONMENT.search(a) for a in call.arguments):
+    if call.name in ("jq", "yq", "xq") and any(_SHOWS_ENVIRONMENT.search(a) for a in call.arguments):
         return ask("shows the environment, which may hold secrets")
     if call.name == "yq" and call.has("i", "inplace", "in-place"):
         return call.revealed(_operands(call)) or call.changed(_operands(call)) or LOOKS
@@ -161,7 +161,7 @@ def _operands(call: Call) -> list[str]:
         for argument in call.arguments
         if argument.startswith("--") and "=" in argument
     ]
-    if call.name in ("jq", "grep", "egrep", "fgrep", "rg", "ag", "ack", "tr", "yq") and not call.flag(
+    if call.name in ("jq", "xq", "grep", "egrep", "fgrep", "rg", "ag", "ack", "tr", "yq") and not call.flag(
         "-e", "-f", "--regexp", "--file"
     ):
         return found[1:]  # the first is a pattern or filter

@@ -109,6 +109,11 @@ def _after_parts(script: str, at: int, delimiter: str) -> int:
 _AWK_RUNS = re.compile(r"system|getline|@\s*\w|\bclose\b|ENVIRON|PROCINFO|/inet|\bfflush\b", re.ASCII)
 _AWK_FILE = re.compile(r">{1,2}\s*\"([\w./-]+)\"(?=\s*(?:[;}\n]|$))")
 """Output to a file whose name is written out."""
+_AWK_SORTED = re.compile(
+    r"(?<=[\w\])\"'])\s*\|\s*\"(?:sort|uniq|wc|head|column)"
+    r"(?: (?:-[nrufkcdbtl][\d,.nrk]*|-t,|\d+))*\"(?=\s*(?:[;}\n]|$))"
+)
+"""Output through a program that only sorts and counts, with its options written out."""
 _AWK_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
@@ -137,7 +142,7 @@ def awk(call: Call) -> Opinion:
     program, written = _AWK_FILE.sub("", literal(program)), _AWK_FILE.findall(literal(program))
     if opinion := call.changed(written):
         return opinion
-    if _awk_reaches_out(program):
+    if _awk_reaches_out(_AWK_SORTED.sub("", program)):
         return ask("runs an awk program that may start commands or write files")
     return call.revealed(files) or EDITS
 

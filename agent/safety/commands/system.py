@@ -179,7 +179,7 @@ _PARTLY: dict[str, tuple[str, str]] = {
     "screen": (_SESSIONS, "-ls|-list|-v|--version"),
     "ssh-keygen": (
         _KEYS,
-        r"(?:-E (?:sha256|md5) )?-l?v?l?f? ?[^ ]*(?:\.pub|known_hosts)(?: -[lv]| -E (?:sha256|md5))*",
+        r"(?=.*-l)(?:-E (?:sha256|md5) )?(?:-[lvf]+ )+[^ ]*(?:\.pub|known_hosts)(?: -[lv]| -E \w+)*",
     ),
     "ssh-add": (_KEYS, "-[lL]"),
     "getfacl": (_SETTINGS, "(?!.*--restore).*"),

@@ -25,7 +25,8 @@ _ASKING: tuple[tuple[str, str], ...] = (
 
 
 def _always(opinion: Opinion) -> Rule:
-    return lambda call: opinion
+    looks = (("-V",), ("--version",))
+    return lambda call: fine("only looks") if call.arguments in looks else opinion
 
 
 def starts(call: Call) -> Opinion:
@@ -41,6 +42,15 @@ def starts(call: Call) -> Opinion:
     return STARTS
 
 
+def measures(call: Call) -> Opinion:
+    """hyperfine: what it measures is judged on its own, what it writes here."""
+    if call.flag("-S", "--shell") or call.unsure:
+        return ask("runs text that is not known here")
+    pairs = zip(call.arguments, [*call.arguments[1:], ""], strict=True)
+    written = [b for a, b in pairs if a.startswith("--export") or a in ("--output", "-o")]
+    return call.changed([path for path in written if path not in ("null", "pipe", "inherit")]) or STARTS
+
+
 def shell(call: Call) -> Opinion:
     """A shell: its script is judged line by line when it is known, and asks when it is not."""
     if call.arguments in (("--version",), ("--help",)):
@@ -53,6 +63,8 @@ def shell(call: Call) -> Opinion:
         return ask("runs text that is not known here")
     if call.name not in ("sh", "bash", "dash", "ash", "ksh"):
         return ask(f"runs a script for {call.name}, which is read differently")
+    if call.arguments[:1] == ("-n",) and len(call.arguments) == 2:
+        return fine("checks a program without running it")
     if (
         call.arguments
         and not call.flag("-s")
@@ -111,6 +123,7 @@ RULES: dict[str, Rule] = (
         "alias": alias,
         "eval": lambda call: STARTS,
         "exec": starts,
+        "hyperfine": measures,
         "xargs": starts,
         "parallel": starts,
         "enable": loads,

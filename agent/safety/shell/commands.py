@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from agent.safety.shell.containers import ENGINES, run_container
-from agent.safety.shell.finders import find, parallel, xargs
+from agent.safety.shell.finders import find, hyperfine, parallel, xargs
 from agent.safety.shell.foreign_code import INTERPRETERS, deleted_trees, program_text, shell_texts
 from agent.safety.shell.marks import UNKNOWN, value
 from agent.safety.shell.names import possible_names
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 DEEPEST = 20
 """Wrappers inside each other that are followed."""
 
-FINDERS = {"find": find, "xargs": xargs, "parallel": parallel} | dict.fromkeys(ENGINES, run_container)
+FINDERS = {"find": find, "xargs": xargs, "parallel": parallel, "hyperfine": hyperfine} | dict.fromkeys(
+    ENGINES, run_container
+)
 
 
 class Commands:
@@ -150,7 +152,11 @@ class Commands:
             return self._run_texts(stdin, call.positional)
         if call.file in ("/dev/stdin", "-", "/proc/self/fd/0", "/dev/fd/0"):
             return self._run_texts(stdin, call.positional)
-        return self._run_texts(content(self._state, [call.file or ""]), call.positional)
+        if arguments[0] == "-n" and len(arguments) == 2:
+            return [""]  # the script is only checked
+        texts = content(self._state, [call.file or ""])
+        # Whoever judges a script that is a file reads it, or asks.
+        return None if texts is None else self._run_texts(texts, call.positional)
 
     def _run_texts(self, texts: Output, positional: Sequence[str] = ()) -> Output:
         if texts is None:

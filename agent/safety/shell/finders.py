@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from agent.safety.shell import names
-from agent.safety.shell.marks import ANY, UNKNOWN, globbing, words
+from agent.safety.shell.marks import ANY, UNKNOWN, globbing, value, words
 from agent.safety.shell.output import Arguments, Output, content
 from agent.safety.shell.wrappers import unwrap
 
@@ -41,6 +41,34 @@ def find(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
             commands.shell.judge.written(tests[place + 1], commands.shell.state.cwds)
     found = roots if whole else _named(roots, tests)
     return ["".join(f"{path}\n" for path in found)] if found else None
+
+
+_TEXTS_OF_HYPERFINE = words("-p --prepare -s --setup -c --cleanup --conclude --reference")
+_VALUES_OF_HYPERFINE = re.compile(
+    r"-[wmMrPDLSNnuo]|--(?:warmup|min-runs|max-runs|runs|parameter-\w+|shell|style|sort|"
+    r"command-name|time-unit|output|input|export-[a-z-]+)"
+)
+
+
+def hyperfine(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+    """Every operand, and what is to be done around it, is shell text."""
+    rest = list(arguments)
+    while rest:
+        argument = rest.pop(0)
+        option, equals, text = argument.partition("=")
+        if option in _TEXTS_OF_HYPERFINE:
+            text = text if equals else "".join(rest[:1])
+            rest[: 0 if equals else 1] = []
+        elif _VALUES_OF_HYPERFINE.fullmatch(option):
+            rest[: 0 if equals else 1] = []
+            continue
+        elif argument.startswith("-"):
+            continue
+        else:
+            text = argument
+        with commands.shell.state.scope(merge=False):
+            commands.shell.run(value(text), stdin)
+    return None
 
 
 def _named(roots: Arguments, tests: Arguments) -> Arguments:

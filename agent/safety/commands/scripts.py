@@ -1,0 +1,51 @@
+"""Shell scripts of the workspace: read, so that what they hold can be judged line by line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import stat
+from pathlib import Path
+
+from agent.safety.commands.call import Call
+from agent.safety.places import absolute
+from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
+
+LARGEST = 20_000
+"""Bytes of a script that is read."""
+
+_SHELLS = frozenset({"sh", "bash", "dash"})
+_SHEBANG = re.compile(r"#!\s*(?:/usr)?/bin/(?:env\s+)?(?:ba|da)?sh\s*(?:-[eux]+\s*)?\n")
+
+
+def text(call: Call) -> str | None:
+    """What a call of a script in the workspace would run, with its arguments set; None when it is not known.
+
+    A script that another part of the same command may have changed is not known.
+    """
+    by_shell = call.name in _SHELLS and "/" not in call.word.removeprefix("/bin/").removeprefix("/usr/bin/")
+    arguments = list(call.arguments)
+    file = call.word
+    if by_shell:
+        while arguments and re.fullmatch(r"-[eux]+", arguments[0]):
+            arguments.pop(0)
+        file = arguments.pop(0) if arguments else ""
+    odd = any(mark in argument for argument in (file, *arguments) for mark in (UNKNOWN, *GLOBS))
+    if odd or not file or file.startswith("-") or file.rpartition("/")[2] in call.named:
+        return None
+    held = _held(absolute(call.path(file))) if call.ground.inside(call.path(file)) else None
+    if held is None or not (by_shell or _SHEBANG.match(held)):
+        return None
+    given = shlex.join(map(literal, arguments))
+    return f"set -- {given}\n{held}" if given else held
+
+
+def _held(path: str) -> str | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
+        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+            return None
+        return Path(path).read_text("utf-8")
+    except (OSError, ValueError):
+        return None

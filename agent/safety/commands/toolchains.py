@@ -1,0 +1,148 @@
+"""Toolchains with subcommands of their own: what builds, tests and looks, and what installs or publishes."""
+
+from __future__ import annotations
+
+import re
+
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.checkers import BUILDS, OUTWARD
+from agent.safety.commands.declared import INSTALLS
+from agent.safety.commands.verbs import Verbs
+from agent.safety.shell.marks import UNKNOWN, words
+
+LOOKS = fine("only looks")
+_TESTS = "builds or tests the project"
+_LEIN = Verbs(
+    harmless=r"test|check|compile|uberjar|jar|clean|deps :tree|classpath|version|help|kibit|eastwood"
+    r"|cljfmt check|ancient",
+    reason=_TESTS,
+    effects=(
+        ("run|repl|trampoline|do|with-profile|exec", RUNS_PROJECT),
+        ("deps|install|new|upgrade|deploy", INSTALLS),
+    ),
+    inside=True,
+)
+_REBAR = Verbs(
+    harmless="compile|eunit|ct|proper|dialyzer|xref|fmt|tree|deps|clean|version|as test (?:eunit|ct|compile)"
+    "|cover|edoc",
+    reason=_TESTS,
+    effects=(("shell|escriptize|release|tar", RUNS_PROJECT), ("upgrade|unlock|hex|new|get-deps", INSTALLS)),
+    inside=True,
+)
+_CRYSTAL = Verbs(
+    harmless=r"build|spec|docs|tool (?:format|context|hierarchy|unreachable)|env|version",
+    reason=_TESTS,
+    effects=(("run|eval|play|i|init", RUNS_PROJECT),),
+    inside=True,
+)
+_NIM = Verbs(
+    harmless=r"c|cc|cpp|js|compile|check|doc|dump|jsondoc",
+    reason=_TESTS,
+    effects=(("e|r|secret|run", RUNS_PROJECT),),
+    dangerous=words(
+        "-r --run --passC --passL --gcc.exe --cc --hint --clib --cincludes --app --path -p --import --include"
+    ),
+    inside=True,
+)
+_BUF = Verbs(
+    harmless="lint|build|format|breaking|generate|ls-files|config ls-lint-rules|--version",
+    reason=_TESTS,
+    effects=(("push|registry|beta|dep|mod|curl|export", "reaches the network"),),
+    dangerous=words("--template --against-registry --config"),
+    inside=True,
+)
+_OPENAPI = Verbs(
+    harmless="validate|list|version|help|generate|config-help",
+    reason=_TESTS,
+    bare=False,
+    inside=True,
+    dangerous=words("--plugin -t --template-dir --custom-generator -e --engine"),
+)
+_ELM_LIKE = Verbs(
+    harmless="make|format|test|check|build|lint", reason=_TESTS, otherwise=INSTALLS, inside=True
+)
+
+
+def clojure(call: Call) -> Opinion:
+    """clj and clojure: aliases of the project that test or build."""
+    if call.arguments in (("--version",), ("-version",)):
+        return LOOKS
+    tests = re.compile(r"-[MXT]:[\w/:.-]*(?:test|kaocha|lint|format|fmt|cljfmt|build|check|kondo)[\w/:.-]*")
+    harmless = len(call.arguments) == 1 and tests.fullmatch(call.arguments[0])
+    if not harmless or OUTWARD.fullmatch(call.arguments[0]):
+        return ask(RUNS_PROJECT)
+    return BUILDS if call.inside else ask("works outside of the workspace")
+
+
+_NIX_READS = re.compile(
+    r"flake (?:check|show|metadata|info)|build|eval|search|store (?:info|ping)|path-info|log"
+    r"|why-depends|hash \S+"
+    r"|registry list|profile list|derivation show|show-config|config show|fmt|print-dev-env"
+)
+_NIX_FLAGS = re.compile(
+    r"--(?:json|no-link|dry-run|print-build-logs|print-out-paths|show-trace|raw|quiet|verbose)|-[Lv]"
+)
+
+
+def nix(call: Call) -> Opinion:
+    """nix: building and looking at the flake of the project, in its own sandbox."""
+    if call.arguments in (("--version",), ("--help",)):
+        return LOOKS
+    said = " ".join(argument for argument in call.arguments[:2] if not argument.startswith((".", "-")))
+    match = _NIX_READS.match(said)
+    rest = [a for a in call.arguments if a not in said.split()]
+    own = all(re.fullmatch(r"\.(?:/[\w./-]*)?(?:#[\w.\"-]*)?", a) or _NIX_FLAGS.fullmatch(a) for a in rest)
+    if match is None or match.end() != len(said) or not own or call.unsure:
+        return ask("installs, runs or fetches packages")
+    return BUILDS if call.inside else ask("works outside of the workspace")
+
+
+def checks(call: Call) -> Opinion:
+    """Linters whose operands are files of the workspace."""
+    if call.arguments in (("--version",), ("-version",), ("--help",), ("-h",)):
+        return LOOKS
+    if call.flag("-shellcheck", "-pyflakes", "--shellcheck", "-o", "--output-file") or any(
+        UNKNOWN in argument for argument in call.arguments
+    ):
+        return ask("runs another program")
+    for argument in call.arguments:
+        place = argument.partition("=")[2] if argument.startswith("-") else argument
+        if place.startswith(("/", "..", "~")) and not call.ground.inside(call.path(place)):
+            return ask("works outside of the workspace")
+    return BUILDS if call.inside else ask("works outside of the workspace")
+
+
+def inventory(call: Call) -> Opinion:
+    """ansible-inventory: an inventory may be a program, so only files that cannot be started."""
+    places = [call.value("i", "inventory")]
+    plain = all(place and re.search(r"\.(?:ya?ml|ini)$|hosts$", place) for place in places)
+    near = all(place and call.ground.inside(call.path(place)) for place in places)
+    return (
+        LOOKS if plain and near and not call.flag("--vault-password-file", "--output") else ask(RUNS_PROJECT)
+    )
+
+
+RULES: dict[str, Rule] = (
+    dict.fromkeys(
+        words(
+            "actionlint vale typos alex write-good proselint pylama refurb pyroma "
+            "check-manifest interrogate deptry lint-imports import-linter ty rumdl dotenv-linter "
+            "kubeconform kubeval kube-linter checkov tfsec cfn-lint gitlint "
+            "editorconfig-checker lizard radon xenon"
+        ),
+        checks,
+    )
+    | dict.fromkeys(("clj", "clojure"), clojure)
+    | {
+        "lein": _LEIN,
+        "rebar3": _REBAR,
+        "crystal": _CRYSTAL,
+        "nim": _NIM,
+        "buf": _BUF,
+        "openapi-generator": _OPENAPI,
+        "openapi-generator-cli": _OPENAPI,
+        "gleam": _ELM_LIKE,
+        "nix": nix,
+        "ansible-inventory": inventory,
+    }
+)
