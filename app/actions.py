@@ -197,13 +197,53 @@ class Actions:
         self._tell(await self._app.journeys.redo())
 
     async def rewind(self, _argument: str) -> None:
-        from app.journeys import rewind_services
+        from app.journey_services import rewind_services
         from app.screens.rewind import RewindScreen
 
         journeys = self._app.journeys
         back = await self._app.push_screen_wait(RewindScreen(rewind_services(journeys)))
         if back is not None:
             self._tell(await journeys.rewind(back))
+
+    async def branch(self, argument: str) -> None:
+        journeys = self._app.journeys
+        self._tell(await journeys.fork(await journeys.end(), argument))
+
+    async def branches(self, _argument: str) -> None:
+        from app.screens.branches import BranchesScreen, listed
+
+        travel = self._app.journeys.travel
+        branches = listed(await travel.heads(), await travel.outline())
+        wanted = await self._app.push_screen_wait(BranchesScreen(branches))
+        if wanted is not None and wanted.act == "switch":
+            self._tell(await self._app.journeys.switch(wanted.branch))
+        elif wanted is not None and wanted.act == "rename":
+            self._tell(await self._app.journeys.rename(wanted.branch, wanted.name))
+        elif wanted is not None:
+            self.compare(wanted.branch)
+
+    def compare(self, branch: str) -> None:
+        """Show a branch beside the one in use."""
+        from app.journey_services import compare_services
+        from app.screens.compare import CompareScreen
+
+        engine = self._app.need_engine()
+        self._app.push_screen(CompareScreen(compare_services(engine, engine.travel.head, branch)))
+
+    def timeline(self, argument: str) -> None:
+        """Open the tree, at a node if one is given."""
+        from app.screens.timeline import TimelineScreen
+        from app.timeline_engine import EngineTimeline
+
+        engine = self._app.need_engine()
+        services = EngineTimeline(engine, self._app.journeys)
+        self._app.push_screen(TimelineScreen(services, at=int(argument) if argument else None))
+
+    async def checkpoint(self, argument: str) -> None:
+        journeys = self._app.journeys
+        label = argument or time.strftime("checkpoint %H:%M")
+        await journeys.travel.mark(await journeys.end(), label=label, bookmarked=True)
+        self._app.say(f"This point is called “{label}”; the timeline shows it.")
 
     def _tell(self, words: str) -> None:
         """Say in the conversation what became of a journey."""

@@ -393,7 +393,7 @@ class HermesApp(App[None], inherit_bindings=False):
         if self.remembered is not None:
             self.remembered.note("panes", event.state)
 
-    def on_browser_copied(self, event: Transcript.Copied) -> None:
+    def on_transcript_copied(self, event: Transcript.Copied) -> None:
         self.copy_to_clipboard(event.text)
         self.say("Copied.")
 
@@ -402,10 +402,13 @@ class HermesApp(App[None], inherit_bindings=False):
 
         self.push_screen(DetailScreen(title, text))
 
-    def on_browser_opened(self, event: Transcript.Opened) -> None:
+    def on_transcript_opened(self, event: Transcript.Opened) -> None:
         from widgets.transcript.items import source_of
 
         self._show_in_full("In full", source_of(event.item))
+
+    def on_transcript_placed(self, event: Transcript.Placed) -> None:
+        self.run_worker(self.actions.run(BY_ID["session.timeline"], str(event.node or "")))
 
     def on_log_pane_opened(self, event: LogPane.Opened) -> None:
         if text := self.bridge.call_in_full(event.call_id):

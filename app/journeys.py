@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from app.file_changes import FileChanges
 from app.retrace import last_calls, panes_of
 from app.rewinding import Back, Said, said
 from app.screens.plan_words import wants_a_look
@@ -114,6 +113,19 @@ class Journeys:
         went = await travel.switch(head, choices=choices)
         return _told(f"On branch {went.head}.", went, self._undoes())
 
+    async def rename(self, head: str, name: str) -> str:
+        """Give a branch another name."""
+        await self.travel.rename(head, name)
+        self._app.bridge.show_head(self.travel.head)
+        return f"Branch {head} is called {name} now."
+
+    async def end(self) -> int:
+        """The end of the branch in use. Raises `HermesError` before anything was said."""
+        place = await self.travel.place()
+        if place.node is None:
+            raise HermesError("Nothing has been said yet.")
+        return place.node
+
     async def said(self) -> list[Said]:
         """What the person said on the branch in use, newest first."""
         path = await self._app.need_engine().session.whole_path()
@@ -133,6 +145,7 @@ class Journeys:
 
     async def _looked_at(self, position: int) -> tuple[RestorePlan, Choices | None]:
         """A plan as it was agreed to. Files that change while somebody looks at it are looked at again."""
+        from app.journey_services import restore_services
         from app.screens.restoring import RestoringScreen
 
         choices: Choices = {}
@@ -182,28 +195,6 @@ class Journeys:
             return
         if engine is self._app.host.engine and not engine.busy:
             self._app.bridge.retrace(calls, files)
-
-
-def restore_services(travel: Travel):
-    """What the look at a restore asks for."""
-    from app.screens.restoring import RestoreServices
-
-    files = FileChanges(travel.contents)
-    return RestoreServices(files.described, files.sides, travel.merged)
-
-
-def rewind_services(journeys: Journeys):
-    """What the list of messages asks for."""
-    from app.screens.rewind import RewindServices
-
-    travel = journeys.travel
-    files = FileChanges(travel.contents)
-
-    async def changes(position: int):
-        return await travel.changes(position, (await travel.place()).step)
-
-    plan = travel.plan if travel.keeps_files else None
-    return RewindServices(journeys.said, changes, plan, files.described)
 
 
 def _told(words: str, went: Went, rest: str) -> str:

@@ -35,6 +35,7 @@ class Browser(Surface, can_focus=True):
         Binding("enter", "open", "Open", id="transcript.open"),
         Binding("space", "fold", "Fold", id="transcript.fold"),
         Binding("o", "full_screen", "Full screen", id="transcript.full_screen"),
+        Binding("t", "place", "In the timeline", show=False, id="transcript.place"),
         Binding("y", "copy", "Copy", id="transcript.copy"),
         Binding("n", "find(1)", "Next match", show=False, id="transcript.find_next"),
         Binding("N", "find(-1)", "Previous match", show=False, id="transcript.find_previous"),
@@ -62,6 +63,12 @@ class Browser(Surface, can_focus=True):
         """The person wants to see this item on the full screen."""
 
         item: Item
+
+    @dataclass
+    class Placed(Message, namespace="transcript"):
+        """The person wants to see where a message stands in the tree of the session; 0: at its end."""
+
+        node: int
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -344,6 +351,16 @@ class Browser(Surface, can_focus=True):
         if self._focused is not None:
             self.settle()
             self.post_message(self.Opened(self.document.entry(self._focused).item))
+
+    def action_place(self) -> None:
+        """Ask for the place of the focused message, or of the next one before it."""
+        index = self.document.stop - 1 if self._focused is None else self._focused
+        while self._focused is not None and self.document.has(index):
+            if node := getattr(self.document.peek(index), "node", 0):
+                self.post_message(self.Placed(node))
+                return
+            index -= 1
+        self.post_message(self.Placed(0))
 
     def action_copy(self) -> None:
         """Copy the source of the focused item."""
