@@ -38,6 +38,7 @@ async def open_recorder(
     """
     if not settings.enabled:
         return None
+    from agent.workspace.checkpoints.aside import finish_aside
     from agent.workspace.checkpoints.recorder import Recorder
     from agent.workspace.checkpoints.territory import refusal
 
@@ -52,6 +53,7 @@ async def open_recorder(
         store, finished = await asyncio.to_thread(_opened, home)
         for text in finished:
             emit(Noticed(kind="recovery", text=text))
+        await asyncio.to_thread(finish_aside, store.line(line))
         recorder = Recorder(store, line, workspace, limits(settings), warn)
     except StoreError as error:
         warn(f"What happens to files is not kept, so it cannot be undone: {error}")

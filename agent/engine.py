@@ -20,6 +20,7 @@ from agent.stream import EventStream
 from agent.turn import TurnRunner
 
 if TYPE_CHECKING:
+    from agent.futures import Futures
     from agent.travel import Travel
     from agent.workspace.attention import Attention
 
@@ -44,6 +45,8 @@ class Engine:
         gate: Gate,
         attention: Attention | None = None,
         travel: Travel | None = None,
+        futures: Futures | None = None,
+        agent: str = "main",
     ) -> None:
         self.session = session
         self.stream = stream
@@ -56,6 +59,8 @@ class Engine:
         self._gate = gate
         self._attention = attention
         self._travel = travel
+        self._futures = futures
+        self._agent = agent
         if travel is not None:
             travel.busy = lambda: self.busy
         self._task: asyncio.Task[TurnEnded] | None = None
@@ -106,6 +111,13 @@ class Engine:
         return self._travel
 
     @property
+    def futures(self) -> Futures:
+        """The same message on several branches at once. Raises `HermesError` where that cannot be done."""
+        if self._futures is None:
+            raise HermesError("What happens to files is not kept in this session, so it has no futures.")
+        return self._futures
+
+    @property
     def queue(self) -> tuple[str, ...]:
         return self._mailbox.queue
 
@@ -129,7 +141,7 @@ class Engine:
 
     def interrupt(self) -> None:
         """Stop the running turn for good. Pending questions are resolved first, as cancelled."""
-        self.inbox.cancel_all()
+        self.inbox.cancel_all(self._agent)
         if self._task is not None and not self._task.done():
             self._stopping = True
             # Not at once: a task that has not run yet would be dropped with its message.

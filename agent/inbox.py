@@ -98,10 +98,10 @@ class Inbox:
     def _known(self, text: str) -> str:
         return mask_known(text, self._secrets)
 
-    def cancel_all(self) -> None:
-        """Resolve everything that is pending as cancelled."""
+    def cancel_all(self, agent: str = "") -> None:
+        """Resolve everything that is pending as cancelled; of one agent only, if given."""
         for request in tuple(self._pending.values()):
-            if request.reply.done():
+            if request.reply.done() or agent not in ("", request.agent):
                 continue
             if isinstance(request, QuestionAsked):
                 request.reply.set_result(Answer("cancelled"))

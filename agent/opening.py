@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
+from agent.future_marks import settle
 from agent.home import Home
 from agent.script_journal import Journals
 from agent.store.locks import SessionLock
 from agent.store.nodes import MAIN, Node, Session
 from agent.store.store import Store
+from tools.actions import Action, DeletePath, WritePath
+from tools.results import ToolError
 
 if TYPE_CHECKING:
+    from agent.inbox import Inbox
     from agent.runtime import Options
 
 PREVIEWED = 100
 """Nodes at the end of a session that are shown while the others are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A branch of a session that this process has open, for an engine of its own that works in a copy."""
+
+    store: Store
+    record: Session
+    head: str
+    inbox: Inbox
+    """Where its questions and approvals go."""
+    agent: str
+    """Who asks them, and whose events they are."""
+    origin: Path
+    """The workspace that was copied: its settings count, and nothing is written there."""
+    position: int
+    """Where the files of the workspace stood when they were copied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +49,7 @@ class Opened:
 
     record: Session
     path: list[Node]
-    lock: SessionLock
+    lock: SessionLock | None
     head: str
     """The branch that was used last."""
     owned: bool
@@ -36,7 +60,8 @@ class Opened:
 
     async def release(self) -> None:
         """Let another process have the session."""
-        self.lock.release()
+        if self.lock is not None:
+            self.lock.release()
 
 
 async def open_session(options: Options, home: Home, store: Store, model: str) -> Opened:
@@ -44,6 +69,9 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
 
     Raises a `HermesError` when there is no such session.
     """
+    if options.beside is not None:
+        record, head = options.beside.record, options.beside.head
+        return Opened(record, await store.path(record.id, head), None, head, owned=True)
     record: Session | None = None
     if options.resume is not None:
         record = await store.find_session(options.resume)
@@ -62,6 +90,7 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     lock = SessionLock(home.run, record.id)
     recovered, interrupted = "", ()
     owned = lock.acquire()
+    cut = await settle(store, record.id) if owned else ()
     head = (await store.heads(record.id))[0].name
     if owned:
         known = await Journals(home.scripts / record.id).left_by_all(await store.unfinished(record.id))
@@ -73,6 +102,39 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
                 f"{count} interrupted call{'s' if count != 1 else ''}" if count else "an interrupted answer"
             )
             recovered = f"This session ended without notice; {what} marked as interrupted."
+    if cut:
+        recovered = f"{recovered} Futures that were cut off: {', '.join(cut)}.".strip()
     if options.preview is not None:
         options.preview(await store.tail(record.id, head, PREVIEWED))
     return Opened(record, await store.path(record.id, head), lock, head, owned, recovered, interrupted)
+
+
+def apart(beside: Beside | None, copy: Path) -> Callable[[str, Action], Awaitable[None]] | None:
+    """Keeps the file tools of an engine that works in a copy out of the workspace it was made of."""
+    if beside is None:
+        return None
+
+    async def acting(_call: str, action: Action) -> None:
+        if isinstance(action, (WritePath, DeletePath)) and action.path.is_relative_to(beside.origin):
+            place = copy / action.path.relative_to(beside.origin)
+            raise ToolError(f"{action.path} is in the project itself. You work in a copy of it: use {place}.")
+
+    return acting
+
+
+def swept(copies: Path) -> Callable[[], Awaitable[None]]:
+    """Clear away what killed processes left of copies, in the background; returns how to wait for that."""
+    from agent.workspace.copying.places import sweep
+
+    if not copies.is_dir():
+        return _nothing
+    task = asyncio.create_task(asyncio.to_thread(sweep, copies), name="sweep copies")
+
+    async def wait() -> None:
+        await asyncio.gather(task, return_exceptions=True)
+
+    return wait
+
+
+async def _nothing() -> None:
+    pass

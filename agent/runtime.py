@@ -16,7 +16,8 @@ from agent.checkpointing import open_recorder
 from agent.context.profile import Profile
 from agent.dialogue import Dialogue
 from agent.engine import Engine
-from agent.events import ModeChanged, Noticed, PrefixBroken, SessionOpened, TodosChanged
+from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
+from agent.futures import Futures
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
 from agent.inner_calls import Scripts
@@ -26,7 +27,8 @@ from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.transport.retry import RetryPolicy
-from agent.opening import Opened, open_session
+from agent.opening import Beside, Opened, apart, open_session, swept
+from agent.policy_news import permission_problems, policy_teller
 from agent.routes import RoutePlan, open_adviser, open_routes, plan_routes
 from agent.safety.audit import AuditLog
 from agent.safety.audit_record import Recorder
@@ -34,7 +36,7 @@ from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.outlook import Surroundings
 from agent.safety.permissions.modes import Mode, ModeName
-from agent.safety.permissions.policy import Permissions, Policy
+from agent.safety.permissions.policy import Permissions
 from agent.safety.sandbox.opening import open_boundary
 from agent.script_journal import Journals
 from agent.session import LiveSession
@@ -83,6 +85,8 @@ class Options:
     """Whether a person is there to answer questions."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""
+    beside: Beside | None = None
+    """Work on another branch of a session that this process has open; `workspace` is a copy then."""
 
 
 async def open_engine(
@@ -94,7 +98,9 @@ async def open_engine(
     """
     home = Home.locate(dict(environ))
     private_folder(home.root)
-    loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
+    beside = options.beside
+    project = options.workspace if beside is None else beside.origin
+    loaded = await asyncio.to_thread(_configured, home, dict(environ), project)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
     stream = EventStream()
     for listener in listeners:
@@ -109,8 +115,8 @@ async def open_engine(
     problems += [plan.problem] if plan.problem else []
     problems += [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
     secrets = _secrets(loaded, plan)
-    store = await Store.open(home.database, secrets=secrets)
-    closers: list[Closer] = [store.close]
+    store = beside.store if beside else await Store.open(home.database, secrets=secrets)
+    closers: list[Closer] = [] if beside else [store.close, swept(home.copies)]
     try:
         return await _assemble(
             options, home, loaded.settings, plan, environ, store, stream, closers, problems, secrets
@@ -151,9 +157,11 @@ async def _assemble(
         await session.branch_off()
     changed = await ensure_system(session, options.workspace, home, settings, profile, tools)
     routes = await open_routes(plan, settings, home, tools, stream.emit, closers)
-    inbox = Inbox(stream.emit, attended=options.attended, secrets=secrets)
+    beside = options.beside
+    agent = _agent(options)
+    inbox = beside.inbox if beside else Inbox(stream.emit, attended=options.attended, secrets=secrets)
     mailbox = Mailbox(stream.emit)
-    scratch = home.scratch / session.id
+    scratch = home.scratch / session.id / (beside.agent if beside else "")
     boundary = await asyncio.to_thread(
         open_boundary, settings.sandbox, home, options.workspace, scratch, environ
     )
@@ -169,8 +177,8 @@ async def _assemble(
         plan, routes, settings, home, options.workspace, terminals.secrets, stream.emit, closers
     )
     gate = await _gate(options, home, settings, inbox, scratch.resolve(), recorder, offered, around, adviser)
-    gate.changed = _policy_teller(stream, gate)
-    problems = [*problems, *_permission_problems(gate.policy)]
+    gate.changed = policy_teller(stream, gate)
+    problems = [*problems, *permission_problems(gate.policy)]
     scripts = Scripts(
         runner=CodeRunner(
             boundary,
@@ -189,18 +197,22 @@ async def _assemble(
     scripts.warm_up(options.workspace, settings.code.mode)
     todos = LiveTodos(session.todos(), stream.emit)
     state = TaskState(session.id, scratch, todos)
-    steps = await open_recorder(
-        home,
-        options.workspace,
-        session.id,
-        settings.checkpoints,
-        stream.emit,
-        mailbox.remember,
-        opened.interrupted,
-        closers,
-    )
+    steps = None
+    if beside is None:
+        steps = await open_recorder(
+            home,
+            options.workspace,
+            session.id,
+            settings.checkpoints,
+            stream.emit,
+            mailbox.remember,
+            opened.interrupted,
+            closers,
+        )
     if steps is not None:
         session.position = lambda: steps.position
+    elif beside is not None:
+        session.position = lambda: beside.position
     attention = await _attention(options, settings, stream, mailbox, closers, secrets)
     calls = CallRunner(
         session,
@@ -242,7 +254,6 @@ async def _assemble(
     )
     runs_in = boundary.level if far is None else far.title
     _announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
-    model, closing = routes[0].name, list(reversed(closers))
 
     async def moved(reason: str) -> None:
         """The conversation became another one: what was known of it is no longer true."""
@@ -252,8 +263,31 @@ async def _assemble(
         await dialogue.begin_again(reason)
 
     travel = Travel(session, steps, stream.emit, moved)
+    futures = None
+    if steps is not None:
+
+        async def beside_us(chosen: Options, listener: Listener) -> Engine:
+            return await open_engine(chosen, listener, environ=environ)
+
+        futures = Futures(
+            session, steps, travel, inbox, stream.emit, home.copies, options, lambda: gate.mode, beside_us
+        )
+        closers.append(futures.close)
+    model, closing = routes[0].name, list(reversed(closers))
     return Engine(
-        session, stream, inbox, mailbox, turns, model, closing, dialogue.context, gate, attention, travel
+        session,
+        stream,
+        inbox,
+        mailbox,
+        turns,
+        model,
+        closing,
+        dialogue.context,
+        gate,
+        attention,
+        travel if beside is None else None,
+        futures,
+        agent,
     )
 
 
@@ -291,7 +325,7 @@ async def _gate(
         home,
         options.workspace,
         settings.approvals.mode,
-        PersonApprover(inbox, "main", around) if options.attended else None,
+        PersonApprover(inbox, _agent(options), around) if options.attended else None,
         scratch=scratch,
         chosen=options.approve,
         permissions=permissions,
@@ -299,47 +333,6 @@ async def _gate(
         audit=audit,
         adviser=adviser,
     )
-
-
-def _permission_problems(policy: Policy) -> list[str]:
-    """What the person should know about the files of permissions."""
-    problems = [str(problem) for problem in policy.problems]
-    if problems:
-        problems.append(
-            "Until that is mended nothing in the file allows anything; what it denies and asks still counts."
-        )
-    if policy.project == "untrusted":
-        problems.append(
-            "This project brings permissions; it is not trusted, so only what they deny or ask counts. "
-            "See `hermes config trust`."
-        )
-    return problems
-
-
-def _policy_teller(stream: EventStream, gate: Gate) -> Callable[[Policy], None]:
-    """Tells the person that the permissions were read again, and what is wrong with them now."""
-    told = _Told(gate.policy, gate.mode)
-
-    def tell(policy: Policy) -> None:
-        if policy is told.policy:
-            return
-        known, told.policy = _permission_problems(told.policy), policy
-        for problem in _permission_problems(policy):
-            if problem not in known:
-                stream.emit(Noticed(kind="warning", text=problem))
-        if gate.mode != told.mode:
-            told.mode = gate.mode
-            stream.emit(ModeChanged(mode=told.mode))
-
-    return tell
-
-
-@dataclass(slots=True)
-class _Told:
-    """What the person knows of the permissions."""
-
-    policy: Policy
-    mode: Mode
 
 
 def _context_factory(
@@ -375,7 +368,7 @@ def _context_factory(
             call=call.id,
             state=state,
             workspace=options.workspace,
-            asker=PersonAsker(inbox, "main"),
+            asker=PersonAsker(inbox, _agent(options)),
             sessions=search,
             terminals=terminals,
             options=tool_options,
@@ -384,11 +377,15 @@ def _context_factory(
             notice=mailbox.notify,
             inner=scripts.calls(call.id, context_for),
             scripts=scripts.runner,
-            acting=None if steps is None else steps.acting,
+            acting=apart(options.beside, options.workspace) if steps is None else steps.acting,
             checkpoints=checkpoints,
         )
 
     return context_for
+
+
+def _agent(options: Options) -> str:
+    return options.beside.agent if options.beside is not None else "main"
 
 
 def _dialogue(
@@ -465,7 +462,7 @@ async def _attention(
     secrets: Mapping[str, str],
 ) -> Attention | None:
     """The watcher of the workspace, where a person works beside the agent; at rest if it is not wanted."""
-    if not options.attended:
+    if not options.attended or options.beside is not None:
         return None
     from agent.workspace.attention import Attention
 

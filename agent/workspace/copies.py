@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import StoreError
+from agent.workspace.checkpoints.aside import keep_aside
 from agent.workspace.checkpoints.entries import NAMED, Change, Coverage, Entry, Kind, LeftOut
 from agent.workspace.checkpoints.manifest import TICK, Known, is_settled, look, stamp_of
 from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, Choice, PlanItem, RestorePlan
@@ -100,6 +101,23 @@ class Copy:
             self._bases |= {item.path: item.target for item in plan.items if item.path in done}
             await recorder.adopt(done)
         return restored
+
+    async def keep(self, *, session: str, label: str) -> int:
+        """Put the state of the copy into the line of the workspace, whose files stay as they are.
+
+        Returns a position of the line at which all files stand as in the copy, so that they can be
+        gone to when the copy is no more. It is a step that leads there, and one that leads back.
+        What cannot be kept is not part of it. Raises `StoreError`.
+        """
+        changes = [each for each in await self.changes() if each.after is None or each.after.kept]
+        recorder = self._recorder
+
+        def kept() -> int:
+            return keep_aside(recorder.store, recorder.line, changes, str(self.origin), session, label)
+
+        position = await recorder.run(kept)
+        await recorder.adopt(())
+        return position
 
     async def close(self) -> None:
         """Remove the copy with all that is in it. May be called again. Raises `StoreError`."""

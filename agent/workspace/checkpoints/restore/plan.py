@@ -99,7 +99,8 @@ def plan_restore(
         runs = ours[path]
         now = _with_twin(take(root, path, objects, limit=limit), runs.left)
         target = wanted[path]
-        if alike(now, target):
+        if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
+            # As it was, or nothing of ours is to be taken back: what stands there is somebody else's.
             continue
         state, reason = _judged(now, target, runs, objects)
         items.append(PlanItem(path, now, target, state, reason, tuple(runs.ours)))
