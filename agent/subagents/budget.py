@@ -8,6 +8,7 @@ long as a provider keeps to the output limit it is given.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -65,13 +66,29 @@ class Charge:
 class BudgetReachedError(HermesError):
     """A request would exceed a ceiling; it was not sent."""
 
-    def __init__(self, owner: str, measure: Measure, ceiling: float, used: float) -> None:
+    def __init__(
+        self,
+        owner: str,
+        measure: Measure,
+        ceiling: float,
+        used: float,
+        *,
+        unpriced: bool = False,
+        may_pass: bool = False,
+    ) -> None:
         self.owner = owner
         self.measure: Measure = measure
         self.ceiling = ceiling
         self.used = used
+        self.may_pass = may_pass
+        """Whether requests are on their way that may take less than was reserved for them."""
         unit = NAMES[measure]
-        if measure == "money":
+        if unpriced:
+            super().__init__(
+                f"The budget of {owner} is ${ceiling:.4f}, but the price of the model is not known; "
+                "give its prices under providers.*.models, or a budget in tokens."
+            )
+        elif measure == "money":
             super().__init__(f"The budget of {owner} is reached: ${used:.4f} of ${ceiling:.4f} are spent.")
         else:
             super().__init__(
@@ -118,6 +135,7 @@ class Purse:
         self.spent = spent
         """What is settled."""
         self._held: set[Reservation] = set()
+        self._waiters: list[asyncio.Future[None]] = []
         self._clock = clock
         self._began = clock()
         self._paused = 0.0
@@ -157,7 +175,10 @@ class Purse:
             if ceiling is None:
                 continue
             if amount is None or (amount >= ceiling if measure == "seconds" else amount > ceiling):
-                raise BudgetReachedError(self.owner, measure, ceiling, so_far)
+                may_pass = measure != "seconds" and amount is not None and bool(self._held)
+                raise BudgetReachedError(
+                    self.owner, measure, ceiling, so_far, unpriced=amount is None, may_pass=may_pass
+                )
 
     @property
     def free(self) -> int | None:
@@ -170,6 +191,25 @@ class Purse:
         """Tokens that are free in the whole chain; None: as many as wanted."""
         return min((free for purse in self.chain() if (free := purse.free) is not None), default=None)
 
+    def funds(self) -> float | None:
+        """US dollars that are free in the whole chain; None: as many as wanted."""
+        return min((left for purse in self.chain() if (left := purse.left) is not None), default=None)
+
+    @property
+    def left(self) -> float | None:
+        """US dollars of this purse that are neither spent nor reserved; None without a ceiling."""
+        if self.budget.money is None:
+            return None
+        used = sum((each.most for each in self._held), self.spent).money
+        return max(0.0, self.budget.money - (used or 0.0))
+
+    async def given_back(self) -> None:
+        """Wait until a request of anybody in the outermost purse is over."""
+        *_, outermost = self.chain()
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        outermost._waiters.append(waiter)
+        await waiter
+
     def hold(self, reservation: Reservation) -> None:
         """Keep room; part of `reserve`."""
         self._held.add(reservation)
@@ -178,6 +218,10 @@ class Purse:
         """Give room back and note what was spent; part of `Reservation.settle`."""
         self._held.discard(reservation)
         self.spent += actual
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     @property
     def seconds(self) -> float:
