@@ -89,7 +89,7 @@ async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Pa
         await scene.type("/checkpoint both done", "enter")
         node = scene.items(UserItem)[1].node
         app.session.transcript.focus()
-        await scene.pilot.press("left_square_bracket", "t")
+        await scene.pilot.press("k", "left_square_bracket", "t")
         await scene.until(screen(scene, TimelineScreen))
         shown = app.screen
         assert isinstance(shown, TimelineScreen)
@@ -114,8 +114,10 @@ async def test_the_timeline_opens_at_a_message_and_leads_back_to_it(tmp_path: Pa
 
 async def test_an_item_of_the_conversation_is_copied_and_opened_on_the_full_screen(tmp_path: Path) -> None:
     async with worked(tmp_path, "hello") as scene:
+        copied: list[str] = []
+        scene.app.copy_to_clipboard = copied.append  # type: ignore[method-assign]
         scene.app.session.transcript.focus()
-        await scene.pilot.press("left_square_bracket", "y")
-        await scene.until(lambda: scene.app.clipboard == "hello")
+        await scene.pilot.press("k", "k", "y")
+        await scene.until(lambda: copied == ["hello"])
         await scene.pilot.press("o")
         await scene.until(screen(scene, DetailScreen))
