@@ -6,6 +6,7 @@ Everything else goes into the object store, work of people first.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from hashlib import sha256
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.git_index import Index, blob_id
-from agent.workspace.checkpoints.manifest import Known, stamp_of
+from agent.workspace.checkpoints.manifest import Known, is_settled, stamp_of
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.taking import take
 from agent.workspace.noise import is_noise
@@ -82,7 +83,7 @@ class Keeping:
             data, status = read_bytes(self._root / path, WHOLE)
         except OSError:
             return
-        if stamp_of(status) != known.stamp or not self._stands(path, known):
+        if stamp_of(status) != known.stamp or self._stands(path, known) is None:
             # It changes at this moment: what git has may be all there is of what it was.
             return
         if blob_id(data) == blob:
@@ -123,19 +124,21 @@ class Keeping:
     def _keep(self, path: str, known: Known) -> None:
         """Read a file and keep it, if it still is the one that was seen; if not, a look will find it."""
         assert known.entry is not None
-        if not self._stands(path, known):
+        if self._stands(path, known) is None:
             return
         entry = take(self._root, path, self._objects, limit=self._largest)
-        if entry is not None and self._stands(path, known):
-            self._known[path] = known._replace(settled=True, entry=replace(entry, twin=known.entry.twin))
+        status = self._stands(path, known)
+        if entry is not None and status is not None:
+            settled = is_settled(status)
+            self._known[path] = known._replace(settled=settled, entry=replace(entry, twin=known.entry.twin))
 
-    def _stands(self, path: str, known: Known) -> bool:
-        """Whether the file is the one that was seen, and a later change will show."""
+    def _stands(self, path: str, known: Known) -> os.stat_result | None:
+        """The status of a file that is the one that was seen; None when it is another by now."""
         try:
             status = (self._root / path).lstat()
         except (OSError, ValueError):
-            return False
-        return stamp_of(status) == known.stamp
+            return None
+        return status if stamp_of(status) == known.stamp else None
 
 
 def _waits(known: Known) -> bool:

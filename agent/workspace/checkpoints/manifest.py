@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ MOVING = "was moved while it was looked at"
 
 Stamp = tuple[int, ...]
 
+_GIT_NAME = ".git"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -40,10 +41,6 @@ class Known(NamedTuple):
     """How it stood; None while it was not read yet."""
     blob: str = ""
     """The id of the git object with exactly these bytes; the store need not have them then."""
-
-    @property
-    def is_read(self) -> bool:
-        return self.entry is not None
 
 
 @dataclass(slots=True)
@@ -89,20 +86,50 @@ def look(root: Path, known: Mapping[str, Known], ours: Path | None = None) -> Lo
     `ours` is a folder that is not looked into: what Hermes itself keeps.
     """
     found = Look()
-    names: set[str] = set()
-    for path, status in _walk(root, found, ours):
-        names.add(path)
-        before = known.get(path)
-        if before is None or not (before.settled and before.is_read) or before.stamp != stamp_of(status):
+    met = 0
+    get, is_folder, is_file = known.get, stat.S_ISDIR, stat.S_ISREG
+    names: list[str] = []
+    # Written out at length: this runs once for each path of a workspace at every command.
+    for prefix, listed in _walk(root, found, ours):
+        for name, status in listed:
+            path = prefix + name
+            names.append(path)
+            before = get(path)
+            mode = status.st_mode
+            if before is not None:
+                met += 1
+                if before.settled and before.entry is not None:
+                    if is_folder(mode):
+                        if before.stamp == (mode,):
+                            continue
+                    elif before.stamp == (
+                        mode,
+                        status.st_ino,
+                        status.st_size,
+                        status.st_mtime_ns,
+                        status.st_ctime_ns,
+                    ):
+                        if status.st_nlink > 1:
+                            _note_link(found, path, status)
+                        continue
             found.changed[path] = status
-        if status.st_nlink > 1 and stat.S_ISREG(status.st_mode):
-            found.linked.setdefault((status.st_dev, status.st_ino), []).append(path)
-    found.gone = [path for path in known if path not in names]
-    if found.gone and found.left_out:
-        hidden = {item.path for item in found.left_out}
-        found.gone = [path for path in found.gone if not _is_hidden(path, hidden)]
+            if status.st_nlink > 1 and is_file(mode):
+                _note_link(found, path, status)
+    if met < len(known):
+        found.gone = _gone(known, names, found)
     found.seen = len(names)
     return found
+
+
+def _note_link(found: Look, path: str, status: os.stat_result) -> None:
+    found.linked.setdefault((status.st_dev, status.st_ino), []).append(path)
+
+
+def _gone(known: Mapping[str, Known], names: Iterable[str], found: Look) -> list[str]:
+    there = set(names)
+    gone = [path for path in known if path not in there]
+    hidden = {item.path for item in found.left_out}
+    return [path for path in gone if not _is_hidden(path, hidden)] if hidden else gone
 
 
 def _is_hidden(path: str, hidden: set[str]) -> bool:
@@ -117,8 +144,13 @@ def _is_hidden(path: str, hidden: set[str]) -> bool:
     return path in hidden
 
 
-def _walk(root: Path, found: Look, ours: Path | None) -> Iterator[tuple[str, os.stat_result]]:
-    """Every path below `root` with its status; no link is followed, no other file system entered."""
+def _walk(
+    root: Path, found: Look, ours: Path | None
+) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
+    """Every folder below `root`: what its paths begin with, and what is in it with its status.
+
+    No link is followed, no other file system entered.
+    """
     try:
         top = root.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -142,38 +174,38 @@ def _walk(root: Path, found: Look, ours: Path | None) -> Iterator[tuple[str, os.
             if not os.path.samestat(os.fstat(descriptor), expected):
                 found.left_out.append(LeftOut(folder, MOVING))
                 continue
-            for name, status in _listed(descriptor, folder, found):
-                path = prefix + name
-                if not stat.S_ISDIR(status.st_mode):
-                    if name.casefold() != ".git":
-                        yield path, status
-                    continue
-                reason = _closed(name, status, top, own)
-                if reason:
-                    found.left_out.append(LeftOut(path, reason))
-                else:
-                    yield path, status
-                    waiting.append((path, status))
+            listed = _listed(descriptor, prefix, found)
         finally:
             os.close(descriptor)
+        open_ones = []
+        for name, status in listed:
+            if stat.S_ISDIR(status.st_mode):
+                reason = _closed(name, status, top, own)
+                if reason:
+                    found.left_out.append(LeftOut(prefix + name, reason))
+                    continue
+                waiting.append((prefix + name, status))
+            elif len(name) == len(_GIT_NAME) and name.casefold() == _GIT_NAME:
+                continue
+            open_ones.append((name, status))
+        yield prefix, open_ones
 
 
-def _listed(descriptor: int, folder: str, found: Look) -> Iterator[tuple[str, os.stat_result]]:
+def _listed(descriptor: int, prefix: str, found: Look) -> list[tuple[str, os.stat_result]]:
     """The names in an open folder with their status; what cannot be seen is noted as left out."""
+    listed: list[tuple[str, os.stat_result]] = []
     try:
         with os.scandir(descriptor) as entries:
             for entry in entries:
                 try:
-                    status = entry.stat(follow_symlinks=False)
+                    listed.append((entry.name, entry.stat(follow_symlinks=False)))
                 except FileNotFoundError:
                     continue
                 except OSError as error:
-                    path = f"{folder}/{entry.name}" if folder else entry.name
-                    found.left_out.append(_unread(path, error))
-                    continue
-                yield entry.name, status
+                    found.left_out.append(_unread(prefix + entry.name, error))
     except OSError as error:
-        found.left_out.append(_unread(folder, error))
+        found.left_out.append(_unread(prefix.rstrip("/"), error))
+    return listed
 
 
 def _unread(path: str, error: OSError) -> LeftOut:
@@ -189,7 +221,7 @@ def _identity(folder: Path | None) -> tuple[int, int]:
 
 
 def _closed(name: str, status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -> str:
-    if name.casefold() == ".git":
+    if name.casefold() == _GIT_NAME:
         return GIT
     if (status.st_dev, status.st_ino) == own:
         return "is where Hermes keeps its own files"

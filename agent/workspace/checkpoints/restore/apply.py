@@ -176,7 +176,7 @@ class _Run:
     def carry_out(self) -> None:
         """What goes away first, deepest first; then folders, then files; modes of folders last."""
         for _, move in sorted(self._moves, key=_depth):
-            if _is_folder(move.now) and _is_folder(move.wanted):
+            if _is_folder(move.now):
                 self._placer.relax(move)
         moving = [(number, move) for number, move in self._moves if not alike(move.now, move.wanted)]
         for number, move in sorted(moving, key=_depth, reverse=True):
@@ -191,6 +191,8 @@ class _Run:
         for _, move in sorted(self._moves, key=_depth, reverse=True):
             if _is_folder(move.wanted) and move.path not in self.failed:
                 self._do(move, lambda move=move: self._placer.set_mode(move))
+            elif _is_folder(move.now) and move.path in self.failed:
+                self._placer.set_mode(Move(move.path, move.now, move.now))
 
     def _make(self, number: int, move: Move) -> None:
         if _is_folder(move.wanted):

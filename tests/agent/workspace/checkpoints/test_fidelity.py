@@ -225,7 +225,7 @@ def steps_of(recorder: Recorder):
     return recorder.store.line("session").steps()
 
 
-async def test_a_person_s_edit_between_two_commands_is_a_conflict_and_not_ours_to_take_back(
+async def test_what_a_person_edits_between_two_commands_is_not_ours_to_take_back(
     opened: Open, root: Path
 ) -> None:
     (root / "theirs").write_text("one")
@@ -238,11 +238,8 @@ async def test_a_person_s_edit_between_two_commands_is_a_conflict_and_not_ours_t
     (root / "both").write_text("A\nb\nC\n")
     await command(recorder, "echo x >ours", call="c2")
     plan = plan_restore(root, steps_of(recorder), 0, recorder.store.objects, limit=LIMITS.file)
-    assert {item.path: item.state for item in plan.items} == {
-        "both": "conflict",
-        "ours": "change",
-        "theirs": "conflict",
-    }
+    # Where nothing is ours there is nothing to decide: it stays.
+    assert {item.path: item.state for item in plan.items} == {"both": "conflict", "ours": "change"}
     choices = {"both": "merge"}
     await recorder.run(
         lambda: apply_restore(plan, choices, recorder.store, "session", session="s", label="back")  # type: ignore[arg-type]

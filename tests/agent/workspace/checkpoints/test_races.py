@@ -52,11 +52,12 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
     recorder = await ready(opened())
     listed = manifest._listed
 
-    def swapped(descriptor: int, folder: str, found: manifest.Look):
-        yield from listed(descriptor, folder, found)
-        if folder == "" and not (root / "folder").is_symlink():
+    def swapped(descriptor: int, prefix: str, found: manifest.Look):
+        result = listed(descriptor, prefix, found)
+        if prefix == "" and not (root / "folder").is_symlink():
             (root / "folder").rename(root / "moved")
             (root / "folder").symlink_to(outside)
+        return result
 
     monkeypatch.setattr(manifest, "_listed", swapped)
     await command(recorder, "true")
