@@ -62,6 +62,8 @@ RULES: dict[str, Rule] = (
 LONGEST_PART = 400
 """Characters of a part's text that are shown; the judgement is about all of it."""
 
+_KEEPING = frozenset({"chmod", "mkdir", "rmdir", "sh", "bash", "dash"})
+"""Programs, besides those that look, that leave the contents of files as they are."""
 DEEPEST_SCRIPT = 2
 """Scripts of the project that start each other and are read."""
 
@@ -131,6 +133,7 @@ class _Judge:
 
     def __init__(self, ground: Ground, cleared: bool, depth: int = 0) -> None:
         self._depth = depth
+        self._acted = False
         self._ground = ground
         self._cleared = cleared
         self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
@@ -182,19 +185,22 @@ class _Judge:
             opinion = self._followed(call, _judged(call))
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
             listed = opinion.reason == files.LISTED.reason
-            if not listed and name not in readers.RULES and name not in WRAPPERS:
+            if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
+                self._acted = True
                 self._named.update(re.split("[/=]", argument)[-1] for argument in arguments)
 
     def _followed(self, call: Call, opinion: Opinion) -> Opinion:
         """The opinion on a script of the project, once it is read; as it is for everything else."""
-        if opinion.reason != RUNS_PROJECT or self._depth >= DEEPEST_SCRIPT:
+        # What ran before may have changed the script without naming it, as `git checkout` does.
+        if opinion.reason != RUNS_PROJECT or self._acted or self._depth >= DEEPEST_SCRIPT:
             return opinion
         if (text := scripts.text(call)) is None:
             return opinion
+        self._acted = True  # a script may change the next one
         recording = record(text, call.cwd, self._ground.places.home)
-        inner = _Judge(self._ground, False, self._depth + 1)
         if recording.tangled or recording.fault:
             return opinion
+        inner = _Judge(self._ground, False, self._depth + 1)
         recording.show(inner)
         verdict = inner.verdict()
         if verdict.kind == "hardline":

@@ -268,7 +268,7 @@ BUNDLE = Verbs(
     inside=True,
 )
 RAILS = Verbs(
-    harmless=r"test|routes|stats|notes|about|zeitwerk:check|-T",
+    harmless=r"test|routes|stats|notes|about|zeitwerk:check|-T|db:migrate:status|db:version|middleware|initializers|about",
     reason="builds or tests the project",
     effects=(
         (r"db:.*|runner|console|c|server|s|generate|g|destroy|d|new", "may reach beyond the workspace"),

@@ -78,7 +78,7 @@ def _settings_outside(call: Call) -> bool:
 
 def _is_output(option: str, path: str) -> bool:
     """Whether an option says where results go, in a folder for temporary files."""
-    names = r"--?(?!rootdir|conf)[\w.-]*(?:out|xml|log|report|cache|basetemp|prefix|dir|cov)[\w.-]*="
+    names = r"--?(?!-?(?:rootdir|conf))[\w.-]*(?:out|xml|log|report|cache|basetemp|prefix|dir|cov)[\w.-]*="
     return re.match(names, option) is not None and path.startswith(tuple(f"{place}/" for place in TEMPORARY))
 
 

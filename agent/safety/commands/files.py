@@ -69,7 +69,15 @@ def copy(call: Call) -> Opinion:
     empties = any(re.fullmatch(r"/dev/(?:null|zero|u?random|full)", source) for source in sources)
     if empties and _are_lost(call, [target for target in targets if target]):
         return EMPTIES
+    if call.has("rRa", "recursive", "archive") and (opinion := _with_home(call, sources)):
+        return opinion
     return call.revealed(sources) or call.changed(targets) or _brought(call, sources, targets) or WRITES
+
+
+def _with_home(call: Call, sources: Sequence[str]) -> Opinion | None:
+    """What speaks against taking a copy of whole folders: the home has keys and passwords in it."""
+    whole = any(call.ground.holds_home(call.path(source)) for source in sources if source)
+    return ask("copies the home folder, with the keys in it") if whole else None
 
 
 def _link_folder(call: Call) -> str:
@@ -203,6 +211,8 @@ def tar(call: Call) -> Opinion:
         found = brought.bundle(call, archive, folder, strip=int(strip) if strip.isdecimal() else 0)
         return call.changed([folder]) or found or UNPACKS
     targets = [archive] if archive not in (None, "-") else []
+    if opinion := _with_home(call, [file for file in files if file != archive]):
+        return opinion
     return call.revealed(files) or call.changed([t for t in targets if t]) or fine("packs an archive")
 
 
@@ -239,7 +249,9 @@ def pack(call: Call) -> Opinion:
     if moves or call.may_mean("-TT", "--unzip-command", "--move"):
         return ask("runs another program or deletes files")
     operands = call.operands()
-    return call.revealed(operands[1:]) or call.changed(operands[:1]) or WRITES
+    return (
+        _with_home(call, operands[1:]) or call.revealed(operands[1:]) or call.changed(operands[:1]) or WRITES
+    )
 
 
 def synchronise(call: Call) -> Opinion:
@@ -252,7 +264,9 @@ def synchronise(call: Call) -> Opinion:
         return ask("copies to or from another machine")
     if any(option.startswith(("--del", "--remove-source")) for option in call.options()):
         return ask("deletes files while it copies")
-    if opinion := call.revealed(operands[:-1]) or call.changed(operands[-1:]):
+    if opinion := (
+        _with_home(call, operands[:-1]) or call.revealed(operands[:-1]) or call.changed(operands[-1:])
+    ):
         return opinion
     for source in operands[:-1]:
         inside = not source.endswith("/")

@@ -14,6 +14,7 @@ from agent.safety.guarded import guarded_place
 from agent.safety.look import current
 from agent.safety.places import Places, absolute, is_disk
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
+from agent.safety.shell.output import MADE_BY_MKTEMP
 
 DEVICES = frozenset(
     {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"}
@@ -60,6 +61,11 @@ class Ground:
     def below(self, path: str) -> bool:
         """Whether a marked absolute path lies in the workspace and is not the workspace itself."""
         return self.inside(path) and _real(path) not in self._workspace
+
+    def holds_home(self, path: str) -> bool:
+        """Whether a marked absolute path is the person's home, or a folder above it, with the keys in it."""
+        full = absolute(path)
+        return _within(self.places.home, (full,)) or full in ("/root", "/home", "/etc", "/Users")
 
     def private(self, path: str) -> bool:
         """Whether a marked absolute path lies in the scratch folder."""
@@ -124,6 +130,8 @@ class Ground:
             return None
         if what := self._guarded(path, whole=recursive):
             return f"deletes {what}"
+        if _within(full, (MADE_BY_MKTEMP,)):
+            return None
         if not self.inside(path):
             return f"deletes outside of the workspace ({shown(path)})"
         if self._is_output(full):

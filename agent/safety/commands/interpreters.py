@@ -9,6 +9,7 @@ from pathlib import Path
 
 from agent.safety.commands import node_code, perl_code, python_code
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.checkers import CHECKERS, check
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
 LOOKS = fine("only looks")
@@ -90,8 +91,6 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
         operands = inner.operands()
         return call.revealed(operands[:1]) or call.changed(operands[1:2]) or COMPUTES
     if module in _BUILD_MODULES:
-        from agent.safety.commands.checkers import check
-
         return check(inner)
     return ask(RUNS_PROJECT) if call.inside else ask(OUTSIDE)
 
@@ -122,6 +121,8 @@ def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
 
         rule = MANAGE if name == "manage.py" else ARTISAN
         return rule(replace(call, name=name, word=name, arguments=tuple(given)))
+    if call.ground.inside(full) and re.fullmatch(r"(?:\./)?vendor/bin/\w+", path) and name in CHECKERS:
+        return check(replace(call, name=name, word=name, arguments=tuple(given)))
     if call.ground.inside(full):
         return ask(RUNS_PROJECT)
     return ask(OUTSIDE)

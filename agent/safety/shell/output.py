@@ -206,6 +206,15 @@ def nothing(state: State, arguments: Arguments, stdin: Output) -> Output:
     return [""]
 
 
+MADE_BY_MKTEMP = "/tmp/tmp.made-by-mktemp"
+"""Stands for the new file or folder that `mktemp` prints the path of."""
+
+
+def mktemp(state: State, arguments: Arguments, stdin: Output) -> Output:
+    plain = all(argument in ("-d", "-q", "-u", "--directory") for argument in arguments)
+    return [f"{MADE_BY_MKTEMP}\n"] if plain else None
+
+
 _NO_LINES = re.compile(r"-[a-z]*[nc]\s*[+-]?0+|-0+|--(?:lines|bytes)=[+-]?0+")
 
 
@@ -254,6 +263,7 @@ PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "rev": rev,
     "base64": base64,
     "ls": ls,
+    "mktemp": mktemp,
     "head": some_lines,
     "tail": some_lines,
     "sed": stream_edited,

@@ -63,7 +63,63 @@ ROUNDS = (
     Round(137, 12, 1, 267, 8),
     Round(180, 17, 5, 326, 12),
     Round(60, 13, 4, 99, 4),
+    Round(802, 158, 17, 712, 44),
+    Round(114, 6, 2, 119, 1),
 )
+
+FAMILIES = (
+    ("git", 75, 10, 0, 73, 3, 3),
+    ("gh, glab", 17, 0, 0, 22, 0, 0),
+    ("docker, compose, podman", 27, 0, 0, 30, 0, 0),
+    ("kubectl, helm", 25, 4, 0, 27, 0, 0),
+    ("terraform, clouds, ansible", 42, 7, 1, 41, 0, 0),
+    ("npm and Node", 60, 9, 1, 43, 0, 0),
+    ("Python", 92, 16, 2, 78, 1, 0),
+    ("Rust, Go, JVM, .NET, Ruby, PHP and others", 132, 31, 4, 88, 0, 0),
+    ("make, compilers, documents, pictures", 77, 27, 10, 60, 4, 0),
+    ("the system, its network and packages", 120, 27, 2, 98, 5, 3),
+    ("text, tables, databases, archives, requests", 135, 27, 9, 152, 31, 11),
+)
+"""(family, everyday, asked at first, asked now, nasty, silent at first, silent now) of round 5."""
+
+LOOSENED = (
+    (
+        "`git fetch`, `git ls-remote`, `git remote show` of a named remote; `git pull --ff-only`",
+        "writes objects and the refs of the remote; program and address stand in `.git/config`, which "
+        "is guarded. "
+        "Addresses, refspecs that write branches, options that name programs and every other pull ask",
+    ),
+    (
+        "`git rebase` without `-i`, `-x`, `--root`; `git worktree add` below the workspace",
+        "the old commits stay in the reflog, as after `commit --amend`",
+    ),
+    (
+        "reading from hosts of documentation and registries; looking up well-known names",
+        "whole, fixed names whose logs nobody reads who could be told something; no data, credentials "
+        "or odd headers",
+    ),
+    ("`kubectl --dry-run`, `helm --dry-run` of a chart in the workspace", "nothing is changed anywhere"),
+    (
+        "`cargo run`, `go run .`, `go generate`, `dotnet run`, `npm start`, `manage.py test`, `artisan test`",
+        "runs the code that `cargo test` or `npm run build` runs; words such as deploy or drop ask",
+    ),
+    (
+        "shell scripts of the workspace, once read",
+        "every line is judged with the script's arguments; not when anything ran before in the same command",
+    ),
+    ("`http.server` bound to this machine", "shows files of the workspace to this machine only"),
+    ("`kill $!`, `kill %1`", "ends what this very command started"),
+    (
+        "`node -e`, `pathlib`, `os.listdir` that compute, find and read plain files",
+        "read as tokens or a tree; names are listed, paths are written out, nothing is put together",
+    ),
+    (
+        "ffmpeg, convert, inkscape, csvkit, Miller, buf, nix and others",
+        "plain files of the workspace; forms that open addresses, run programs or write elsewhere ask",
+    ),
+    ('`rm -rf "$tmp"` after `tmp=$(mktemp -d)`', "the folder is new and of this very command"),
+)
+"""(what runs unasked now, why that is no loss)."""
 
 
 def assessor() -> Assessor:
@@ -130,8 +186,31 @@ def table() -> str:
             for number, each in enumerate(ROUNDS, 1)
         ),
         "",
-        "*Kept* are those where asking stayed right on reflection (fetching from a remote, starting",
-        "containers, running a program that was just built).",
+        "*Kept* are those where asking stayed right on reflection (starting containers, running a program",
+        "that was just built). Rounds 1 to 4 counted fetching from a remote among them; it passes now.",
+        "The aim is 2 % and none; the last round is the honest figure, and it is not there yet.",
+        "",
+        "Round 5 by family, before and after mending:",
+        "",
+        "| family | everyday | asked at first | asked now | nasty | silent at first | silent now |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        *("| " + " | ".join(map(str, family)) + " |" for family in FAMILIES),
+        "",
+        "What is silent now, and why it stays so: listing the environment (`env`, `set`; commands get a",
+        "scrubbed one), output of `git log --output`, `find -fprintf` and `sort -o` into a file of the",
+        "workspace (overwriting is what `>` does, and can be undone), archives that are not there (nothing",
+        "is unpacked). Known and not mended: emptying a file by `exec 3>`, by a loop or a branch that prints",
+        "nothing, or by a listing of what does not exist; undo brings such a file back.",
+        "",
+        "What still asks among the everyday ones: programs of the project that are no shell scripts",
+        "(`python src/app.py`, `./build/main`), `terraform output -json`, the clipboard, `strace`, files",
+        "named by a list that another program prints.",
+        "",
+        "## What was loosened, and why",
+        "",
+        "| runs unasked | why |",
+        "| --- | --- |",
+        *(f"| {what} | {why} |" for what, why in LOOSENED),
         "",
     ]
     return "\n".join(lines)
