@@ -72,7 +72,7 @@ async def changes(place: Path, count: int, rounds: int) -> None:
     make_tree(root, count)
     recorder = await opened(place, root)
     await recorder.ready()
-    time.sleep(0.1)
+    await asyncio.sleep(0.1)
     looks: list[float] = []
     floors: list[float] = []
     chance = random.Random(3)
@@ -93,21 +93,13 @@ async def changes(place: Path, count: int, rounds: int) -> None:
 async def beginning(place: Path, count: int, rounds: int) -> None:
     root = place / "tree"
     make_tree(root, count)
-    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0")
-    time.sleep(0.1)
-    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
-        subprocess.run([*git, *command], cwd=root, check=True)
+    await asyncio.sleep(0.1)
+    commit(root)
     adding: list[float] = []
     seeing: list[float] = []
     keeping: list[float] = []
     for number in range(max(3, rounds // 2)):
-        empty = place / f"empty{number}"
-        environment = {**os.environ, "GIT_DIR": str(empty), "GIT_WORK_TREE": str(root)}
-        subprocess.run(["git", "init", "-q"], env=environment, check=True)
-        began = time.perf_counter()
-        subprocess.run(["git", "add", "-A"], cwd=root, env=environment, check=True)
-        adding.append(time.perf_counter() - began)
-        shutil.rmtree(empty)
+        adding.append(added(root, place / f"empty{number}"))
         began = time.perf_counter()
         recorder = await opened(place, root, number)
         await recorder._surveyed.wait()
@@ -120,6 +112,23 @@ async def beginning(place: Path, count: int, rounds: int) -> None:
         await recorder.stop()
     told("first usable state in a git repository", count, seeing, adding, "`git add -A`", "< 0.1")
     told("the same, everything compared and linked", count, keeping, adding, "`git add -A`", "–")
+
+
+def commit(root: Path) -> None:
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "gc.auto=0")
+    for command in (("init", "-q"), ("add", "-A"), ("commit", "-qm", "first")):
+        subprocess.run([*git, *command], cwd=root, check=True)
+
+
+def added(root: Path, empty: Path) -> float:
+    """Seconds of `git add -A` into an empty store."""
+    environment = {**os.environ, "GIT_DIR": str(empty), "GIT_WORK_TREE": str(root)}
+    subprocess.run(["git", "init", "-q"], env=environment, check=True)
+    began = time.perf_counter()
+    subprocess.run(["git", "add", "-A"], cwd=root, env=environment, check=True)
+    seconds = time.perf_counter() - began
+    shutil.rmtree(empty)
+    return seconds
 
 
 async def back(place: Path, count: int, differing: int, what: str) -> None:
