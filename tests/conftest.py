@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import signal
+from collections.abc import Iterator
+
+import pytest
 
 # A run that was started in the background inherits an ignored ctrl+c; the programs under test must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def own_umask() -> Iterator[None]:
+    """The program sets a umask of its own when it starts, and some tests start it in this process."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)

@@ -203,7 +203,7 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path)
     with ServerProcess(SCRIPT, tmp_path) as server:
         (tmp_path / "whole").mkdir()
         length = whole_run(tmp_path / "whole", server.base_url)
-        for number in range(5):
+        for number in range(3):
             folder = tmp_path / str(number)
             folder.mkdir()
             kill = kill_and_resume(folder, server.base_url, chance.uniform(0, length))

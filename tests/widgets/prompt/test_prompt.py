@@ -195,7 +195,8 @@ async def test_history_comes_back_in_the_next_session(tmp_path: Path) -> None:
     async with running(history=path) as (_, _, pilot):
         await type_in(pilot, "fix it")
         await pilot.press("enter")
-        await settle(pilot)
+        while not path.exists():
+            await pilot.pause(0.01)
     async with running(history=path) as (_, prompt, pilot):
         await pilot.press("up")
         assert prompt.text == "fix it"

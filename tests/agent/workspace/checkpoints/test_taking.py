@@ -46,7 +46,8 @@ def test_a_file_is_kept_with_mode_and_time(root: Path, objects: ObjectStore, siz
 
 
 def test_folders_links_and_nothing_are_told_apart(root: Path, objects: ObjectStore) -> None:
-    (root / "folder").mkdir(mode=0o750)
+    (root / "folder").mkdir()
+    (root / "folder").chmod(0o750)
     (root / "link").symlink_to("../../etc/passwd")
     (root / "broken").symlink_to("nowhere")
     folder = take(root, "folder", objects, limit=LIMIT)
