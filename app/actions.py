@@ -245,6 +245,11 @@ class Actions:
         await journeys.travel.mark(await journeys.end(), label=label, bookmarked=True)
         self._app.say(f"This point is called “{label}”; the timeline shows it.")
 
+    async def futures(self, argument: str) -> None:
+        from app.futures import carry_out
+
+        self._tell(await carry_out(self._app, argument))
+
     def _tell(self, words: str) -> None:
         """Say in the conversation what became of a journey."""
         if words:

@@ -225,6 +225,15 @@ COMMANDS: tuple[Command, ...] = (
         argument_hint="[name]",
     ),
     Command(
+        id="session.futures",
+        group="Sessions",
+        name="Futures",
+        description="Work on a message several times at once, each in a copy of the project; then pick one.",
+        action="futures",
+        slash="futures",
+        argument_hint="[N message | pick N | stop [N]]",
+    ),
+    Command(
         id="session.resume",
         group="Sessions",
         name="Resume a session",
