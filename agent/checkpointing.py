@@ -59,6 +59,7 @@ async def open_recorder(
         warn(f"What happens to files is not kept, so it cannot be undone: {error}")
         return None
     closers.append(recorder.stop)
+    closers.append(_tidy(store, settings))
     started = [node for node in interrupted if "before this call started" not in node.content]
     call = str(started[0].data.get("call", "")) if started else ""
     tool = str(started[0].data.get("tool", "a call")) if started else ""
@@ -66,6 +67,19 @@ async def open_recorder(
     if call:
         closers.append(_watch(recorder, call, emit, remember))
     return recorder
+
+
+def _tidy(store: CheckpointStore, settings: CheckpointSettings) -> Callable[[], Awaitable[None]]:
+    """Keep the store within its limits while the session runs."""
+    from agent.workspace.checkpoints.tidying import keep_tidy
+
+    task = asyncio.create_task(keep_tidy(store, settings, None), name="checkpoints-tidy")
+
+    async def stop() -> None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    return stop
 
 
 def limits(settings: CheckpointSettings) -> Limits:

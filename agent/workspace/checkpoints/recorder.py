@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from agent.errors import HermesError
+from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.baseline import Baseline
 from agent.workspace.checkpoints.entries import Change, Coverage, Entry, Kind, LeftOut, Step, StepKind
 from agent.workspace.checkpoints.git_blobs import GitObjects
@@ -104,7 +104,9 @@ class Recorder:
 
     @property
     def position(self) -> int:
-        """The number of the last step: where the files stand."""
+        """The number of the last step: where the files stand. Another process may have made it."""
+        with suppress(StoreError):
+            return max(self._position, self._line.last)
         return self._position
 
     @property
@@ -231,7 +233,16 @@ class Recorder:
             # What is done to a folder is done to all that is in it.
             await self._widen(recording)
 
+    def _follow(self) -> None:
+        """Take in the steps that another process made, such as `hermes rollback`: they are no news."""
+        steps = self._line.steps(after=self._position)
+        paths = {change.path for step in steps for change in step.changes}
+        if paths:
+            self._register.accept(self._register.after(dict.fromkeys(paths)))
+            self._position = steps[-1].number
+
     def _noted(self, path: str, recording: Recording) -> dict[str, Entry | None]:
+        self._follow()
         found, noted = self._register.before(path)
         if found.changes:
             # A program that still runs did it, or somebody else: either way it comes first.
@@ -259,6 +270,7 @@ class Recorder:
 
     def _take_in(self) -> bool:
         """Keep what others changed as a step of theirs."""
+        self._follow()
         found = self._register.changes()
         noted = {path for each in self._open for path in each.noted}
         others = tuple(change for change in found.changes if change.path not in noted)

@@ -16,6 +16,7 @@ from agent.workspace.checkpoints.recorder import Recorder
 from agent.workspace.checkpoints.register import GONE_FROM_GIT, TAKEN_ALONG, Limits
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
+from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.restore.trees import look
 from tools.actions import DeletePath, RunCommand, WritePath
@@ -95,6 +96,24 @@ async def test_what_the_person_changed_before_a_command_is_a_step_apart(opened: 
     assert (outside.kind, [change.path for change in outside.changes]) == ("outside", ["theirs"])
     assert step == ours
     assert [change.path for change in ours.changes] == ["ours"]
+
+
+async def test_a_restore_of_another_process_is_neither_news_nor_a_conflict(opened: Open, root: Path) -> None:
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    await command(recorder, "echo one >a")
+    await command(recorder, "echo two >a", "c2")
+    other = CheckpointStore(recorder.store.folder)
+    plan = plan_restore(root, other.line("session").steps(), 1, other.objects, limit=LIMITS.file)
+    apply_restore(plan, {}, other, "session", session="session", label="back")
+    assert recorder.position == 3
+    step = await command(recorder, "echo b >b", "c3")
+    assert step is not None and [change.path for change in step.changes] == ["b"]
+    kinds = [each.kind for each in recorder.store.line("session").steps()]
+    assert kinds == ["command", "command", "restore", "command"]
+    await back(recorder, 0)
+    assert list(root.iterdir()) == []
 
 
 async def test_a_command_without_effects_makes_no_step(opened: Open, root: Path) -> None:
