@@ -58,7 +58,7 @@ class BranchRows(RowList):
     def _row(self, index: int, width: int) -> list[Text]:
         branch = self.branches[index]
         mark, role = ("▶ ", "accent") if index == 0 else ("  ", "text")
-        left = Text.assemble(" ", (f"{mark}⑂ {one_line(branch.name)}", self.ink(role)))
+        left = Text.assemble(" ", (f"{mark}↳ {one_line(branch.name)}", self.ink(role)))
         left.append(f"   {one_line(branch.last) or 'nothing was said'}", self.ink("dim"))
         words = f"  {count(branch.said, 'message')}{ago(self._now() - branch.updated):>8} "
         return [spread(left, Text(words, self.ink("dim")), width)]

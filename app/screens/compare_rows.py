@@ -135,7 +135,7 @@ def rows_of(
     parting = compared.parting
     words = clean(first_line(parting.content)) if parting is not None else ""
     yield Title(f"They part after “{one_line(words, 200)}”" if words else "They part at the beginning")
-    yield Pair(f"⑂ {one_line(compared.left.head)}", f"⑂ {one_line(compared.right.head)}", "accent")
+    yield Pair(f"↳ {one_line(compared.left.head)}", f"↳ {one_line(compared.right.head)}", "accent")
     for figure in (_said, _used, _tested):
         yield Pair(figure(compared.left), figure(compared.right), "dim")
     yield Title("MESSAGES")

@@ -28,8 +28,6 @@ from widgets.rows import RowList
 from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.paint import count, shown_path
 
-CONFLICT = "m keep mine · c take checkpoint · b merge both · M C all"
-
 
 @dataclass(frozen=True, slots=True)
 class RestoreServices:
@@ -94,7 +92,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     """Ends with what is to become of each conflict, or None: then nothing is done."""
 
     heading = "Before files are changed"
-    keys = f"a carry out · {CONFLICT} · ⏎ open · ? help · esc change nothing"
+    keys = "a carry out · m mine · c checkpoint · b both · M C all · ⏎ open · ? help · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
         Binding("m", "choose('mine')", "Keep mine", id="restoring.mine"),

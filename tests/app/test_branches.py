@@ -36,13 +36,13 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         await scene.type("/branches", "enter")
         await scene.until(screen(scene, BranchesScreen))
         shown = drawn(app.screen.query_one(BranchRows))
-        assert "▶ ⑂ side   write a two" in shown and "⑂ main   write a one" in shown
+        assert "▶ ↳ side   write a two" in shown and "↳ main   write a one" in shown
         await scene.pilot.press("c")
         await scene.until(screen(scene, CompareScreen))
         rows = app.screen.query_one(CompareRows)
         await scene.until(lambda: rows.count)
         shown = drawn(rows)
-        assert "They part after" in shown and "⑂ side" in shown and "│ ⑂ main" in shown
+        assert "They part after" in shown and "↳ side" in shown and "│ ↳ main" in shown
         assert "❯ write a two" in shown and "FILES, from side to main" in shown and "M a" in shown
         await scene.pilot.press("enter")
         await scene.until(screen(scene, DetailScreen))

@@ -106,7 +106,7 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         await scene.until(lambda: app.session.calls.count == 1)
         assert [change.path for change in app.session.files.changes] == ["a"]
         assert app.bridge.state.head == "main-2"
-        assert "⑂ main-2" in app.session.status.render_line(0).text
+        assert "↳ main-2" in app.session.status.render_line(0).text
         app.run_worker(app.need_engine().travel.switch("main"))
         await scene.until(lambda: app.session.calls.count == 2)
         assert [change.path for change in app.session.files.changes] == ["a", "b"]

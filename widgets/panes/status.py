@@ -177,7 +177,7 @@ class StatusBar(Widget):
                 role = "warning" if name == "branch" and status.detached else "dim"
                 parts.append(Part(name, mark.append(one_line(text, 60), self.ink(role)), 1))
         if status.head:
-            parts.append(Part("head", Text(f"⑂ {one_line(status.head, 40)}", self.ink("accent"))))
+            parts.append(Part("head", Text(f"↳ {one_line(status.head, 40)}", self.ink("accent"))))
         if status.busy_since is not None:
             parts += self._busy(status.busy_since)
         return parts
