@@ -6,6 +6,8 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -214,6 +216,42 @@ async def test_what_the_person_changed_meanwhile_is_a_conflict_and_never_overwri
         again = await copy.plan_merge(["both"])
         await copy.merge(again, {"both": "merge"}, session="s", label="copy")
         assert (root / "both").read_text() == both + "more\n"
+
+
+async def test_a_person_who_types_while_the_copy_is_made_loses_nothing(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    names = [f"f{number:03}" for number in range(60)]
+    for name in names:
+        (root / name).write_text("begin")
+    async with recording(tmp_path) as recorder:
+        done = threading.Event()
+
+        def typing() -> None:
+            number = 0
+            while not done.is_set():
+                (root / names[number % len(names)]).write_text(f"person {number}")
+                number += 1
+                time.sleep(0.0005)
+
+        person = asyncio.create_task(asyncio.to_thread(typing))
+        copy = await make_copy(recorder, tmp_path / "home" / "copies")
+        done.set()
+        await person
+        last = {name: (root / name).read_bytes() for name in names}
+        had = {name: (copy.root / name).read_bytes() for name in names}
+        assert await copy.changes() == ()
+        for name in names:
+            (copy.root / name).write_text("agent")
+        plan = await copy.plan_merge()
+        untouched = {item.path for item in plan.items if item.state == "change"}
+        assert {item.path for item in plan.items} == set(names)
+        assert untouched == {name for name in names if had[name] == last[name]}
+        await copy.merge(plan, session="s", label="copy")
+        assert {name: (root / name).read_bytes() for name in names} == {
+            name: b"agent" if name in untouched else last[name] for name in names
+        }
+        await copy.close()
 
 
 async def test_a_file_touched_but_not_changed_is_no_conflict(tmp_path: Path) -> None:
