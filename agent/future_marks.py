@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 PREFIX = "future-"
 BEGUN, ENDED = "future", "future-ended"
 CUT_OFF = "[This future was cut off when the program ended; what it did to files is lost.]"
-_LOOKED_AT = 10_000
-"""Nodes from the end of a branch within which its beginning is looked for."""
+_LOOKED_AT = (2, 200, 10_000)
+"""Nodes from the end of a branch within which its last note is looked for: one attempt after the other."""
 
 
 def began(copy: Path, origin: Path) -> str:
@@ -44,8 +44,7 @@ async def settle(store: Store, session: str) -> tuple[str, ...]:
     for head in await store.heads(session):
         if not head.name.startswith(PREFIX) or head.node is None:
             continue
-        path = await store.tail(session, head.name, _LOOKED_AT)
-        mark = next((node for node in reversed(path) if node.data.get("kind") in (BEGUN, ENDED)), None)
+        mark = await _last_mark(store, session, head.name)
         if mark is None or mark.data["kind"] == ENDED:
             continue
         await store.recover(session, head.name)
@@ -55,6 +54,17 @@ async def settle(store: Store, session: str) -> tuple[str, ...]:
     if cut and home in {head.name for head in await store.heads(session)}:
         await store.use_head(session, home)
     return tuple(sorted(cut))
+
+
+async def _last_mark(store: Store, session: str, head: str) -> Node | None:
+    for count in _LOOKED_AT:
+        path = await store.tail(session, head, count)
+        for node in reversed(path):
+            if node.data.get("kind") in (BEGUN, ENDED):
+                return node
+        if len(path) < count:
+            break
+    return None
 
 
 def end_of(begun: Node | None, outcome: str, step: int | None = None) -> dict[str, object]:
