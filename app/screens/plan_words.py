@@ -50,11 +50,11 @@ def overlapping(merged: Merged | None) -> str:
 def listing(plan: RestorePlan, changes: Sequence[FileChange], most: int) -> Content:
     """The files of a plan, conflicts first, in at most so many lines."""
     if not plan.items:
-        return Content.assemble(("No file changes.", "$text-muted"))
+        return Content.assemble(("Going back changes no file.", "$text-muted"))
     pairs = list(zip(plan.items, changes, strict=True))
     pairs.sort(key=lambda pair: pair[0].state == "change")
     shown = pairs if len(pairs) < most else pairs[: max(most - 2, 0)]
-    rows: list[Content] = [Content.assemble((tally(plan), "bold"))]
+    rows: list[Content] = [Content.assemble(("Going back: ", "$text-muted"), (tally(plan), "bold"))]
     rows += [_row(item, change) for item, change in shown]
     if len(shown) < len(pairs):
         rows.append(Content.assemble((f"… {count(len(pairs) - len(shown), 'more file')}", "$text-muted")))

@@ -150,9 +150,7 @@ class RewindScreen(SplitPage[Back | None]):
         except HermesError as error:
             files.update(Content.assemble((line(str(error)), "$warning")))
             return
-        files.update(
-            Content.assemble(("Going back would change ", "$text-muted"), listing(plan, changes, FILE_LINES))
-        )
+        files.update(listing(plan, changes, FILE_LINES))
 
     @work(exclusive=True, group="act")
     async def on_row_list_activated(self, event: RowList.Activated) -> None:
