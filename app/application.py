@@ -132,12 +132,6 @@ class HermesApp(App[None], inherit_bindings=False):
         return Journeys(self)
 
     @cached_property
-    def journeys(self) -> Journeys:
-        from app.journeys import Journeys
-
-        return Journeys(self)
-
-    @cached_property
     def branch(self) -> BranchWatch:
         from app.branch import BranchWatch
 
@@ -235,11 +229,6 @@ class HermesApp(App[None], inherit_bindings=False):
     def _hear(self, event: Event) -> None:
         self.bridge(event)
         self.branch(event)
-        if event.type == "branch" and event.agent == "main":
-            self.journeys.show(cast("BranchSwitched", event))
-        elif event.type == "turn_started" and self.host.engine is not None:
-            # Another window on the same branch makes the session go on beside it.
-            self.bridge.show_head(self.host.engine.session.head)
         if event.type == "branch" and event.agent == "main":
             self.journeys.show(cast("BranchSwitched", event))
         elif event.type == "turn_started" and self.host.engine is not None:
