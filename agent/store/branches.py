@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from agent.store import tree
+from agent.store.lineage import Lineage, Lineages
 from agent.store.nodes import storable
+
+PATIENCE = 0.004
+"""Seconds for which paths are walked in one go, while a writer may be waiting."""
 
 
 def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | None:
@@ -49,43 +53,51 @@ def ancestors(connection: sqlite3.Connection, node: int, oldest: int = 0) -> set
     return {each for (each,) in rows}
 
 
-@dataclass(slots=True)
 class BranchPaths:
-    """Which nodes lie on branches whose name begins with `begins`, session by session."""
+    """Which nodes lie on branches whose name begins with `begins`, in one search."""
 
-    begins: str
-    _known: dict[str, frozenset[int] | None] = field(default_factory=dict)
-    """Nodes on such a branch; None: all of the session."""
+    def __init__(self, begins: str, lineages: Lineages) -> None:
+        self._begins = begins
+        self._lineages = lineages
+        self._paths: dict[str, list[Lineage]] = {}
+        """Of each session, the paths of such branches."""
 
-    def held(self, connection: sqlite3.Connection, nodes: Sequence[int]) -> list[int]:
-        """Those of `nodes` that lie on such a branch, in the order given."""
+    def held(
+        self, connection: sqlite3.Connection, nodes: Sequence[int], *, patience: float = PATIENCE
+    ) -> list[int] | None:
+        """Those of `nodes` that lie on such a branch, in the order given.
+
+        None where that cannot be told within `patience` (seconds): ask again, and it goes on from there.
+        """
+        give_up = time.monotonic() + patience
         rows = connection.execute(
             "SELECT id, session FROM nodes WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(nodes),)
         )
         sessions: Mapping[int, str] = dict(rows)
-        return [node for node in nodes if node in sessions and self._holds(connection, sessions[node], node)]
+        oldest: dict[str, int] = {}
+        for node, session in sessions.items():
+            oldest[session] = min(node, oldest.get(session, node))
+        for session, node in oldest.items():
+            for path in self._paths_of(connection, session):
+                while not path.reaches(node):
+                    self._lineages.walk(connection, path)
+                    if time.monotonic() >= give_up:
+                        return None
+        return [
+            node
+            for node in nodes
+            if node in sessions and any(path.holds(node) for path in self._paths[sessions[node]])
+        ]
 
-    def _holds(self, connection: sqlite3.Connection, session: str, node: int) -> bool:
-        if session not in self._known:
-            self._known[session] = self._path(connection, session)
-        path = self._known[session]
-        return path is None or node in path
-
-    def _path(self, connection: sqlite3.Connection, session: str) -> frozenset[int] | None:
-        heads = connection.execute(
-            "SELECT heads.node, coalesce(nodes.depth, 0), heads.name LIKE ? ESCAPE '\\' "
-            "FROM heads LEFT JOIN nodes ON nodes.id = heads.node WHERE heads.session = ?",
-            (beginning(self.begins), session),
-        ).fetchall()
-        (count,) = connection.execute("SELECT count(*) FROM nodes WHERE session = ?", (session,)).fetchone()
-        if any(depth == count for _, depth, fits in heads if fits):
-            # As long as the session has nodes: nothing ever forked.
-            return None
-        found: set[int] = set()
-        for node, _, fits in heads:
-            if fits and node is not None:
-                found |= ancestors(connection, node)
-        return frozenset(found)
+    def _paths_of(self, connection: sqlite3.Connection, session: str) -> list[Lineage]:
+        if session not in self._paths:
+            ends = connection.execute(
+                "SELECT DISTINCT node FROM heads "
+                "WHERE session = ? AND name LIKE ? ESCAPE '\\' AND node IS NOT NULL ORDER BY node",
+                (session, beginning(self._begins)),
+            ).fetchall()
+            self._paths[session] = [self._lineages.of(connection, session, node) for (node,) in ends]
+        return self._paths[session]
 
 
 def beginning(text: str) -> str:

@@ -24,6 +24,7 @@ from agent.store import catalog, ranking, tree
 from agent.store.branches import BranchPaths
 from agent.store.connection import Database
 from agent.store.filters import Filters, conditions_of, like
+from agent.store.lineage import Lineages
 from agent.store.nodes import Node, Session, storable
 from agent.store.query import Query, parse
 from agent.store.text import readable
@@ -86,10 +87,15 @@ async def search(
     order: Order,
     patience: float,
     secrets: Mapping[str, str] | None = None,
+    lineages: Lineages | None = None,
 ) -> Hits:
-    """The page of hits for what a person typed. Raises `StoreError`, never for what was typed."""
+    """The page of hits for what a person typed. Raises `StoreError`, never for what was typed.
+
+    `lineages` are the paths that searches before this one came to know.
+    """
     query = parse(text)
-    found, complete = await _collect(database, query, filters, patience)
+    paths = BranchPaths(filters.branch, lineages or Lineages()) if filters.branch else None
+    found, complete = await _collect(database, query, filters, paths, patience)
     if not found:
         return Hits(0, (), complete)
 
@@ -140,7 +146,7 @@ def _steps(query: Query, filters: Filters) -> Iterator[_Step]:
 
 
 async def _collect(
-    database: Database, query: Query, filters: Filters, patience: float
+    database: Database, query: Query, filters: Filters, paths: BranchPaths | None, patience: float
 ) -> tuple[dict[int, bool], bool]:
     """The newest hits, and whether each one holds whole words; and whether the search was complete."""
     found: dict[int, bool] = {}
@@ -149,7 +155,7 @@ async def _collect(
     for step in _steps(query, filters):
         if len(found) >= MAX_HITS or (found and step.is_last_resort):
             break
-        ids, reached = await _windows(database, step, filters, give_up)
+        ids, reached = await _windows(database, step, filters, paths, give_up)
         for node in ids:
             found.setdefault(node, step.whole)
         complete = complete and reached
@@ -158,12 +164,11 @@ async def _collect(
 
 
 async def _windows(
-    database: Database, step: _Step, filters: Filters, give_up: float
+    database: Database, step: _Step, filters: Filters, paths: BranchPaths | None, give_up: float
 ) -> tuple[list[int], bool]:
     """Matching ids, newest first, and whether the search got to the end (of ids or of `MAX_HITS`)."""
     statement, values = _statement(step, filters)
     window = _FIRST_WINDOW if step.table else _FIRST_SCAN
-    paths = BranchPaths(filters.branch) if filters.branch else None
     low, high = await database.read(lambda connection: _range(connection, filters.session))
     first = True
     ids: list[int] = []
@@ -173,10 +178,7 @@ async def _windows(
         bottom, room = max(low, high - window), MAX_HITS - len(ids)
         seconds, rows = await database.read(partial(_timed, statement, [*values, bottom, high, room]))
         found = [node for (node,) in rows]
-        if found and paths is not None:
-            ids += await database.read(partial(paths.held, nodes=found))
-        else:
-            ids += found
+        ids += found if paths is None else await _held(database, paths, found)
         if seconds < _QUICK:
             window = min(window * 4, _LARGEST_WINDOW)
         elif seconds > _SLOW:
@@ -184,6 +186,14 @@ async def _windows(
         # A window that gave all it was asked for may hold more.
         high, first = (found[-1] - 1 if len(found) == room else bottom), False
     return ids, True
+
+
+async def _held(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
+    """Those that lie on a branch that is asked for."""
+    held = None if found else []
+    while held is None:
+        held = await database.read(partial(paths.held, nodes=found))
+    return held
 
 
 def _timed(statement: str, values: list[Any], connection: sqlite3.Connection) -> tuple[float, list[Any]]:

@@ -16,6 +16,7 @@ from agent.store import operations as acts
 from agent.store import outline as outlines
 from agent.store import search as finding
 from agent.store.connection import WAIT, Database
+from agent.store.lineage import Lineages
 from agent.store.marks import Mark
 from agent.store.nodes import ANY, MAIN, Expected, Head, Kind, NewNode, Node, Session
 from agent.store.operations import Operation, Place
@@ -39,6 +40,7 @@ class Store:
         self._database = database
         self.secrets = secrets or {}
         """Values masked in titles and in what a search finds, by name."""
+        self._lineages = Lineages()
 
     @classmethod
     async def open(cls, path: Path, *, wait: float = WAIT, secrets: Mapping[str, str] | None = None) -> Store:
@@ -365,6 +367,7 @@ class Store:
             order=order,
             patience=patience,
             secrets=self.secrets,
+            lineages=self._lineages,
         )
 
     async def around(self, node: int, window: int) -> list[Node]:
