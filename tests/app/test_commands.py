@@ -10,7 +10,8 @@ from textual.binding import BindingsMap
 from textual.keys import KEY_DISPLAY_ALIASES, Keys
 
 from app.actions import Actions
-from app.commands import BY_ID, BY_SLASH, COMMANDS, Call, bindings, grouped, markdown, read_slash, shown_key
+from app.commands import BY_ID, BY_SLASH, COMMANDS, Call, bindings, grouped, markdown, read_slash
+from widgets.key_names import shown_key
 
 DOCS = Path(__file__).parents[2] / "docs"
 
