@@ -12,6 +12,7 @@ Writes SVG into a folder; the documentation shows PNG made from them, with any c
 from __future__ import annotations
 
 import asyncio
+import html
 import os
 import re
 import sys
@@ -21,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from agent.config.schema import Settings
@@ -39,6 +41,9 @@ from tests.support.staged import Act, Staged, drawn, scene
 WIDE, NARROW, BARE = (120, 36), (80, 24), (59, 24)
 FONT = "DejaVu Sans Mono"
 """A face that has every glyph in use; converters rarely fetch the one a picture names."""
+CELL = 12.2
+"""Pixels of a cell of an exported picture."""
+_RUN = re.compile(r'<text class="[^"]*-r\d+" x="(?P<x>[\d.]+)"[^>]*>(?P<text>[^<]*)</text>')
 SETTLING = 0.3
 """Seconds in which a screen has read what it shows."""
 
@@ -153,7 +158,14 @@ async def draw(act: Act, size: tuple[int, int], skin: str) -> str:
         await scene(act)(pilot)
         svg = app.export_screenshot(title="hermes")
     svg = re.sub(r"@font-face \{.*?\}", "", svg, flags=re.DOTALL)
-    return re.sub(r"font-family: *[^;]*;", f"font-family: {FONT};", svg)
+    return _RUN.sub(placed, re.sub(r"font-family: *[^;]*;", f"font-family: {FONT};", svg))
+
+
+def placed(run: re.Match[str]) -> str:
+    """A run of text with a place for each character: left to a converter, runs end short of the next one."""
+    text = html.unescape(run["text"])
+    places = [float(run["x"]) + CELL * cell_len(text[:at]) for at in range(len(text))]
+    return run[0].replace(f' x="{run["x"]}"', f' x="{" ".join(f"{each:.1f}" for each in places)}"', 1)
 
 
 def main(folder: Path) -> None:

@@ -35,6 +35,8 @@ AROUND = 5
 """Lines of a dialog beside texts, choices and fields: border, who asks, keys and the line above them."""
 MOST_LINES = 10
 """Lines the choices take at most."""
+HANGING = 3
+"""Cells of a choice's number and the blanks behind it."""
 LINE_CHARS = 400
 """Characters of a name or a choice that a dialog shows; `o` opens all of them."""
 
@@ -89,7 +91,7 @@ class Dialog(ModalScreen[Outcome]):
         """Give the texts the room that choices and keys leave them."""
         width = min(WIDTH, int(self.app.size.width * SHARE)) - FRAME
         texts = list(self.query(Reader))
-        choices = sum(each.lines(width) + 1 for each in self.query(Choices))
+        choices = sum(each.wrap(width) + 1 for each in self.query(Choices))
         fields = sum(2 for each in self.query(Input) if each.display)
         rest = self.app.size.height - AROUND - len(texts) - choices - fields
         wanted = [text.get_content_height(self.app.size, self.app.size, width) for text in texts]
@@ -153,16 +155,19 @@ class Choices(OptionList):
     def __init__(self, choices: list[str], *, chosen: int = 0, id: str | None = None) -> None:
         self._chosen = chosen
         self._held: list[events.Key] | None = None
-        options = [
-            Option(Content(f"{number}  {line(choice, LINE_CHARS)}"), id=str(number))
-            for number, choice in enumerate(choices, 1)
-        ]
+        self._texts = [Content(line(choice, LINE_CHARS)) for choice in choices]
+        options = [Option(hanging(at, [text]), id=str(at)) for at, text in enumerate(self._texts, 1)]
         super().__init__(*options, id=id, compact=True)
 
-    def lines(self, width: int) -> int:
-        """How many lines the choices take in a frame with so many cells inside."""
-        room = max(width - 2, 1)
-        wrapped = (Content(str(option.prompt)).wrap(room) for option in self.options)
+    def wrap(self, width: int) -> int:
+        """Wrap the choices for a frame with so many cells inside; how many lines they take."""
+        wrapped = [text.wrap(max(width - 2 - HANGING, 1)) for text in self._texts]
+        if sum(map(len, wrapped)) > MOST_LINES:  # there is a scrollbar beside them
+            wrapped = [text.wrap(max(width - 4 - HANGING, 1)) for text in self._texts]
+        for at, lines in enumerate(wrapped):
+            prompt = hanging(at + 1, lines)
+            if prompt != self.get_option_at_index(at).prompt:
+                self.replace_option_prompt_at_index(at, prompt)
         return min(sum(map(len, wrapped)), MOST_LINES)
 
     def on_mount(self) -> None:
@@ -197,6 +202,11 @@ class Choices(OptionList):
                 self.action_select()
 
 
+def hanging(number: int, lines: Sequence[Content]) -> Content:
+    """The lines of a choice behind its number. Pure."""
+    return Content(f"{number}".ljust(HANGING)) + Content("\n" + " " * HANGING).join(lines)
+
+
 class Field(Input):
     """A line to write in. Its cursor blinks only where things may move."""
 
@@ -227,6 +237,4 @@ def words(
     text: str, classes: str = "", *, role: str = "text", marks: re.Pattern[str] | None = None, gutter: int = 0
 ) -> Skinned:
     """Outside text in full, never read as markup, with what cannot be seen spelled out."""
-    return Skinned(
-        text, reveal, marks=marks, role=role, background="surface", margin=0, gutter=gutter, classes=classes
-    )
+    return Skinned(text, reveal, marks=marks, role=role, background="surface", gutter=gutter, classes=classes)

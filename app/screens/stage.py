@@ -41,6 +41,8 @@ class DialogStage:
 
     def waiting(self, count: int) -> None:
         self._app.bridge.change(questions=count)
+        if self._app.session.furnished:
+            self._app.session.transcript.rest(count > 0)
 
     def _close(self, dialog: Dialog[Any]) -> None:
         if dialog.is_current:

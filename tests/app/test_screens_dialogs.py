@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from textual import events
 from textual.app import App
+from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -17,7 +18,7 @@ from app.screens.approval import DANGEROUS, ApprovalDialog
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.dialog import Choices, Dialog, shared
+from app.screens.dialog import Choices, Dialog, hanging, shared
 from app.screens.keyline import KeyLine, fitted
 from tools.context import Answer
 from widgets.reader import Reader
@@ -147,6 +148,12 @@ async def test_the_rule_of_a_lasting_yes_is_spelled_out_and_no_stays_in_view(rul
         assert f"covers: {rule}" in dialog.whole()
         choices = dialog.query_one(Choices)
         assert choices.option_count == 5 and choices.region.height == 5 and choices.region.bottom <= 23
+
+
+def test_a_choice_hangs_behind_its_number() -> None:
+    prompt = hanging(2, Content("keep the old column").wrap(10))
+    assert prompt.plain.split("\n") == ["2  keep the", "   old column"]
+    assert hanging(10, [Content("last")]).plain == "10 last"
 
 
 async def test_a_choice_can_be_clicked() -> None:

@@ -25,17 +25,19 @@ GAUGE_CELLS = 10
 TITLE_CELLS = 12
 """What a title keeps before other parts are left out."""
 SPINNER_SECONDS = 0.1
+WAITING_SECONDS = 1.0
+WAITS = "Waits for you"
 FACE_SECONDS = 3.0
 """Seconds a face of the skin stays."""
 CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 """Shares of the context window from which its figure changes colour."""
 
 LEFT_OUT = (
-    "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "head", "title", "model", "approvals",
-    "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
+    "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "waits", "head", "title", "model",
+    "approvals", "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
-CLICKABLE = frozenset({"questions", "model", "gauge", "context"})
+CLICKABLE = frozenset({"questions", "waits", "model", "gauge", "context"})
 """Parts that lead somewhere."""
 
 
@@ -89,7 +91,7 @@ class StatusBar(Widget):
     DEFAULT_CSS = "StatusBar { height: 1; }"
 
     class Chosen(Message):
-        """The person clicked a part; `part` is its name, one of `CLICKABLE`."""
+        """The person clicked a part; `part` is its name: `questions`, `model`, `gauge` or `context`."""
 
         def __init__(self, part: str) -> None:
             super().__init__()
@@ -124,7 +126,7 @@ class StatusBar(Widget):
         before, self.status = self.status, status
         if status.busy_since is not None and status.busy_since != before.busy_since:
             self._turns += 1
-        if (before.busy_since is None) != (status.busy_since is None):
+        if pace(before) != pace(status):
             self._run_timer()
         self.refresh()
 
@@ -135,13 +137,14 @@ class StatusBar(Widget):
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
-        if self.status.busy_since is not None and self.is_attached:
-            self._timer = self.set_interval(SPINNER_SECONDS if self.motion else 1.0, self.refresh)
+        seconds = pace(self.status)
+        if seconds is not None and self.is_attached:
+            self._timer = self.set_interval(seconds if self.motion else WAITING_SECONDS, self.refresh)
 
     def on_click(self, event: events.Click) -> None:
         for name, start, end in self._places():
             if name in CLICKABLE and start <= event.x < end:
-                self.post_message(self.Chosen(name))
+                self.post_message(self.Chosen("questions" if name == "waits" else name))
                 event.stop()
 
     def render_line(self, y: int) -> Strip:
@@ -188,6 +191,9 @@ class StatusBar(Widget):
 
     def _busy(self, since: float) -> list[Part]:
         seconds = max(self._clock() - since, 0.0)
+        elapsed = Part("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1)
+        if self.status.questions:
+            return [Part("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(elapsed.text), 3)]
         skin, accent = self.palette.skin, self.ink("accent")
         faces = skin.spinner if self.motion and skin.spinner else ("▶",)
         face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
@@ -197,7 +203,7 @@ class StatusBar(Widget):
             Part("spinner", Text(one_line(face, 12), accent), 3),
             *self._face(seconds),
             Part("verb", Text(one_line(verb, 24), accent), 1),
-            Part("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1),
+            elapsed,
         ]
 
     def _face(self, seconds: float) -> list[Part]:
@@ -245,6 +251,16 @@ class StatusBar(Widget):
             Part("gauge", Text(figures.gauge(share, GAUGE_CELLS), self.ink(role))),
             Part("context", Text(figures.percent(share), self.ink(role)), hugs="gauge"),
         ]
+
+
+def pace(status: Status) -> float | None:
+    """Seconds between two pictures of what goes on; None when nothing does.
+
+    While the person is asked nothing turns: drawing what is behind a dialog draws everything.
+    """
+    if status.busy_since is None:
+        return None
+    return WAITING_SECONDS if status.questions else SPINNER_SECONDS
 
 
 def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple[Part, int]]:

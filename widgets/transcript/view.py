@@ -25,6 +25,8 @@ FRAME = 1 / 30
 """Seconds between two frames while something streams."""
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
+RESTING_TICK = 1.0
+"""The same while a dialog waits for the person."""
 KEPT_ITEMS = 2_000
 """Items that stay in memory, those used last, and how many above those in sight are fetched ahead."""
 SLACK = 200
@@ -52,6 +54,7 @@ class Transcript(Browser):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
+        self._resting = False
         self.clock = time.monotonic
         self._reply = Reply(self.document, lambda: self.clock())
         self._calls = Calls(self.document, lambda: self.clock())
@@ -152,6 +155,17 @@ class Transcript(Browser):
         if index is not None:
             self._changed([index])
 
+    def rest(self, resting: bool) -> None:
+        """While the person is asked something nothing turns, and time goes by in seconds."""
+        if resting == self._resting:
+            return
+        self._resting = resting
+        if self._ticks is not None:
+            self._ticks.stop()
+            self._ticks = None
+            self._tick()
+        self._tick_while_running()
+
     def flush(self) -> None:
         """Show at once what came in."""
         if self._frame is not None:
@@ -244,13 +258,14 @@ class Transcript(Browser):
     def _tick_while_running(self) -> None:
         working = self._calls.running or self._reply.open
         if working and self._ticks is None and self.is_attached:
-            self._ticks = self.set_interval(TICK, self._tick)
+            self._ticks = self.set_interval(RESTING_TICK if self._resting else TICK, self._tick)
         elif not working and self._ticks is not None:
             self._ticks.stop()
             self._ticks = None
 
     def _tick(self) -> None:
         self._face += 1
-        calls = self._calls.tick(self._face if self.motion else -1)
+        turns = self.motion and not self._resting
+        calls = self._calls.tick(self._face if turns else -1)
         if self._reply.tick() or calls:
             self.repaint()

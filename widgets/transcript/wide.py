@@ -27,6 +27,9 @@ CUT_LEFT = "‹"
 SLICE = 16
 """Code points per cell that are looked at; what combines more of them is cut within."""
 
+_CLOSING = frozenset(",.;:!?)]}%…")
+"""What stands behind a word and never begins a row, if the word can go with it."""
+_BLANKS = re.compile(" +")
 _LAST_WORD = re.compile(r"\w+$")
 _HIDDEN = "hidden"
 _JOINED = "joined"
@@ -59,9 +62,9 @@ def rows_for(row: Row, width: int, wide: Wide, style: Style, lead: Row | None = 
     rows = [[*lead, *pieces[0]]]
     for before, piece in pairwise(pieces):
         # What the end of the piece before has in blanks cannot be told from the blanks behind a row.
-        text = "".join(run.text for run in before)
+        text = _text(before)
         rows.append(_continued(lead, piece, len(text) - len(text.rstrip())))
-    return rows
+    return [_within(shown, width) for shown in rows]
 
 
 def window(row: Row, width: int, shift: int, style: Style) -> Row:
@@ -145,13 +148,25 @@ def _lengths(text: str, width: int) -> Iterator[int]:
     at = 0
     while at < len(text):
         piece = _prefix(text[at : at + SLICE * width], width) or text[at]
-        if at + len(piece) < len(text) and text[at + len(piece)].isalnum():
+        follows = at + len(piece)
+        if follows < len(text) and text[follows] == " " and not piece.endswith(" "):
+            # Blanks between two words stay behind the first, hidden by the edge if need be.
+            after = _BLANKS.match(text, follows)
+            assert after is not None
+            if after.end() < len(text):
+                piece += after.group()
+        elif follows < len(text) and (text[follows].isalnum() or text[follows] in _CLOSING):
             word = _LAST_WORD.search(piece)
             # A word that fills half of the row is no reason to leave that blank.
             if word and word.start() > len(piece) // 2:
                 piece = piece[: word.start()]
         yield len(piece)
         at += len(piece)
+
+
+def _within(row: Row, width: int) -> Row:
+    """`row` without the blanks at its end that have no room."""
+    return row if _cells(row) <= width else _divide(row, width)[0]
 
 
 def _between(row: Row, start: int, end: int) -> Row:

@@ -7,7 +7,7 @@ from rich.text import Text
 from tests.widgets.panes.host import STATUS, Host, lines
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.status import Part, Status, StatusBar, place
+from widgets.panes.status import Part, Status, StatusBar, pace, place
 
 EVERYTHING = STATUS._replace(
     busy_since=58.0, questions=2, unsandboxed=True, approvals="all", offline=True, budget_reached=True
@@ -104,6 +104,25 @@ async def test_a_click_on_the_badge_asks_for_the_questions() -> None:
         await pilot.click(app.status, offset=(x, 0))
         await pilot.pause()
         assert [m.part for m in app.seen if isinstance(m, StatusBar.Chosen)] == ["questions"]
+
+
+async def test_a_question_says_that_it_waits_for_the_person_and_nothing_turns() -> None:
+    app = Host(filled=False)
+    async with app.run_test(size=(120, 24)) as pilot:
+        app.status.show(EVERYTHING._replace(busy_since=0.0, questions=0))
+        assert "Waits for you" not in lines(app.status)[0]
+        app.status.show(EVERYTHING._replace(busy_since=0.0, questions=1))
+        shown = lines(app.status)[0]
+        assert "Waits for you" in shown
+        await pilot.click(app.status, offset=(shown.index("Waits"), 0))
+        await pilot.pause()
+        assert [m.part for m in app.seen if isinstance(m, StatusBar.Chosen)] == ["questions"]
+
+
+def test_a_question_slows_the_clock_of_the_line() -> None:
+    assert pace(Status()) is None and pace(Status(questions=1)) is None
+    turning, waiting = pace(Status(busy_since=0.0)), pace(Status(busy_since=0.0, questions=1))
+    assert turning is not None and waiting is not None and waiting >= 1.0 > turning
 
 
 def test_parts_never_overlap() -> None:

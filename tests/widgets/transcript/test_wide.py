@@ -53,7 +53,29 @@ def test_a_window_has_its_width_and_loses_nothing(text: str, width: int, shift: 
 def test_wrapped_rows_fit_and_lose_nothing(text: str, width: int) -> None:
     rows = rows_for(row_of(text), width, Wide(wrap=True), MARK)
     assert all(sum(run.cell_length for run in row) <= width for row in rows)
-    assert "".join(run.text for row in rows for run in row) == text
+    assert copied(rows) == text
+
+
+def copied(rows: list[list[Segment]]) -> str:
+    """The text of rows as it is copied: what the edge hides of blanks is told by the row behind."""
+    text = ""
+    for row in rows:
+        strip = Strip(row)
+        piece, blanks = whole_text(strip, 0, len(strip.text))
+        text = piece if blanks is None else text.rstrip() + " " * blanks + piece
+    return text
+
+
+def test_a_word_that_fills_the_row_takes_the_blanks_behind_it_along() -> None:
+    for text in ("hello world", "hello    world", "漢字漢字 world"):
+        first, second = rows_for(row_of(text), 8 if "漢" in text else 5, Wide(wrap=True), MARK)
+        assert "".join(run.text for run in second) == "world"
+        assert copied([first, second]) == text
+
+
+def test_a_mark_behind_a_word_does_not_begin_a_row() -> None:
+    rows = rows_for(row_of("shall it cover?"), 14, Wide(wrap=True), MARK)
+    assert ["".join(run.text for run in row) for row in rows] == ["shall it ", "cover?"]
 
 
 def shown(text: str, width: int, shift: int) -> str:
