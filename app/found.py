@@ -32,8 +32,11 @@ async def show_found(app: HermesApp, chosen: Chosen) -> None:
         if engine.busy:
             raise HermesError("A turn is running; stop it (esc) before another conversation is opened.")
         branch = await session.store.branch_with(chosen.session, node.id)
-        await session.store.use_head(chosen.session, branch)
-        await app.open_session(Wish(resume=chosen.session))
+        if session.id == chosen.session:
+            app.say(await app.journeys.look_at(branch))
+        else:
+            await session.store.use_head(chosen.session, branch)
+            await app.open_session(Wish(resume=chosen.session))
     transcript = app.session.transcript
     transcript.focus()
     words = match_in(node, chosen.query)

@@ -113,6 +113,10 @@ class Journeys:
         went = await travel.switch(head, choices=choices)
         return _told(f"On branch {went.head}.", went, self._undoes())
 
+    async def look_at(self, head: str) -> str:
+        """Go on with another branch and leave the files alone."""
+        return _told(f"On branch {head}.", await self.travel.switch(head, files=False), self._undoes())
+
     async def rename(self, head: str, name: str) -> str:
         """Give a branch another name."""
         await self.travel.rename(head, name)

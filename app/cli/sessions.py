@@ -57,6 +57,12 @@ def _add_reading(actions: Any) -> None:
     search.add_argument("--role", action="append", choices=_ROLES, help="only messages of this role")
     search.add_argument("--session", metavar="SESSION", help="only this session")
     search.add_argument("--tool", metavar="NAME", help="only results of this tool")
+    search.add_argument(
+        "--project", type=_word, metavar="NAME", help="only sessions in folders with this in their name"
+    )
+    search.add_argument(
+        "--branch", type=_word, metavar="NAME", help="only what lies on branches whose name begins so"
+    )
     search.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
     search.add_argument("--until", metavar="TIME", help="not after; a date includes its whole day")
     search.add_argument("--limit", type=_count, default=20, metavar="N", help="how many (default: 20)")
@@ -86,6 +92,12 @@ def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number")
     return int(text)
+
+
+def _word(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("an empty name narrows nothing; leave the option out or give a name")
+    return text.strip()
 
 
 def run(args: argparse.Namespace) -> int:
@@ -183,6 +195,8 @@ async def _search(store: Store, args: argparse.Namespace) -> None:
             since=_moment(args.since, end=False),
             until=_moment(args.until, end=True),
             tool=args.tool,
+            project=args.project or "",
+            branch=args.branch or "",
         ),
         limit=args.limit,
         offset=args.offset,

@@ -76,6 +76,40 @@ async def test_a_hit_on_another_branch_opens_that_branch_and_the_match_is_lit(tm
         await on.until(lambda: finder.pattern == "Rücken" and finder.number == 1, "the match")
 
 
+async def test_a_hit_on_another_branch_of_the_open_session_leads_there_and_undo_leads_back(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, lambda request: say("Hello.")) as on:
+        await on.ready()
+        other = await conversation(on)
+        await go(on, "holding")
+        await on.until(lambda: isinstance(focused(on), AnswerItem), "the message")
+        engine = on.app.need_engine()
+        assert (engine.session.id, engine.session.head) == (other, "main")
+        await go(on, "rucken")
+        await on.until(lambda: isinstance(focused(on), AnswerItem), "the message on the other branch")
+        assert on.app.need_engine() is engine and engine.session.head == "side"
+        assert on.app.bridge.state.head == "side"
+        assert any("Files stay as they are." in toast.message for toast in on.app._notifications)
+        finder = on.app.session.transcript.finder
+        await on.until(lambda: finder.pattern == "Rücken" and finder.number == 1, "the match")
+        await on.app.journeys.undo()
+        assert engine.session.head == "main"
+
+
+async def test_a_hit_on_a_dropped_branch_of_the_open_session_gets_a_branch_again(tmp_path: Path) -> None:
+    async with stage(tmp_path, lambda request: say("Hello.")) as on:
+        await on.ready()
+        engine = on.app.need_engine()
+        session, store = engine.session, engine.session.store
+        await store.fork(session.id, session.path[-1].id if session.path else None, "gone")
+        found = await store.append(session.id, "assistant", "Quokkas smile.", head="gone")
+        await store.drop_head(session.id, "gone")
+        await go(on, "quokkas")
+        await on.until(lambda: isinstance(focused(on), AnswerItem), "the message")
+        assert on.app.need_engine() is engine and session.head == f"found-{found.id}"
+
+
 async def test_a_hit_in_the_open_conversation_is_gone_to_without_opening_it_again(tmp_path: Path) -> None:
     async with stage(tmp_path, lambda request: say("Hello.")) as on:
         await on.ready()

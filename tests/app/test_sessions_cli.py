@@ -120,6 +120,19 @@ def test_search_finds_and_filters(session: Session, capsys: pytest.CaptureFixtur
     assert sessions(capsys, "search", "--", "-> \x1b[31m")[0] == 0
 
 
+def test_search_takes_projects_and_branches(session: Session, capsys: pytest.CaptureFixture[str]) -> None:
+    def found(*options: str) -> int:
+        return len(json.loads(sessions(capsys, "search", "needle", *options, "--json")[1]))
+
+    name = Path(session.workspace).name
+    assert found("--project", name[:4]) == found("--project", session.workspace) == found() == 3
+    assert found("--project", "elsewhere") == 0
+    assert found("--branch", "ma") == 3 and found("--branch", "main", "--project", name) == 3
+    assert found("--branch", "side") == 1 and found("--branch", "none") == 0
+    code, _, err = sessions(capsys, "search", "needle", "--branch", " ")
+    assert code == 2 and "an empty name narrows nothing" in err
+
+
 def test_rename_and_delete(session: Session, home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert sessions(capsys, "rename", session.id, "A", "better", "name")[0] == 0
     assert sessions(capsys, "rename", "A better name", "")[0] == 1
