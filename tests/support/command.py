@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.support import forks
+
 ROOT = Path(__file__).resolve().parents[2]
 START = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from hermes_launcher import main; sys.exit(main())"
 HERMES = [sys.executable, "-I", "-c", START]
@@ -24,17 +26,8 @@ def environment(home: Path, base_url: str = "", **more: str) -> dict[str, str]:
 
 
 def run(*arguments: str, env: dict[str, str], cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run `hermes` to its end."""
-    return subprocess.run(
-        [*HERMES, *arguments],
-        env=env,
-        cwd=cwd,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    """Run `hermes` to its end, in a process of its own (`HERMES` also starts its own interpreter)."""
+    return forks.run([*arguments], env, cwd, stdin, limit=100)
 
 
 def events(output: str) -> list[dict[str, Any]]:
