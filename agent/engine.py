@@ -21,6 +21,7 @@ from agent.turn import TurnRunner
 
 if TYPE_CHECKING:
     from agent.futures import Futures
+    from agent.subagents.scheduler import Scheduler
     from agent.travel import Travel
     from agent.workspace.attention import Attention
 
@@ -47,6 +48,7 @@ class Engine:
         travel: Travel | None = None,
         futures: Futures | None = None,
         agent: str = "main",
+        agents: Scheduler | None = None,
     ) -> None:
         self.session = session
         self.stream = stream
@@ -61,6 +63,7 @@ class Engine:
         self._travel = travel
         self._futures = futures
         self._agent = agent
+        self._agents = agents
         if travel is not None:
             travel.busy = lambda: self.busy
         self._task: asyncio.Task[TurnEnded] | None = None
@@ -116,6 +119,13 @@ class Engine:
         if self._futures is None:
             raise HermesError("What happens to files is not kept in this session, so it has no futures.")
         return self._futures
+
+    @property
+    def agents(self) -> Scheduler:
+        """The agents it sends, to steer and stop them. Raises `HermesError` where none can be sent."""
+        if self._agents is None:
+            raise HermesError("In this session no other agents can be sent; see subagents.depth.")
+        return self._agents
 
     @property
     def queue(self) -> tuple[str, ...]:

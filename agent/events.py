@@ -23,7 +23,7 @@ from tools.results import Display, Outcome
 STREAM_VERSION = 1
 
 TurnOutcome = Literal["done", "failed", "interrupted", "denied", "budget"]
-"""`denied`: the gate stopped the turn; `budget`: the iteration limit was reached."""
+"""`denied`: the gate stopped the turn; `budget`: a limit of requests, tokens, money or time was reached."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,6 +43,8 @@ from agent.session import LiveSession
 from agent.store.nodes import Node
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
+from agent.subagents.child import Services
+from agent.subagents.team import Team, open_team
 from agent.system import ensure_system, tone_of
 from agent.tasks import LiveTodos, TaskState
 from agent.terminal_backend import backend_options
@@ -147,7 +149,7 @@ async def _assemble(
     secrets: Mapping[str, str],
 ) -> Engine:
     profile = plan.profile
-    tools = _offered(settings, profile)
+    tools = _offered(settings, profile, beside=options.beside is not None)
     opened = await open_session(options, home, store, plan.targets[0].label)
     closers.append(opened.release)
     session = LiveSession(store, opened.record, opened.path, stream.emit, opened.head)
@@ -214,6 +216,32 @@ async def _assemble(
     elif beside is not None:
         session.position = lambda: beside.position
     attention = await _attention(options, settings, stream, mailbox, closers, secrets)
+    team = None
+    if beside is None and settings.subagents.depth > 0:
+        services = Services(
+            store=store,
+            home=home,
+            settings=settings,
+            workspace=options.workspace,
+            root=session.id,
+            routes=routes,
+            infos={target.label: target.info for target in plan.targets},
+            profile=profile,
+            tools=tools,
+            registry=registry,
+            emit=stream.emit,
+            inbox=inbox,
+            gate=gate,
+            around=around,
+            terminals=terminals,
+            scripts=scripts,
+            options=_tool_options(settings, home),
+            steps=steps,
+            attachments=AttachmentStore(home.attachments),
+            scratch=scratch,
+        )
+        team = open_team(services, settings.subagents, mailbox)
+        closers.append(team.scheduler.aclose)
     calls = CallRunner(
         session,
         registry,
@@ -232,6 +260,7 @@ async def _assemble(
             scripts,
             steps,
             None if steps is None else CheckpointService(session, steps, lambda: travel),
+            team,
         ),
         state,
         stream.emit,
@@ -254,6 +283,8 @@ async def _assemble(
     )
     runs_in = boundary.level if far is None else far.title
     _announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
+    if team is not None and opened.owned:
+        await team.find_again()
 
     async def moved(reason: str) -> None:
         """The conversation became another one: what was known of it is no longer true."""
@@ -288,6 +319,7 @@ async def _assemble(
         travel if beside is None else None,
         futures,
         agent,
+        None if team is None else team.scheduler,
     )
 
 
@@ -298,9 +330,11 @@ def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
     return known_secrets(loaded.environ, keys, headers)
 
 
-def _offered(settings: Settings, profile: Profile) -> tuple[ToolSpec, ...]:
+def _offered(settings: Settings, profile: Profile, *, beside: bool) -> tuple[ToolSpec, ...]:
     """The tools on offer, as the profile shows them."""
     unusable = () if settings.checkpoints.enabled else ("checkpoint",)
+    if beside or settings.subagents.depth == 0:
+        unusable = (*unusable, "delegate")
     names = resolve_toolsets(settings.tools.enabled, (*settings.tools.disabled, *unusable))
     definitions = registry.definitions(names)
     specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
@@ -349,18 +383,9 @@ def _context_factory(
     scripts: Scripts,
     steps: Steps | None,
     checkpoints: CheckpointService | None,
+    team: Team | None,
 ) -> Callable[[ToolCall], CallContext]:
-    tool_options: dict[str, Any] = {
-        "terminal.timeout": settings.terminal.timeout,
-        "terminal.max_timeout": settings.terminal.max_timeout,
-        "terminal.env_passthrough": tuple(settings.terminal.env_passthrough),
-        "code.timeout": settings.code.timeout,
-        "code.max_calls": settings.code.max_calls,
-        "code.stdout": settings.code.stdout,
-        "code.stderr": settings.code.stderr,
-        "code.mode": settings.code.mode,
-        "files.protected": (str(home.env), str(home.database), str(home.trust)),
-    }
+    tool_options = _tool_options(settings, home)
     search = store.for_tools()
 
     def context_for(call: ToolCall) -> CallContext:
@@ -379,9 +404,25 @@ def _context_factory(
             scripts=scripts.runner,
             acting=apart(options.beside, options.workspace) if steps is None else steps.acting,
             checkpoints=checkpoints,
+            delegates=None if team is None else team.of_main(call.id),
         )
 
     return context_for
+
+
+def _tool_options(settings: Settings, home: Home) -> dict[str, Any]:
+    """Settings that tools read."""
+    return {
+        "terminal.timeout": settings.terminal.timeout,
+        "terminal.max_timeout": settings.terminal.max_timeout,
+        "terminal.env_passthrough": tuple(settings.terminal.env_passthrough),
+        "code.timeout": settings.code.timeout,
+        "code.max_calls": settings.code.max_calls,
+        "code.stdout": settings.code.stdout,
+        "code.stderr": settings.code.stderr,
+        "code.mode": settings.code.mode,
+        "files.protected": (str(home.env), str(home.database), str(home.trust)),
+    }
 
 
 def _agent(options: Options) -> str:

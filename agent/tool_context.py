@@ -18,7 +18,7 @@ from agent.store.search import StoreSearch
 from agent.tasks import LiveFiles, LiveTodos, TaskState
 from tools.actions import Action
 from tools.code.runner import CodeRunner
-from tools.context import Answer, InnerCaller
+from tools.context import Answer, Delegates, InnerCaller
 from tools.terminal.terminals import Terminals
 from tools.text import clean
 
@@ -70,6 +70,8 @@ class CallContext:
     """Hears of every action that is allowed, by the call, before it is done."""
     checkpoints: CheckpointService | None = None
     """None where what happens to files is not kept."""
+    delegates: Delegates | None = None
+    """None where no other agents can be sent."""
 
     @property
     def task(self) -> str:

@@ -18,6 +18,7 @@ from agent.model.transport.reply import Reply
 from agent.model.usage import counted
 from agent.session import LiveSession
 from agent.store.nodes import Node
+from agent.subagents.budget import BudgetReachedError
 from tools.text import clean
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,9 @@ class TurnRunner:
                 task.uncancel()
             outcome = "interrupted"
             error = await self._keep_partial_answer()
+        except BudgetReachedError as reached:
+            outcome, error = "budget", str(reached)
+            await self._note_failure(error)
         except HermesError as failure:
             error, code = str(failure), failure.exit_code
             await self._note_failure(error)

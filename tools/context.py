@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -213,6 +213,45 @@ class Checkpoints(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Something for another agent to do. `budget` names ceilings: turns, tokens, money, seconds."""
+
+    goal: str
+    context: str = ""
+    toolsets: tuple[str, ...] = ()
+    agent: str = ""
+    """Name of a definition, or a word or two to tell it from others."""
+    isolation: Literal["shared", "readonly", "copy"] = "shared"
+    budget: Mapping[str, float] = field(default_factory=dict)
+
+
+class Delegates(Protocol):
+    """The agents that this one has sent. Results are JSON-able; all methods raise `ToolError`."""
+
+    async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
+        """Send agents, and wait for their reports unless they work in the background."""
+        ...
+
+    async def list(self) -> Mapping[str, Any]: ...
+
+    async def wait(self, id: str, seconds: float | None) -> Mapping[str, Any]:
+        """The reports of one agent, or of all if `id` is empty, when they have ended or the time is over."""
+        ...
+
+    async def result(self, id: str) -> Mapping[str, Any]: ...
+
+    async def send_input(self, id: str, text: str) -> Mapping[str, Any]: ...
+
+    async def pause(self, id: str) -> Mapping[str, Any]: ...
+
+    async def resume(self, id: str, text: str) -> Mapping[str, Any]:
+        """Let one that is paused, or that ended, go on."""
+        ...
+
+    async def kill(self, id: str) -> Mapping[str, Any]: ...
+
+
 class InnerCaller(Protocol):
     """Calls that a tool makes for a script, each as governed as a call of the model itself."""
 
@@ -296,6 +335,11 @@ class ToolContext(Protocol):
     @property
     def checkpoints(self) -> Checkpoints | None:
         """None where what happens to files is not kept."""
+        ...
+
+    @property
+    def delegates(self) -> Delegates | None:
+        """None where no other agents can be sent."""
         ...
 
     @property

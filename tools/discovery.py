@@ -20,6 +20,8 @@ MODULES: tuple[str, ...] = (
     "tools.clarify",
     "tools.session_search",
     "tools.checkpoint",
+    "tools.delegate",
+    "tools.subagents",
     "tools.code.tool",
 )
 """Every module that registers tools, in the order in which the model sees them."""

@@ -213,6 +213,22 @@ class CheckpointSettings(Section):
     max_age_days: float = Field(30, gt=0, description="Days after which a step can no longer be taken back.")
 
 
+class SubagentSettings(Section):
+    at_once: int = Field(3, ge=1, le=32, description="Agents that work at once; further ones wait in order.")
+    depth: int = Field(2, ge=0, le=2, description="How deep agents may send agents; 0 = none are sent.")
+    turns: int | None = Field(40, ge=1, description="Requests to a model one agent may make.")
+    seconds: float | None = Field(None, gt=0, description="Seconds one agent may work.")
+    tokens: int | None = Field(
+        None, ge=1, description="Tokens all agents of a session may use together, as a hard ceiling."
+    )
+    money: float | None = Field(
+        None, gt=0, description="US dollars all agents of a session may use together, as a hard ceiling."
+    )
+    forecast_tokens: int = Field(
+        200_000, ge=0, description="Tokens from which on you are asked before agents are sent."
+    )
+
+
 class Settings(Section):
     """Everything in `config.yaml`."""
 
@@ -230,6 +246,7 @@ class Settings(Section):
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
+    subagents: SubagentSettings = SubagentSettings.model_construct()
     keys: dict[str, str] = Field(
         default={},
         description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",

@@ -13,6 +13,7 @@ stricter, never milder.
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -158,6 +159,12 @@ class Gate:
             audit=audit,
             adviser=adviser,
         )
+
+    def for_agent(self, approver: Approver | None) -> Gate:
+        """The same gate, rules and grants for another agent, who asks through `approver`."""
+        other = copy.copy(self)
+        other._approver = approver
+        return other
 
     @property
     def mode(self) -> Mode:

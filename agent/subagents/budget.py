@@ -228,6 +228,11 @@ class Purse:
         """How long its owner has worked."""
         return self._clock() - self._began - self._paused
 
+    def time_left(self) -> float | None:
+        """Seconds until a ceiling of the chain is reached; None without one."""
+        ceilings = ((purse.budget.seconds, purse.seconds) for purse in self.chain())
+        return min((ceiling - used for ceiling, used in ceilings if ceiling is not None), default=None)
+
     def waited(self, seconds: float) -> None:
         """Time that does not count: a person was asked, or the agent was paused."""
         self._paused += seconds

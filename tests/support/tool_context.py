@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.actions import Action
-from tools.context import Answer, Checkpoints, FoundSession, SeenFile, Todo
+from tools.context import Answer, Checkpoints, Delegates, FoundSession, SeenFile, Todo
 from tools.results import DeniedError
 from tools.terminal.terminals import Terminals
 
@@ -159,6 +159,7 @@ class FakeContext:
         self.sessions = FakeSessions()
         self.terminals = Terminals()
         self.checkpoints: Checkpoints | None = None
+        self.delegates: Delegates | None = None
         self.actions: list[Action] = []
         self.progressed: list[str] = []
         self.notices: list[str] = []

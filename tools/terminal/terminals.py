@@ -111,6 +111,15 @@ class Terminals:
         """How many background processes run now, over all tasks."""
         return sum(process.is_running for table in self._tables.values() for process in table.all())
 
+    async def end(self, task: str) -> None:
+        """Kill what one task has started and still runs. It may begin anew."""
+        if (table := self._tables.pop(task, None)) is not None:
+            await table.aclose()
+        if (shell := self._shells.pop(task, None)) is not None:
+            shell.forget()
+        if (place := self._places.pop(task, None)) is not None:
+            await place.aclose()
+
     async def aclose(self) -> None:
         """Kill everything that was ever started here and still runs."""
         await asyncio.gather(*(table.aclose() for table in self._tables.values()))

@@ -156,9 +156,13 @@ class Recorder:
             # A call that is interrupted has done something all the same.
             await asyncio.shield(asyncio.ensure_future(self._finish(recording)))
 
-    async def acting(self, call: str, action: Action) -> None:
-        """A call is about to do this: keep what it may change. Never raises."""
-        recording = next((each for each in reversed(self._open) if each.call == call), None)
+    async def acting(self, call: str, action: Action, session: str = "") -> None:
+        """A call is about to do this: keep what it may change. Never raises.
+
+        `session` tells agents apart that number their calls alike.
+        """
+        mine = (each for each in reversed(self._open) if session in ("", each.session))
+        recording = next((each for each in mine if each.call == call), None)
         if recording is None:
             return
         match action:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.subagents.budget import Budget, BudgetReachedError, Charge, Purse, Reservation
@@ -90,7 +90,6 @@ actions = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(actions, st.integers(0, 1_500), st.lists(st.integers(0, 700), min_size=5, max_size=5))
 def test_no_ceiling_is_ever_exceeded_and_every_purse_adds_up(
     done: list[tuple[int, int, int, bool]], ceiling: int, ceilings: list[int]

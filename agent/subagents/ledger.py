@@ -1,0 +1,144 @@
+"""What the store keeps of agents: what each was asked, how it ended, what it has used.
+
+An agent's session begins with a node that names its task and the call that sent
+it; each end of its work is one more node. A session without an end was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, cast
+
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.protocol import Usage
+from agent.model.usage import COUNTS, request_cost
+from agent.store.nodes import Node, Session
+from agent.store.store import Store
+from agent.subagents.budget import Charge
+from agent.subagents.metered import PER_MESSAGE, USUAL_OUTPUT, Tally
+from agent.subagents.records import Outcome, Report, Task
+
+BEGUN, ENDED, RESUMED = "subagent", "subagent_end", "subagent_resumed"
+CUT_OFF = "Hermes ended while it worked."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """An agent as the store knows it."""
+
+    record: Session
+    id: str
+    task: Task
+    parent: str
+    """The agent that sent it."""
+    call: str
+    depth: int
+    tally: Tally
+    report: Report | None
+    """None: its work was cut off."""
+
+
+async def begin(store: Store, record: Session, known: Known) -> None:
+    """Write down what an agent was asked, before anything else of its session."""
+    data = {
+        "kind": BEGUN,
+        "to_model": False,
+        "agent": known.id,
+        "parent": known.parent,
+        "call": known.call,
+        "depth": known.depth,
+        "task": known.task.to_json(),
+    }
+    await store.append(record.id, "notice", f"Agent {known.id}: {known.task.goal}", data)
+
+
+async def resumed(store: Store, session: str) -> None:
+    """Write down that an agent that had ended goes on."""
+    await store.append(session, "notice", "The agent goes on.", {"kind": RESUMED, "to_model": False})
+
+
+async def end(store: Store, report: Report) -> None:
+    """Write down how an agent's work ended, and all it has used."""
+    data = {
+        "kind": ENDED,
+        "to_model": False,
+        "outcome": report.outcome,
+        "findings": list(report.findings),
+        "files": list(report.files),
+        "open_points": list(report.open_points),
+        "usage": asdict(report.usage),
+        "seconds": round(report.seconds, 3),
+        "error": report.error,
+    }
+    await store.append(report.session, "notice", report.summary, data)
+
+
+async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) -> Known | None:
+    """What the store knows of the agent of a session; None if it is none."""
+    path = await store.path(record.id)
+    begun = next((node for node in path if node.data.get("kind") == BEGUN), None)
+    if begun is None:
+        return None
+    id, task = str(begun.data["agent"]), Task.from_json(begun.data["task"])
+    last = next((node for node in reversed(path) if node.data.get("kind") in (BEGUN, ENDED, RESUMED)), begun)
+    ended = next((node for node in reversed(path) if node.data.get("kind") == ENDED), None)
+    tally = Tally() if ended is None else _tally(ended.data.get("usage"))
+    report = None
+    if last is ended and ended is not None:
+        report = _report(id, record.id, ended, tally)
+    else:
+        _add_cut_off(tally, path[path.index(last) + 1 :], path, infos)
+    return Known(
+        record=record,
+        id=id,
+        task=task,
+        parent=str(begun.data.get("parent", "main")),
+        call=str(begun.data.get("call", "")),
+        depth=int(begun.data.get("depth", 1)),
+        tally=tally,
+        report=report,
+    )
+
+
+def spent(tally: Tally) -> Charge:
+    """What an agent has used, for a purse it goes on with."""
+    return Charge(tally.requests, tally.tokens, tally.cost)
+
+
+def _tally(data: object) -> Tally:
+    known = {each.name for each in fields(Tally)}
+    values = cast("Mapping[str, Any]", data) if isinstance(data, Mapping) else {}
+    return Tally(**{name: value for name, value in values.items() if name in known})
+
+
+def _report(id: str, session: str, node: Node, tally: Tally) -> Report:
+    data = node.data
+    return Report(
+        id=id,
+        outcome=cast("Outcome", data.get("outcome", "failed")),
+        summary=node.content,
+        findings=tuple(data.get("findings", ())),
+        files=tuple(data.get("files", ())),
+        open_points=tuple(data.get("open_points", ())),
+        usage=tally,
+        seconds=float(data.get("seconds", 0.0)),
+        session=session,
+        error=str(data.get("error", "")),
+    )
+
+
+def _add_cut_off(
+    tally: Tally, since: Sequence[Node], path: Sequence[Node], infos: Mapping[str, ModelInfo]
+) -> None:
+    """Add what an agent used since its last end: what was counted, and the request that was on its way."""
+    for node in since:
+        if node.kind == "assistant" and isinstance(counts := node.data.get("usage"), Mapping):
+            usage = Usage(**{name: counts.get(name) for name in COUNTS})
+            cost = request_cost(usage, infos.get(str(node.data.get("model", "")), UNKNOWN))
+            tally.count(usage, Charge(1, 0, cost))
+    last = next((node for node in reversed(since) if node.kind in ("user", "assistant", "tool")), None)
+    if last is not None and (last.kind != "assistant" or last.data.get("state") == "interrupted"):
+        # An answer may have been under way that nobody counted: it counts for the most it could.
+        size = sum(len(node.content.encode("utf-8", "replace")) + PER_MESSAGE for node in path)
+        tally.assume(Charge(1, size + USUAL_OUTPUT, None if tally.cost is None else 0.0))

@@ -1,0 +1,67 @@
+"""One agent while it is known: what it does, what it may, how it can be reached."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Literal
+
+from agent.store.nodes import Session
+from agent.subagents.budget import Purse
+from agent.subagents.child import Child
+from agent.subagents.metered import Tally
+from agent.subagents.pause import Pause
+from agent.subagents.records import Report, Task
+
+MAIN_AGENT = "main"
+"""The session's own agent."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Run:
+    """An agent of the session. Times are in seconds of the scheduler's clock."""
+
+    id: str
+    task: Task
+    parent: str
+    call: str
+    depth: int
+    record: Session
+    purse: Purse
+    pause: Pause
+    asked: float
+    """When it began to wait for work or room."""
+    tally: Tally = field(default_factory=Tally)
+    state: Literal["queued", "running", "reporting", "ended"] = "queued"
+    stop: Literal["", "killed", "budget", "interrupted"] = ""
+    """Why it is being stopped."""
+    child: Child | None = None
+    job: asyncio.Task[None] | None = None
+    report: Report | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    inputs: list[str] = field(default_factory=list)
+    """What it is told before it begins."""
+    calls: int = 0
+    action: str = ""
+    waiting: int = 0
+    """How many things it waits for from a person."""
+    waits_since: float = 0.0
+    files: dict[str, None] = field(default_factory=dict)
+    """Paths that its steps changed."""
+    notices: set[asyncio.Task[None]] = field(default_factory=set)
+    """Who waits to tell that it has ended."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.state == "ended"
+
+    @property
+    def standing(self) -> str:
+        """Its state in one word."""
+        if self.report is not None:
+            return self.report.outcome
+        return "paused" if self.pause.on else self.state
+
+    def take_inputs(self) -> list[str]:
+        taken, self.inputs = self.inputs, []
+        return taken

@@ -1,0 +1,178 @@
+"""What the tools of one agent see of the scheduler: its own agents, as JSON-able data."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from agent.home import PRIVATE_FILE, private_folder
+from agent.subagents.budget import Budget
+from agent.subagents.records import PREVIEW, SPILL, Report, Task, overall
+from agent.subagents.run import MAIN_AGENT, Run
+from agent.subagents.scheduler import Scheduler
+from tools.context import Assignment
+from tools.results import ToolError
+
+
+@dataclass(frozen=True, slots=True)
+class DelegateService:
+    """`tools.context.Delegates` for one call of one agent. `notify` tells it of ends in the background."""
+
+    scheduler: Scheduler
+    agent: str
+    call: str
+    notify: Callable[[str], None]
+    scratch: Path
+
+    async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
+        """Send agents. Only the session's own agent lives long enough to have them in the background."""
+        background = background and self.agent == MAIN_AGENT
+        tasks = [_task(each, background) for each in assignments]
+        ids = await self.scheduler.start(tasks, self.agent, self.call)
+        if background:
+            for id in ids:
+                self._tell_when_over(self.scheduler.run(id))
+            return {
+                "started": ids,
+                "note": "They work in the background; you are told when each has ended.",
+            }
+        try:
+            reports = await self.scheduler.wait(ids, waiter=self.agent)
+        except asyncio.CancelledError:
+            self.scheduler.interrupt(ids)
+            raise
+        return await self._together(reports)
+
+    async def list(self) -> Mapping[str, Any]:
+        return {"agents": [_row(run) for run in self.scheduler.below(self.agent)]}
+
+    async def wait(self, id: str, seconds: float | None) -> Mapping[str, Any]:
+        wanted = [self._mine(id)] if id else [run for run in self._runs() if not run.is_over]
+        reports = await self.scheduler.wait([run.id for run in wanted], seconds, self.agent)
+        running = [run.id for run in wanted if not run.is_over]
+        if not reports and running:
+            return {"still_running": running}
+        return {**await self._together(reports), **({"still_running": running} if running else {})}
+
+    async def result(self, id: str) -> Mapping[str, Any]:
+        run = self._mine(id)
+        if run.report is None:
+            partial = run.child.last_words() if run.child is not None else ""
+            return {**_row(run), **({"so_far": partial[:PREVIEW]} if partial else {})}
+        return await self._told(run.report)
+
+    async def send_input(self, id: str, text: str) -> Mapping[str, Any]:
+        run = self._mine(id)
+        await self.scheduler.send_input(run.id, text)
+        return _row(run)
+
+    async def pause(self, id: str) -> Mapping[str, Any]:
+        run = self._mine(id)
+        if run.is_over:
+            raise ToolError(f"{run.id} has ended ({run.standing}); there is nothing to pause.")
+        self.scheduler.pause(run.id)
+        return _row(run)
+
+    async def resume(self, id: str, text: str) -> Mapping[str, Any]:
+        run = self._mine(id)
+        again = run.is_over
+        await self.scheduler.resume(run.id, text)
+        if again and self.agent == MAIN_AGENT:
+            self._tell_when_over(run)
+        return _row(run)
+
+    async def kill(self, id: str) -> Mapping[str, Any]:
+        return await self._told(await self.scheduler.kill(self._mine(id).id))
+
+    def _runs(self) -> Sequence[Run]:
+        return [run for run in self.scheduler.runs() if run.parent == self.agent]
+
+    def _mine(self, id: str) -> Run:
+        run = self.scheduler.run(id)
+        if run not in self.scheduler.below(self.agent):
+            raise ToolError(f"{run.id} was sent by another agent; you can only reach your own.")
+        return run
+
+    def _tell_when_over(self, run: Run) -> None:
+        async def tell() -> None:
+            await run.over.wait()
+            if run.report is not None and run.report.outcome != "interrupted":
+                self.notify(_notice(run, run.report))
+
+        task = asyncio.create_task(tell(), name=f"notice of {run.id}")
+        run.notices.add(task)
+        task.add_done_callback(run.notices.discard)
+
+    async def _together(self, reports: Sequence[Report]) -> dict[str, Any]:
+        told = [await self._told(report) for report in reports]
+        return {"outcome": overall(report.outcome for report in reports), "results": told}
+
+    async def _told(self, report: Report) -> dict[str, Any]:
+        """A report for the model; one that is too long is kept in a file."""
+        told = report.to_json()
+        if len(report.summary) + sum(map(len, (*report.findings, *report.open_points))) <= SPILL:
+            return told
+        path = self.scratch / f"{report.id}-report.md"
+        await asyncio.to_thread(_write, path, _text(report))
+        told["summary"] = report.summary[:PREVIEW]
+        told["findings"], told["open_points"] = _short(report.findings), _short(report.open_points)
+        return {**told, "full_report": str(path), "hint": "The whole report is in that file; read_file it."}
+
+
+def _task(assignment: Assignment, background: bool) -> Task:
+    known = {each.name for each in fields(Budget)}
+    if unknown := sorted(set(assignment.budget) - known):
+        raise ToolError(f"A budget has no {', '.join(unknown)}; it has {', '.join(sorted(known))}.")
+    limits: dict[str, Any] = {}
+    for name, value in assignment.budget.items():
+        if value <= 0:
+            raise ToolError(f"The budget of {name} must be above zero; it is {value:g}.")
+        limits[name] = int(value) if name in ("turns", "tokens") else float(value)
+    return Task(
+        goal=assignment.goal,
+        context=assignment.context,
+        toolsets=assignment.toolsets,
+        name=assignment.agent,
+        isolation=assignment.isolation,
+        budget=Budget(**limits),
+        background=background,
+    )
+
+
+def _row(run: Run) -> dict[str, Any]:
+    row = {"id": run.id, "state": run.standing, "goal": run.task.goal[:200], "action": run.action}
+    used = {"requests": run.tally.requests, "tokens": run.tally.tokens, "cost": run.tally.cost}
+    return {name: value for name, value in row.items() if value} | {"usage": used}
+
+
+def _notice(run: Run, report: Report) -> str:
+    why = f" {report.error}" if report.error else ""
+    summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
+    head = f"[Agent {run.id} has ended: {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
+    return f"{head}\n{summary}".rstrip()
+
+
+def _short(items: Sequence[str]) -> list[str]:
+    kept: list[str] = []
+    for item in items:
+        if sum(map(len, kept)) + len(item) > PREVIEW:
+            break
+        kept.append(item)
+    return kept
+
+
+def _text(report: Report) -> str:
+    parts = [report.summary]
+    for title, items in (("Findings", report.findings), ("Open points", report.open_points)):
+        if items:
+            parts.append("\n".join([f"{title}:", *(f"- {item}" for item in items)]))
+    return "\n\n".join(parts) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    private_folder(path.parent)
+    path.touch(mode=PRIVATE_FILE)
+    path.write_text(text, encoding="utf-8", errors="replace")

@@ -1,0 +1,82 @@
+"""The tool by which an agent looks after the agents it has sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.text import clean
+
+ACTIONS = ("list", "wait", "send_input", "pause", "resume", "kill", "result")
+LONGEST_WAIT = 600.0
+"""Seconds of one wait."""
+
+
+async def subagents(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
+    """Carry out one action."""
+    delegates = context.delegates
+    if delegates is None:
+        raise ToolError("No other agents can be sent from here.")
+    action, id = arguments["action"], str(arguments.get("id") or "").strip()
+    text = str(arguments.get("text") or "")
+    if not id and action not in ("list", "wait"):
+        raise ToolError(f"Say which agent to {action}: its id, as `list` shows it.")
+    match action:
+        case "list":
+            return await delegates.list()
+        case "wait":
+            wanted = float(arguments.get("timeout") or LONGEST_WAIT)
+            return await delegates.wait(id, min(max(wanted, 0.0), LONGEST_WAIT))
+        case "send_input":
+            return await delegates.send_input(id, text)
+        case "pause":
+            return await delegates.pause(id)
+        case "resume":
+            return await delegates.resume(id, text)
+        case "kill":
+            return await delegates.kill(id)
+        case _:
+            return await delegates.result(id)
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    subject = clean(" ".join(f"{arguments.get('action', '')} {arguments.get('id', '')}".split()))
+    if result is None:
+        return Display("agents", subject)
+    if result.get("error"):
+        return Display("agents", subject, clean(str(result["error"]))[:200])
+    if isinstance(agents := result.get("agents"), list):
+        return Display("agents", subject, f"{len(agents)} agent{'s' * (len(agents) != 1)}")
+    state = clean(str(result.get("outcome") or result.get("state") or ""))
+    detail = clean(str(result.get("summary") or ""))
+    return Display("agents", subject, state, TextDetail(detail) if detail else None)
+
+
+registry.register(
+    name="subagents",
+    toolset="delegate",
+    emoji="⇄",
+    schema={
+        "description": (
+            "Look after agents you sent: list, wait (for one or all), result, send_input (steers it; one "
+            "that has ended goes on), pause, resume (also one that was interrupted or ran out of budget), "
+            "kill."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": list(ACTIONS)},
+                "id": {"type": "string"},
+                "text": {"type": "string", "description": "For send_input and resume."},
+                "timeout": {"type": "number", "description": "Seconds to wait."},
+            },
+            "required": ["action"],
+        },
+    },
+    handler=subagents,
+    describe=_describe,
+    read_only=True,
+)
