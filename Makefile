@@ -16,10 +16,10 @@ test:
 	@sh .ci/environment dev
 	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile $(ARGS)
 
-# Runs the tests that take minutes: every kind of hostile text in every list.
+# Runs what takes minutes: every kind of hostile text in every list, and every property on many examples.
 test-thorough:
 	@sh .ci/environment dev
-	@$(PYTEST) -m thorough -n $(JOBS) $(ARGS)
+	@$(PYTEST) -m "thorough or hypothesis" --hypothesis-profile=thorough --timeout=900 -n $(JOBS) $(ARGS)
 
 lint:
 	@sh .ci/environment dev

@@ -7,10 +7,17 @@ import signal
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 # A run that was started in the background inherits an ignored ctrl+c; the programs under test must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How many examples a property is tried on. `make test-thorough` chooses the other one; a property that is
+# dear to try names its own number.
+settings.register_profile("quick", max_examples=50, deadline=None)
+settings.register_profile("thorough", max_examples=500, deadline=None)
+settings.load_profile("quick")
 
 
 @pytest.fixture(autouse=True)

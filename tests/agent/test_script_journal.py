@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import ApprovalAsked, Decision, Event, ToolFinished
@@ -322,7 +322,6 @@ def test_what_came_after_a_call_that_was_not_completed_is_made_anew_and_what_ran
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
-@settings(max_examples=60, deadline=None)
 def test_a_script_is_answered_exactly_as_far_as_it_does_the_same(before: list[str], now: list[str]) -> None:
     calls = [recorded(n + 1, name, n, n) for n, name in enumerate(before)]
     same = next((n for n, (one, two) in enumerate(zip(before, now, strict=False)) if one != two), None)

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.segment import Segment
 from rich.style import Style
@@ -46,7 +46,6 @@ def test_nothing_that_steers_a_terminal_passes_the_last_filter() -> None:
     assert all(segment.control is None and segment.style == style for segment in drawn)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(st.sampled_from("ab \x00\x1b\x85\u202e漢\u0301\u200d\ufe0f👩🇩🇪")), max_size=5))
 def test_a_row_is_as_wide_behind_the_last_filter_as_before_it(texts: list[str]) -> None:
     row = [Segment(text) for text in texts]

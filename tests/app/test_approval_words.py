@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import ApprovalAsked
@@ -122,7 +122,6 @@ def test_of_very_many_parts_some_are_shown_and_the_rest_is_counted() -> None:
     assert len(notes) == MOST_PARTS + 1 and notes[-1] == "▲ and 5 parts more"
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=12), min_size=1, max_size=4))
 def test_any_command_can_be_marked(words: list[str]) -> None:
     command = shlex.join(["rm", "-rf", *words])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.command_line import build_parser
@@ -51,7 +51,6 @@ def test_values_that_may_be_wrong_are_left_to_the_parser() -> None:
 
 
 @given(st.lists(WORDS, max_size=6))
-@settings(max_examples=300, deadline=None)
 def test_what_is_read_at_a_glance_means_the_same_to_the_parser(line: list[str]) -> None:
     options = at_a_glance(line)
     if options is None or not options.sound:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -207,7 +207,6 @@ ALPHABET = (
 TEXT = st.one_of(st.text(max_size=80), st.text(st.sampled_from(ALPHABET), max_size=80))
 
 
-@settings(max_examples=150, deadline=None)
 @given(TEXT, st.sampled_from([*EVERYWHERE]), st.integers(4, 40))
 def test_no_text_at_all_steers_or_overflows(text: str, place: str, width: int) -> None:
     check(rows_of(EVERYWHERE[place](text), width), width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.schema import Settings
@@ -143,7 +143,6 @@ WISH = st.lists(
 ).map(",".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.dictionaries(IDS, WISH | st.text(max_size=12), max_size=8))
 def test_whatever_is_wished_no_place_has_a_key_twice_unless_by_default(wishes: dict[str, str]) -> None:
     keys = resolve(wishes)

@@ -103,7 +103,7 @@ def test_secrets_are_masked_also_those_of_the_environment_and_keys_of_many_lines
     assert "[MY_API_KEY redacted]" in shown
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=300))
 def test_no_byte_reaches_the_terminal_as_control(log: Path, data: bytes) -> None:
     log.write_bytes(data + b"\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyte
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app import lookcache, skeleton
@@ -26,7 +26,6 @@ def drawn(look: lookcache.Look, columns: int, rows: int) -> list[str]:
 
 
 @given(st.integers(1, 300), st.integers(1, 100))
-@settings(max_examples=60, deadline=None)
 def test_the_frame_stays_inside_a_terminal_of_any_size(columns: int, rows: int) -> None:
     picture = skeleton.picture(NIGHT, columns, rows)
     assert re.sub(r"\x1b\[[0-9;]*[mHJ]", "", picture).isprintable()
@@ -83,7 +82,6 @@ def test_early_keys_become_events_in_order() -> None:
 @given(
     st.text(alphabet=st.sampled_from(["a", "龍", "\n", "\x1b", "[", "O", "\x03", " ", "\x00"]), max_size=20)
 )
-@settings(max_examples=100, deadline=None)
 def test_early_keys_hold_no_control_character(text: str) -> None:
     for event in as_events(text):
         assert getattr(event, "text", "x").isprintable()
@@ -131,7 +129,6 @@ def test_a_forged_look_never_reaches_the_terminal(tmp_path: Path, wrong: dict[st
 
 
 @given(st.binary(max_size=300))
-@settings(max_examples=60, deadline=None)
 def test_any_bytes_in_the_file_give_the_default(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from themes.colors import normalized
@@ -412,7 +412,6 @@ def test_a_new_skin_needs_a_plain_name(name: str) -> None:
 YAML_LIKE = st.text(alphabet="abc: -[]{}#&*!|>'\"\n\t\\\x00\x1b\u202e%@`,?1", max_size=120)
 
 
-@settings(max_examples=150, deadline=None)
 @given(content=st.one_of(st.binary(max_size=200), YAML_LIKE.map(str.encode)))
 def test_no_content_can_break_loading(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzz.yaml"
@@ -437,7 +436,6 @@ KEYS = st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.dictionaries(KEYS, NODES, max_size=6))
 def test_any_value_anywhere_leaves_a_usable_skin(
     data: dict[str, object], tmp_path_factory: pytest.TempPathFactory

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.arguments import check_arguments
@@ -214,7 +214,6 @@ PROPERTIES = {
 }
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(st.sampled_from([*PROPERTIES, "z", "A"]), json_values, max_size=5))
 def test_any_arguments_are_either_refused_or_fit_the_schema(arguments: dict[str, Any]) -> None:
     before = copy.deepcopy(arguments)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext
@@ -180,7 +180,6 @@ def test_results_become_json_that_every_parser_takes(value: Any, read: Any) -> N
     assert strict(to_json(value)) == read
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.recursive(
         st.none() | st.floats() | st.text(st.characters(codec=None), max_size=5) | st.binary(max_size=3),

@@ -4,7 +4,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.text import LINE_CELLS, Cleaner, clean, inert, left_out, printable, reveal, steers, truncate
@@ -129,7 +129,6 @@ def test_a_joined_character_that_comes_in_pieces_stays_joined(cut):
 
 
 @given(NASTY)
-@settings(max_examples=100, deadline=None)
 def test_what_steers_is_what_no_way_lets_through(text):
     assert not steers(inert(text))
     for way in (clean, printable, reveal):
@@ -156,7 +155,6 @@ def test_line_separators_become_line_feeds():
 
 
 @given(NASTY)
-@settings(max_examples=150, deadline=None)
 def test_clean_text_is_harmless_no_longer_than_before_and_stays_as_it_is(text):
     once = clean(text)
     assert hazardous(once) == []
@@ -165,14 +163,12 @@ def test_clean_text_is_harmless_no_longer_than_before_and_stays_as_it_is(text):
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
-@settings(max_examples=100, deadline=None)
 def test_text_without_hidden_characters_is_left_alone(text):
     if reveal(text) == text:
         assert clean(text) == text
 
 
 @given(NASTY | st.binary(max_size=60), st.lists(st.integers(1, 7), max_size=60))
-@settings(max_examples=150, deadline=None)
 def test_a_stream_cut_anywhere_cleans_to_the_same_text_as_the_whole(source, cuts):
     data = source if isinstance(source, bytes) else source.encode("utf-8", "surrogatepass")
     cleaner, pieces, at = Cleaner(), [], 0
@@ -223,7 +219,6 @@ def test_a_megabyte_of_one_sequence_is_no_burden(unit):
 
 
 @given(NASTY)
-@settings(max_examples=200, deadline=None)
 def test_revealed_text_shows_every_character_it_hides_from_clean(text):
     shown = reveal(text)
     assert hazardous(shown) == []
@@ -246,7 +241,6 @@ def test_reveal_spells_out_what_cannot_be_seen(raw, shown):
 
 
 @given(st.text(max_size=300), st.integers(0, 310), st.floats(0, 1))
-@settings(max_examples=200, deadline=None)
 def test_truncated_text_never_exceeds_its_limit_and_keeps_both_ends(text, limit, head):
     cut = truncate(text, limit, head)
     assert len(cut) <= max(limit, 0) or cut == text

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext
@@ -238,7 +238,6 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(changes, changes, st.booleans())
 def test_every_write_keeps_ids_unique_and_content_present(
     first: list[dict[str, Any]], second: list[dict[str, Any]], merge: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.style import Style
@@ -49,7 +49,6 @@ def screen(reader: Reader) -> str:
 
 
 @given(st.text(st.sampled_from("a \n漢\u0301"), max_size=60), st.integers(1, 5))
-@settings(max_examples=60, deadline=None)
 def test_nothing_is_lost_where_a_text_is_cut(text: str, times: int) -> None:
     text = text * times * (PIECE // 30)
     pieces, continued = cut(text)

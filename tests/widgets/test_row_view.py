@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.row_filter import RowFilter
@@ -25,7 +25,6 @@ moves = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(heights_of_rows, st.integers(1, 12), st.booleans(), moves)
 def test_the_window_is_always_a_full_stretch_of_the_lines(
     heights: list[int], height: int, follow: bool, steps: list[tuple[str, int]]
@@ -56,7 +55,6 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(["yes", "no"]), max_size=20), changes)
 def test_a_filtered_list_stays_right_whatever_happens_to_the_rows(
     words: list[str], steps: list[tuple[str, int]]
@@ -136,7 +134,6 @@ def test_only_rows_near_the_window_are_measured() -> None:
     assert len(measured) < 300
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=30),
     st.integers(1, 8),

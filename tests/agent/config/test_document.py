@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.document import MAX_DEPTH, parse
@@ -93,7 +93,6 @@ def test_every_entry_knows_its_place() -> None:
     assert document.values["model", "name"] == Place(3, 11)
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.text(alphabet="ab:-?#&*!|>'\"%@`{}[],\n\t \r0~<é\0\x1b\ufeff\U0001f600", max_size=80))
 def test_no_text_makes_it_fail(text: str) -> None:
     document = parse(text.encode(), "config.yaml")
@@ -101,7 +100,6 @@ def test_no_text_makes_it_fail(text: str) -> None:
     assert all(str(problem) and "\n" not in str(problem) for problem in document.problems)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=60))
 def test_no_bytes_make_it_fail(content: bytes) -> None:
     assert isinstance(parse(content, "config.yaml").data, dict)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config import keys
@@ -176,7 +176,6 @@ def _written(sections: list[tuple[str, list[tuple[str, str, str]]]], blank: str)
     return "\n".join(lines)
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     _SECTIONS,
     st.sampled_from(["", "# note", "    # deep note"]),

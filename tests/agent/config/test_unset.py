@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.document import parse
@@ -71,7 +71,6 @@ def test_an_unknown_key_and_a_section_are_refused(home: Home) -> None:
             unset_setting(home, key)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["timeout", "max_timeout", "env_passthrough"]),

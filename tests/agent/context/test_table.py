@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.history import conversation
@@ -143,7 +143,6 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(STEPS)
 def test_every_byte_of_a_request_belongs_to_one_layer(steps: list[tuple[str, str]]) -> None:
     path = started()

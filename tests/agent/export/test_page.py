@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.export.page import SHOWN, page_of
@@ -187,7 +187,6 @@ MARKUP = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=150, deadline=None)
 @given(text=MARKUP)
 def test_any_markdown_gives_well_formed_html_of_known_tags(text: str) -> None:
     read(markdown(text) + code(text, "html") + diff(text))

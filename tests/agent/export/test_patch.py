@@ -174,7 +174,7 @@ def possible(tree: Tree) -> Tree:
 TREES = st.dictionaries(PATHS, KINDS, max_size=6).map(possible)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=TREES, after=TREES)
 def test_git_takes_any_tree_to_any_other_and_back(tmp_path: Path, before: Tree, after: Tree) -> None:
     assert not patched(tmp_path / "case", before, after).left_out

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.safety import audit
@@ -283,7 +283,6 @@ def test_a_missing_or_unreadable_head_is_told_and_mended_by_the_next_line(
     assert verify(tmp_path).sound
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     count=st.integers(2, 8),
     change=st.tuples(st.integers(0, 10_000), st.integers(1, 255)),
@@ -309,7 +308,6 @@ def test_any_flipped_byte_is_found(
 _TEXT = st.text(st.characters(), max_size=30) | st.sampled_from(["\udcff", "\0", "\u2028", "NaN"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.dictionaries(_TEXT, _TEXT | st.integers() | st.floats() | st.none(), max_size=4), max_size=6)
 )

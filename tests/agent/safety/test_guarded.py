@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.safety.guarded import guarded_place, guarded_reason
@@ -220,7 +220,6 @@ def test_the_reason_names_what_would_happen(action: Action, reason: str | None) 
 _FOLDERS = st.lists(st.sampled_from(["src", "a", "Ü", "..x"]), max_size=3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(_FOLDERS, st.sampled_from(sorted(ANYWHERE)), st.randoms(use_true_random=False), st.booleans())
 def test_a_guarded_name_counts_in_any_folder_and_any_case(
     folders: list[str], name: str, chance: object, inside: bool
@@ -229,7 +228,6 @@ def test_a_guarded_name_counts_in_any_folder_and_any_case(
     assert place("/".join([*folders, spelled, *(["x"] if inside else [])]))
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_judged_without_fail(text: str) -> None:
     place(f"src/{text}")

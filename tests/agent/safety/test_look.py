@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.safety.look import Look, current, one_look
@@ -32,7 +32,6 @@ NAMES = st.sampled_from(["a", "b", "file", "up", "back", "gone", "full", "nowher
 
 
 @given(st.lists(st.lists(NAMES, max_size=7), min_size=1, max_size=6))
-@settings(max_examples=200, deadline=None)
 def test_paths_lead_where_the_system_says(tree: Path, paths: list[list[str]]) -> None:
     look = Look()
     for names in paths:

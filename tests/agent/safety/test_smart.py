@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Decision
@@ -62,7 +62,6 @@ def opinion(kind: str, *reasons: str) -> Reply:
 
 
 @given(verdicts, opinions)
-@settings(max_examples=80, deadline=None)
 def test_what_is_joined_is_never_milder_and_loses_nothing_a_person_decides_by(
     verdict: Verdict, said: Opinion | None
 ) -> None:

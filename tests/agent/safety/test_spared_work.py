@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.safety.guarded import guarded_place
@@ -68,7 +68,6 @@ _WORD = st.text("abcdefr./-:_1", min_size=1, max_size=6) | st.sampled_from(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(_WORD, min_size=1, max_size=5))
 def test_a_plain_command_is_read_as_its_tree_would_be(words: list[str]) -> None:
     text = " ".join(words)
@@ -118,7 +117,6 @@ _PATH = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.lists(_PATH, min_size=1, max_size=12), st.booleans())
 def test_a_place_is_guarded_whatever_was_asked_before_it(paths: list[str], whole: bool) -> None:
     alone = [guarded_place(path, Path(WORKSPACE), Path(HOME), whole=whole) for path in paths]
@@ -166,7 +164,6 @@ _PATTERNS = (
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(_COMMANDS, st.sampled_from(_PATTERNS))
 def test_no_command_that_a_pattern_may_mean_is_left_out(commands: list[str], pattern: str) -> None:
     reading = read("\n".join(commands), WORKSPACE, HOME)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.store.matches import spans
@@ -32,7 +32,6 @@ def test_matches_are_found_as_the_text_has_them(query: str, text: str, shown: li
 
 
 @given(st.text(max_size=12), st.text(max_size=60))
-@settings(max_examples=150, deadline=None)
 def test_places_are_in_order_apart_and_inside(query: str, text: str) -> None:
     places = spans(text, parse(query))
     edges = [edge for place in places for edge in place]

@@ -132,7 +132,7 @@ async def test_no_query_is_an_error(store: Store, filled: dict[int, str], query:
 
 
 @given(st.text(st.characters(codec=None, categories=None), max_size=20))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_any_text_is_a_query(
     store: Store, session: Session, filled: dict[int, str], query: str
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.workspace.changes import NOTE_CHARACTERS, Changes, FileDiff, shown
@@ -54,7 +54,6 @@ def test_diffs_that_do_not_fit_are_cut_at_a_line() -> None:
     assert "+line 10\n" in note
 
 
-@settings(max_examples=60, deadline=None)
 @given(added=PATHS, modified=PATHS, removed=PATHS, diffs=DIFFS)
 def test_whatever_changed_the_words_are_short_and_harmless(
     added: tuple[str, ...], modified: tuple[str, ...], removed: tuple[str, ...], diffs: tuple[FileDiff, ...]

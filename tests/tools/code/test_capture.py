@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.code.capture import Capture
@@ -20,7 +20,6 @@ def test_what_fits_is_kept_as_it_is() -> None:
     assert (capture.text(), capture.is_cut) == ("0123456789", False)
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.lists(st.binary(max_size=400), max_size=30), st.integers(150, 700))
 def test_beginning_and_end_survive_within_the_limit(pieces: list[bytes], limit: int) -> None:
     pieces = [bytes(97 + byte % 26 for byte in piece) for piece in pieces]
@@ -49,7 +48,6 @@ def test_the_newest_lines_are_shown() -> None:
 TOKEN = "ghp_" + "a1B2c3D4e5" * 4
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 60_000), st.integers(0, 60_000), st.sampled_from([500, 3_000, 10_000]))
 def test_half_a_secret_does_not_escape_at_a_cut(before: int, after: int, limit: int) -> None:
     known = "correct-horse-battery-staple"

@@ -208,14 +208,13 @@ async def test_no_script_no_tools(server: Server) -> None:
     client.close()
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=300) | st.text(max_size=200).map(lambda text: text.encode("utf-8", "replace")))
 def test_no_bytes_are_mistaken_for_a_request(line: bytes) -> None:
     with pytest.raises(BadRequestError):
         parse_request(line, "0123456789abcdef")
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.dictionaries(
         st.text(max_size=8),

@@ -7,7 +7,7 @@ import types
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tools.code.conftest import TOOLS, Scripts, tool
@@ -72,7 +72,6 @@ def test_tools_never_hide_helpers_or_each_other() -> None:
     assert module.parse_json('{"a": 1}') == {"a": 1}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text(max_size=40),
     st.text(max_size=200),

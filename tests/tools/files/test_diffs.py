@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.diffs import changed_blocks, diff_texts, shorten_diff
@@ -12,7 +12,6 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "x = 1"]), max_size=12).map
 
 
 @given(TEXTS, TEXTS)
-@settings(max_examples=200)
 def test_the_blocks_turn_one_side_into_the_other(old: str, new: str) -> None:
     a, b = old.split("\n"), new.split("\n")
     built: list[str] = []

@@ -1,7 +1,7 @@
 """Where hunks go."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.hunks import apply_hunks
@@ -115,7 +115,6 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "", " d"]), max_size=12)
 
 
 @given(WORDS, st.data())
-@settings(max_examples=120)
 def test_a_hunk_that_quotes_everything_gives_exactly_the_text(lines: list[str], data: st.DataObject) -> None:
     """For any file and any edit: kept, removed and added lines in any mixture."""
     script: list[Line] = []

@@ -1,7 +1,7 @@
 """A block quoted with another indentation comes back with the file's."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tools.files.indentation import Indentation
@@ -20,7 +20,6 @@ def block(depths: list[int], unit: str, base: int, changed: dict[int, str] | Non
 
 
 @given(DEPTHS, UNITS, UNITS, st.integers(0, 3), st.integers(0, 3), st.data())
-@settings(max_examples=150)
 def test_a_changed_line_takes_the_indentation_of_the_file(
     depths: list[int], file_unit: str, model_unit: str, file_base: int, model_base: int, data: st.DataObject
 ) -> None:
@@ -38,7 +37,6 @@ def test_a_changed_line_takes_the_indentation_of_the_file(
 
 
 @given(UNITS, UNITS, st.integers(0, 3), st.integers(0, 3), st.integers(0, 1))
-@settings(max_examples=60)
 def test_added_lines_go_as_deep_as_meant(
     file_unit: str, model_unit: str, file_base: int, model_base: int, deeper: int
 ) -> None:

@@ -1,7 +1,7 @@
 """The chain of strategies: what is found, how strictly, and what is put there."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.matching import find
@@ -67,7 +67,6 @@ def test_typographic_characters_match_plain_ones() -> None:
 
 
 @given(st.text("ab \n", max_size=30), st.text("ab \n", min_size=1, max_size=6), st.text("abc\n", max_size=6))
-@settings(max_examples=200)
 def test_an_exact_match_has_priority_and_is_replaced_literally(text: str, old: str, new: str) -> None:
     if text.count(old) == 0 or old == new or text.replace(old, new) == text:
         return
@@ -80,7 +79,6 @@ def test_an_exact_match_has_priority_and_is_replaced_literally(text: str, old: s
     st.lists(st.tuples(st.text("ab", max_size=3), st.sampled_from([b"\n", b"\r\n"])), min_size=1, max_size=8),
     st.data(),
 )
-@settings(max_examples=80)
 def test_line_ends_outside_the_change_are_kept(lines: list[tuple[str, bytes]], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(lines)))
     before = b"".join(text.encode() + end for text, end in lines[:place])

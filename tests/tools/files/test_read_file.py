@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.tool_context import FakeContext, deny_all
@@ -219,7 +219,6 @@ async def test_a_file_that_cannot_be_opened_is_explained(work: Path, call: Call)
     st.integers(1, 5),
     st.integers(1, 9),
 )
-@settings(max_examples=100)
 def test_any_window_over_any_chunks_is_that_part_of_the_file(
     tmp_path_factory: pytest.TempPathFactory,
     lines: list[str],

@@ -3,7 +3,7 @@
 import codecs
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.binary import binary_kind
@@ -15,13 +15,11 @@ LINES = st.lists(st.tuples(st.text("ab é\r", max_size=4), ENDS), max_size=8)
 
 
 @given(st.binary(max_size=200))
-@settings(max_examples=150)
 def test_all_bytes_survive(data: bytes) -> None:
     assert decode(data).encode() == data
 
 
 @given(LINES, st.text("ab", max_size=3), st.sampled_from(["utf-8", "utf-16-le", "utf-16-be", "utf-8-sig"]))
-@settings(max_examples=100)
 def test_texts_of_all_encodings_and_line_ends_survive(
     lines: list[tuple[str, str]], last: str, encoding: str
 ) -> None:

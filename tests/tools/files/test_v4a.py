@@ -5,7 +5,7 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.diffs import diff_texts
@@ -106,7 +106,6 @@ LOOSE = st.lists(
 
 
 @given(LOOSE)
-@settings(max_examples=200)
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:
         operations = parse_patch(text)
@@ -132,7 +131,6 @@ TEXT = st.tuples(st.lists(LINE, max_size=10), st.booleans()).map(
 
 
 @given(TEXT, TEXT)
-@settings(max_examples=200)
 def test_a_unified_diff_gives_the_target(old: str, new: str) -> None:
     if old == new:
         return
@@ -140,7 +138,6 @@ def test_a_unified_diff_gives_the_target(old: str, new: str) -> None:
 
 
 @given(st.lists(LINE, max_size=10), st.lists(LINE, max_size=10))
-@settings(max_examples=200)
 def test_diffs_of_difflib_give_the_target(old: list[str], new: list[str]) -> None:
     if old == new:
         return
@@ -150,7 +147,6 @@ def test_diffs_of_difflib_give_the_target(old: list[str], new: list[str]) -> Non
 
 
 @given(TEXT, TEXT, st.integers(0, 3))
-@settings(max_examples=120)
 def test_wrong_line_counts_do_no_harm(old: str, new: str, wrong: int) -> None:
     """Numbers a model made up may make a hunk ambiguous, never put it into a wrong text."""
     if old == new:

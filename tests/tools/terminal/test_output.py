@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.terminal import output
@@ -17,7 +17,6 @@ TEXTS = st.lists(st.text("ab\n", max_size=12), max_size=40)
 
 
 @given(TEXTS, st.integers(1, 60))
-@settings(max_examples=150, deadline=None)
 def test_a_window_shows_the_newest_lines_and_counts_all(pieces: list[str], limit: int):
     window = RollingText(limit)
     seen, lost, position = "", 0, 0
@@ -58,7 +57,6 @@ def collected(folder: Path, pieces: list[bytes], limit: int = 200) -> tuple[outp
 
 
 @given(st.lists(st.binary(max_size=60), max_size=20))
-@settings(max_examples=100, deadline=None)
 def test_collected_output_is_the_clean_whole_or_its_ends_with_the_whole_on_disk(
     tmp_path_factory, pieces: list[bytes]
 ):

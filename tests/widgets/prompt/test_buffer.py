@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.prompt.buffer import TOKENS, Buffer, without_tokens
@@ -54,7 +54,6 @@ def perform(buffer: Buffer, name: str, value: object) -> None:
 
 
 @given(TEXTS, STEPS)
-@settings(max_examples=150, deadline=None)
 def test_undo_after_any_edits_restores_the_text_and_redo_brings_it_back(
     text: str, steps: list[tuple[str, object]]
 ) -> None:
@@ -71,7 +70,6 @@ def test_undo_after_any_edits_restores_the_text_and_redo_brings_it_back(
 
 
 @given(TEXTS, STEPS)
-@settings(max_examples=150, deadline=None)
 def test_the_cursor_always_stands_between_two_characters(text: str, steps: list[tuple[str, object]]) -> None:
     buffer = Buffer(text)
     for name, value in steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.widgets.prompt.host import COMMANDS
@@ -85,7 +85,6 @@ def test_the_letters_that_matched_are_marked() -> None:
 @given(
     st.lists(st.text("abm/._-[İß ", max_size=8), max_size=30), st.text("abm/.[^İß", min_size=1, max_size=4)
 )
-@settings(max_examples=200, deadline=None)
 def test_exactly_the_paths_with_the_letters_in_order_are_found(paths: list[str], query: str) -> None:
     wanted = query.lower()
     expected = {path for path in paths if path and _has_in_order(path.lower(), wanted)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.widgets.prompt.test_buffer import ODD
@@ -15,7 +15,6 @@ LABELS = {TOKEN: "[paste #1 · 9 lines]"}
 
 
 @given(st.lists(st.sampled_from([*ODD, "word ", "longerword"]), max_size=30).map("".join), st.integers(2, 30))
-@settings(max_examples=200, deadline=None)
 def test_rows_cover_the_text_and_only_a_single_character_may_be_wider(text: str, cells: int) -> None:
     rows = lay_out(text, cells, LABELS)
     shown = ""
@@ -64,7 +63,6 @@ def test_the_end_of_a_wrapped_row_is_the_start_of_the_next() -> None:
 
 
 @given(st.text("ab -", max_size=60), st.integers(1, 12))
-@settings(max_examples=200, deadline=None)
 def test_plain_text_wraps_alike_beside_a_folded_paste(line: str, cells: int) -> None:
     label = {TOKEN: "x" * cells}
     alone = lay_out(line, cells, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.widgets.prompt.test_buffer import ODD
@@ -23,7 +23,6 @@ HINTS = ("queued 1", "⏎ queue", "^S steer", "esc stop")
 
 
 @given(TEXTS, st.integers(1, 60), st.integers(0, 60), st.integers(0, 60))
-@settings(max_examples=200, deadline=None)
 def test_rows_of_the_prompt_fill_the_width(text: str, width: int, at: int, other: int) -> None:
     cursor = settle(text, at)
     low, high = sorted((cursor, settle(text, other)))
@@ -44,7 +43,6 @@ def test_rows_of_the_prompt_fill_the_width(text: str, width: int, at: int, other
 
 
 @given(TEXTS, st.integers(1, 60), st.integers(0, 9))
-@settings(max_examples=100, deadline=None)
 def test_search_menu_and_queue_fill_the_width(text: str, width: int, at: int) -> None:
     search = SearchView(
         query=text.replace("\n", "").replace("\t", "")[:3],

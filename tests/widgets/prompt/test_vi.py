@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.prompt.buffer import Buffer
@@ -136,7 +136,6 @@ def test_an_empty_line_put_as_a_line_makes_one() -> None:
     st.sampled_from(["", "one two\nthree\n", "日本 x\n\n  y", "a\n👨‍👩‍👧 b"]),
     st.lists(st.sampled_from([*"hjklwbe0$^xdcyDCiaIAoOupPgG2", "<esc>", "<c-r>"]), max_size=30),
 )
-@settings(max_examples=200, deadline=None)
 def test_no_keys_bring_the_cursor_out_of_the_text(text: str, keys: list[str]) -> None:
     vi = press(text, 0, "".join(keys))
     assert 0 <= vi.buffer.cursor <= len(vi.buffer.text)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.widgets.transcript.support import DIFF, Host, call
@@ -155,7 +155,6 @@ items = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(items, max_size=12), st.lists(st.sampled_from("aadddmrfowsx"), max_size=30), st.data())
 def test_put_away_or_not_a_document_is_the_same(said, steps, data):
     small, whole = document(said), document(said)

@@ -85,13 +85,12 @@ def texts(blocks: list[Block], width: int = 40) -> list[str]:
 
 
 @given(DOCUMENTS)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(derandomize=True)
 def test_blocks_one_by_one_look_like_the_whole_document(text: str) -> None:
     assert texts(split(text)) == texts([Block("paragraph", text)])
 
 
 @given(DOCUMENTS, st.lists(st.integers(1, 12), min_size=1))
-@settings(max_examples=100, deadline=None)
 def test_blocks_do_not_depend_on_how_the_text_was_cut(text: str, sizes: list[int]) -> None:
     splitter = Splitter()
     blocks: list[Block] = []
@@ -105,7 +104,6 @@ def test_blocks_do_not_depend_on_how_the_text_was_cut(text: str, sizes: list[int
 
 
 @given(DOCUMENTS)
-@settings(max_examples=100, deadline=None)
 def test_no_line_of_the_source_is_lost(text: str) -> None:
     kept = [line for block in split(text) for line in block.source.split("\n") if line.strip()]
     assert [line.strip() for line in kept] == [line.strip() for line in text.split("\n") if line.strip()]

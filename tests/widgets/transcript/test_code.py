@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from textual.strip import Strip
 
@@ -110,7 +110,6 @@ LANGUAGES = ["python", "c", "js", "json", "bash", "html", "yaml", "diff", "conso
 
 
 @given(st.text(max_size=80), st.sampled_from(LANGUAGES))
-@settings(max_examples=150, deadline=None)
 def test_highlighting_changes_no_character(code: str, language: str) -> None:
     lines = highlight(code, language)
     assert ["".join(text for text, _ in line) for line in lines] == code.split("\n")

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from textual.strip import Strip
 
@@ -200,7 +200,6 @@ SOURCES = st.lists(st.sampled_from(LINES), max_size=12)
 
 
 @given(SOURCES, SOURCES, st.integers(1, 50))
-@settings(max_examples=100, deadline=None)
 def test_every_changed_line_is_drawn_with_its_number(old: list[str], new: list[str], width: int) -> None:
     diff = "\n".join(difflib.unified_diff(old, new, "a/x.py", "b/x.py", lineterm="")) + "\n"
     if old == new:
@@ -215,7 +214,6 @@ def test_every_changed_line_is_drawn_with_its_number(old: list[str], new: list[s
 
 
 @given(st.lists(st.sampled_from(BROKEN)))
-@settings(max_examples=150, deadline=None)
 def test_no_line_of_a_broken_diff_is_lost(lines: list[str]) -> None:
     found = "\n".join(rows("\n".join(lines), 80))
     for line in lines:

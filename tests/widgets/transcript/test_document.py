@@ -143,7 +143,6 @@ def test_reasoning_is_one_honest_line_until_it_is_opened():
     assert texts(islice(document.down(Place(0, 0, 0)), 2)) == ["▾ Thought for 4 s", "  one two three"]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.text(
         alphabet=st.sampled_from("\x1b]52;c\x07\x9b[31mab \n\t\r\x00\u202e\u200b#`-|漢e\u0301🙂"), max_size=80

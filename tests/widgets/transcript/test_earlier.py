@@ -1,7 +1,7 @@
 """Items from before: fetched as they are wanted, and then no different from items that were there at once."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.widgets.transcript.support import Host
@@ -64,7 +64,6 @@ items = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(items, max_size=12), st.lists(st.sampled_from("murfao"), max_size=12), st.data())
 def test_fetched_late_or_there_at_once_a_document_is_the_same(said, steps, data):
     late, whole = lazy(said), eager(said)
@@ -218,7 +217,6 @@ def test_hits_are_visited_while_more_are_counted():
     assert finder.number == 91 and finder.move(-1, 0) and finder.number == 90
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=8),
     st.integers(0, 8),

@@ -1,6 +1,6 @@
 """Heights: a Fenwick tree against a plain list."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.transcript.heights import Heights
@@ -8,7 +8,6 @@ from widgets.transcript.heights import Heights
 heights = st.lists(st.integers(0, 9), max_size=40)
 
 
-@settings(max_examples=60)
 @given(
     heights, st.lists(st.tuples(st.sampled_from("acs"), st.integers(0, 50), st.integers(0, 9)), max_size=30)
 )
@@ -27,7 +26,6 @@ def test_whatever_is_done_it_adds_up_like_a_list(start, steps):
         assert tree.total == sum(plain)
 
 
-@settings(max_examples=60)
 @given(heights, heights, st.integers(0, 400), st.data())
 def test_what_is_added_above_counts_down_from_minus_one(below, above, row, data):
     tree, plain = Heights(below), list(below)
@@ -50,7 +48,6 @@ def test_what_is_added_above_counts_down_from_minus_one(below, above, row, data)
         assert (index, rest) == (len(below), row - sum(plain))
 
 
-@settings(max_examples=60)
 @given(heights, st.integers(0, 400))
 def test_a_row_is_found_in_the_thing_that_holds_it(start, row):
     tree = Heights(start)

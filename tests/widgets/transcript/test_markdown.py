@@ -7,7 +7,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.strip import Strip
@@ -102,7 +102,6 @@ def test_a_link_that_runs_a_script_is_no_link() -> None:
     ).map("".join),
     st.integers(1, 60),
 )
-@settings(max_examples=200, deadline=None)
 def test_no_row_is_wider_than_asked_and_none_is_harmful(text: str, width: int) -> None:
     strips = drawn(text, width)
     for strip in strips:
@@ -112,7 +111,6 @@ def test_no_row_is_wider_than_asked_and_none_is_harmful(text: str, width: int) -
 
 
 @given(st.lists(st.text("abcäé日本", min_size=1, max_size=9), min_size=1, max_size=40), st.integers(10, 60))
-@settings(max_examples=60, deadline=None)
 def test_wrapping_loses_no_word(words: list[str], width: int) -> None:
     text = " ".join(words)
     assert "".join(rows(text, width)).replace(" ", "") == text.replace(" ", "")

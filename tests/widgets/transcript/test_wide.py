@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -41,7 +41,6 @@ def whole(row: list[Segment]) -> str:
 
 
 @given(lines, st.integers(2, 30), st.integers(0, 70))
-@settings(max_examples=300, deadline=None)
 def test_a_window_has_its_width_and_loses_nothing(text: str, width: int, shift: int) -> None:
     shown = window(row_of(text), width, shift, MARK)
     assert sum(run.cell_length for run in shown) <= width
@@ -49,7 +48,6 @@ def test_a_window_has_its_width_and_loses_nothing(text: str, width: int, shift: 
 
 
 @given(lines, st.integers(2, 30))
-@settings(max_examples=300, deadline=None)
 def test_wrapped_rows_fit_and_lose_nothing(text: str, width: int) -> None:
     rows = rows_for(row_of(text), width, Wide(wrap=True), MARK)
     assert all(sum(run.cell_length for run in row) <= width for row in rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.model.calls.call_text import may_be_call
@@ -180,7 +180,6 @@ def test_xml_parameters_keep_inner_lines_and_markup() -> None:
     assert json.loads(calls[0].arguments) == {"path": "a.html", "content": "<b>\n  one\n\n</b>"}
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.sampled_from([*WRITTEN_CALLS, *ANSWERS, "{", "}", "[", "<", "`", '"', "\\", ",", " "]), max_size=4
@@ -193,7 +192,6 @@ def test_nothing_raises_and_what_is_found_fits(parts: list[str]) -> None:
         assert isinstance(json.loads(call.arguments), dict)
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text(max_size=80))
 def test_arbitrary_text_neither_raises_nor_calls(text: str) -> None:
     assert rescue(text, TOOLS) is None

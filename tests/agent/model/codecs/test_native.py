@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import Message, ToolCall
@@ -129,7 +129,6 @@ WILD = st.text(alphabet=st.characters(), max_size=20) | st.text(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(WILD, WILD, st.lists(st.tuples(WILD, WILD, WILD), min_size=1, max_size=3))
 def test_whatever_is_in_a_message_a_strict_provider_takes_it(
     text: str, result: str, calls: list[tuple[str, str, str]]
@@ -315,7 +314,6 @@ FRAGMENTS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         FRAGMENTS | st.builds(TextDelta, st.sampled_from(["<think>", "</think>", "{", "a", LS])), max_size=12
@@ -461,7 +459,6 @@ def test_text_beside_a_real_call_stays() -> None:
     assert len(reply.calls) == 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.sampled_from(["<think>", "</think>", "`", "```", "\n", " ", "a", "<", "<tool_call>", LS, "{"])

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import Message, ToolCall
@@ -219,7 +219,6 @@ def test_several_calls_of_another_model_are_all_told() -> None:
     st.sampled_from([None, 2]),
     st.lists(st.integers(0, 500), max_size=12),
 )
-@settings(max_examples=150)
 def test_an_answer_streams_whole_however_it_is_cut(
     text: str, ascii_only: bool, indent: int | None, places: list[int]
 ) -> None:
@@ -387,7 +386,6 @@ def test_reasoning_and_other_deltas_pass_through() -> None:
 
 
 @given(st.text(alphabet='{}[]",:\\ nameargutsfil_0', max_size=80), st.lists(st.integers(0, 80), max_size=6))
-@settings(max_examples=200)
 def test_no_reply_breaks_the_reader_and_cuts_do_not_matter(reply: str, places: list[int]) -> None:
     deltas, whole = read(reply)
     pieces, parted = read(*cut(reply, places))

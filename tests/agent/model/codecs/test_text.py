@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.messages import Message, ToolCall
@@ -99,7 +99,6 @@ CONTENTS = st.text(max_size=20) | st.sampled_from(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(CONTENTS, st.lists(CONTENTS, min_size=1, max_size=3), st.integers(1, 9))
 def test_what_was_sent_as_history_reads_back_as_the_same_calls(
     lead: str, contents: list[str], size: int
@@ -204,7 +203,6 @@ def test_a_server_that_reads_the_tags_itself_is_understood() -> None:
     assert decoder.finish()[1].calls == (ToolCall("a", "terminal", '{"command": "ls"}'),)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.lists(
         st.sampled_from(

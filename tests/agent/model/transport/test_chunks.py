@@ -172,7 +172,6 @@ def test_halves_without_a_partner_are_replaced():
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=30), st.integers(1, 5))
-@settings(max_examples=100, deadline=None)
 def test_text_never_holds_what_cannot_be_encoded(text, size):
     units = text.encode("utf-16-le", "surrogatepass")
     pieces = [
@@ -220,7 +219,6 @@ JSON = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["choices", "usage"]), JSON, max_size=2), max_size=4))
-@settings(max_examples=300, deadline=None)
 def test_no_chunk_of_any_shape_raises(chunks):
     reader = ChunkReader()
     for chunk in chunks:

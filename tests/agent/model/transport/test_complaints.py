@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ModelErrorKind
@@ -130,7 +130,6 @@ def test_the_wish_to_wait_is_read_in_every_form(headers, seconds):
 
 
 @given(st.text(max_size=60), st.binary(max_size=100))
-@settings(max_examples=150, deadline=None)
 def test_no_header_and_no_body_is_too_odd(value, body):
     wish = retry_after({"retry-after": value, "retry-after-ms": value})
     assert wish is None or wish >= 0

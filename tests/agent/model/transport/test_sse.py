@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ModelError
@@ -60,7 +60,6 @@ def decode(*chunks: bytes) -> list[str]:
 
 
 @given(st.lists(PIECES, max_size=30).map(b"".join), st.lists(st.integers(0, 200), max_size=20))
-@settings(max_examples=300, deadline=None)
 def test_any_division_of_the_bytes_gives_the_events_of_the_standard(stream, cuts):
     ends = sorted({min(cut, len(stream)) for cut in cuts})
     chunks = [stream[start:end] for start, end in zip([0, *ends], [*ends, len(stream)], strict=True)]
@@ -68,7 +67,6 @@ def test_any_division_of_the_bytes_gives_the_events_of_the_standard(stream, cuts
 
 
 @given(st.lists(PIECES, max_size=30).map(b"".join))
-@settings(max_examples=150, deadline=None)
 def test_single_bytes_give_the_events_of_the_standard(stream):
     assert decode(*(bytes([byte]) for byte in stream)) == reference(stream)
 

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.safety.commands.assessor import Assessor
@@ -97,7 +97,6 @@ TEXT = st.text(alphabet=st.sampled_from("rm -f/$(){}[]<>|&;'\"`\\*?~!=#\n\tabcxy
 
 
 @given(TEXT)
-@settings(max_examples=250, deadline=None)
 def test_any_text_gets_a_verdict_and_broken_text_is_never_allowed(text: str) -> None:
     verdict = JUDGE.assess(text, WORKSPACE)
     assert verdict.kind in ("allow", "ask", "hardline")
@@ -158,7 +157,6 @@ WRAPPINGS = (
 
 
 @given(st.sampled_from(PLAIN_DESTRUCTIVE), st.sampled_from(WRAPPINGS), st.randoms(use_true_random=False))
-@settings(max_examples=250, deadline=None)
 def test_another_spelling_never_makes_a_command_milder(
     command: str, wrapping: str, chance: random.Random
 ) -> None:
@@ -172,7 +170,6 @@ def test_another_spelling_never_makes_a_command_milder(
     st.sampled_from(commands("everyday")[:60]),
     st.sampled_from(commands("destructive") + commands("hardline")),
 )
-@settings(max_examples=80, deadline=None)
 def test_a_harmless_command_before_it_hides_nothing(harmless: str, harmful: str) -> None:
     alone = JUDGE.assess(harmful, WORKSPACE).kind
     if harmless.startswith("cd "):

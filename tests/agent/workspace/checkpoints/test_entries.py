@@ -40,7 +40,6 @@ entries = st.builds(
 changes = st.builds(Change, path=names, before=st.none() | entries, after=st.none() | entries)
 
 
-@settings(max_examples=60, deadline=None)
 @given(changes)
 def test_a_change_is_the_same_after_its_way_through_json(change: Change) -> None:
     assert change_of(json.loads(json.dumps(change_record(change)))) == change

@@ -53,7 +53,6 @@ def standing(state: State) -> State:
     return {path: entry for path, entry in state.items() if entry is not None}
 
 
-@settings(max_examples=60, deadline=None)
 @given(histories())
 def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[int, State]]) -> None:
     steps, states = history
@@ -66,7 +65,6 @@ def test_every_position_is_reached_from_the_end(history: tuple[list[Step], dict[
             assert entry_at(steps, path, number) == state.get(path)
 
 
-@settings(max_examples=60, deadline=None)
 @given(histories())
 def test_differences_lead_from_any_position_to_any_other(
     history: tuple[list[Step], dict[int, State]],

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.workspace.checkpoints.restore.merge import MAX_LINES, merge
@@ -43,7 +43,6 @@ def test_very_long_texts_are_not_merged() -> None:
     assert merge(b"a\n", b"x\n" * MAX_LINES, b"") is None
 
 
-@settings(max_examples=150, deadline=None)
 @given(texts, texts)
 def test_what_only_one_side_changed_is_taken_whole(base: bytes, changed: bytes) -> None:
     for one, other in ((base, changed), (changed, base), (changed, changed)):
@@ -56,7 +55,6 @@ def words(text: bytes) -> set[bytes]:
     return {line.rstrip() for line in text.splitlines()}
 
 
-@settings(max_examples=100, deadline=None)
 @given(texts, texts, texts)
 def test_no_line_of_either_side_that_the_base_lacks_is_lost(base: bytes, mine: bytes, theirs: bytes) -> None:
     result = merge(base, mine, theirs)
