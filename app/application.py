@@ -246,7 +246,7 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             await self.session.furnish()
             self.beginning.complete()
-            self.run_worker(self.looks.watch(), group="looks")
+            self.run_worker(self.looks.watch, group="looks")
             await self.open_session(Wish())
         except HermesError as error:
             self.failure = error

@@ -160,7 +160,12 @@ def _lead_nowhere() -> None:
 
 
 def lasting(driver: type[Driver], lost: Callable[[], None], caught_up: Callable[[], None]) -> type[Driver]:
-    """`driver`, drawing on a `Line`: it neither waits for the terminal nor survives it."""
+    """`driver`, drawing on a `Line`: it neither waits for the terminal nor survives it.
+
+    One that reads no keys of its own draws on no terminal and stays as it is.
+    """
+    if not hasattr(driver, "run_input_thread"):
+        return driver
 
     class LastingDriver(driver):
         def __init__(self, *arguments: Any, **options: Any) -> None:
