@@ -74,6 +74,23 @@ async def end(store: Store, report: Report) -> None:
     await store.append(report.session, "notice", report.summary, data)
 
 
+async def cut_off(store: Store, known: Known) -> Report:
+    """Put the session of an agent that was cut off in order, and write that down as its end."""
+    await store.recover(known.record.id)
+    path = await store.path(known.record.id)
+    said = (node.content for node in reversed(path) if node.kind == "assistant" and node.content.strip())
+    report = Report(
+        id=known.id,
+        outcome="interrupted",
+        summary=next(said, ""),
+        usage=known.tally,
+        session=known.record.id,
+        error=CUT_OFF,
+    )
+    await end(store, report)
+    return report
+
+
 async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) -> Known | None:
     """What the store knows of the agent of a session; None if it is none."""
     path = await store.path(record.id)

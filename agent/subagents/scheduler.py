@@ -285,18 +285,7 @@ class Scheduler:
             log.warning("the end of %s could not be stored: %s", run.id, failure)
         run.pause.end()
         run.report, run.state, run.stop, run.asked = report, "ended", "", self._clock()
-        self.services.emit(
-            AgentEnded(
-                agent=run.id,
-                outcome=TURN_OUTCOMES[report.outcome],
-                summary=clean(report.summary or report.error)[:300],
-                seconds=report.seconds,
-                calls=run.calls,
-                tokens=report.usage.tokens,
-                cost=report.usage.cost,
-                budget=run.purse.share(),
-            )
-        )
+        self._tell_end(run, report)
         run.over.set()
 
     # Steering
@@ -402,34 +391,24 @@ class Scheduler:
 
         Hold the lock of the session.
         """
-        services = self.services
         cut: list[Report] = []
-        for record in await services.store.children(services.root):
-            known = await ledger.read(services.store, record, services.infos)
+        for record in await self.services.store.children(self.services.root):
+            known = await ledger.read(self.services.store, record, self.services.infos)
             if known is None or known.id in self._runs:
                 continue
             run = self._made(record, known.id, known.task, known.parent, known.call, known.depth)
             run.tally = known.tally
-            charge = ledger.spent(known.tally)
             for purse in run.purse.chain():
-                purse.spent += charge
-            if (report := known.report) is None:
-                await services.store.recover(record.id)
-                path = await services.store.path(record.id)
-                said = next((n.content for n in reversed(path) if n.kind == "assistant" and n.content), "")
-                report = Report(
-                    id=run.id,
-                    outcome="interrupted",
-                    summary=said,
-                    usage=known.tally,
-                    session=record.id,
-                    error=ledger.CUT_OFF,
-                )
-                await ledger.end(services.store, report)
+                purse.spent += ledger.spent(known.tally)
+            self._runs[run.id] = run
+            report = known.report
+            if report is None:
+                report = await ledger.cut_off(self.services.store, known)
                 cut.append(report)
+                self._tell_start(run)
+                self._tell_end(run, report)
             run.report, run.state = report, "ended"
             run.over.set()
-            self._runs[run.id] = run
         return cut
 
     # Telling
@@ -440,6 +419,20 @@ class Scheduler:
             agent=run.id, parent=run.parent, call=run.call, name=clean(name), goal=clean(run.task.goal)
         )
         self.services.emit(started)
+
+    def _tell_end(self, run: Run, report: Report) -> None:
+        self.services.emit(
+            AgentEnded(
+                agent=run.id,
+                outcome=TURN_OUTCOMES[report.outcome],
+                summary=clean(report.summary or report.error)[:300],
+                seconds=report.seconds,
+                calls=run.calls,
+                tokens=report.usage.tokens,
+                cost=report.usage.cost,
+                budget=run.purse.share(),
+            )
+        )
 
     def tell(self, run: Run) -> None:
         """Show how an agent stands."""

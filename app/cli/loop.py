@@ -78,6 +78,9 @@ class LoopView:
         self._streamed = False
 
     def __call__(self, event: Event) -> None:
+        if event.agent != "main" and not isinstance(event, (QuestionAsked, ApprovalAsked)):
+            # What agents it sends do and say is not its own; their results are.
+            return
         match event:
             case TextAdded():
                 print(printable(event.text), end="", flush=True)

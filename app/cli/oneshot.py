@@ -157,6 +157,9 @@ class TextView:
 
     def __call__(self, event: Event) -> None:
         line = ""
+        if event.agent != "main":
+            # What agents it sends do is not its own; their results are.
+            return
         if isinstance(event, ToolFinished):
             line = call_line(event)
         elif isinstance(event, Noticed):
