@@ -34,9 +34,10 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-@pytest.fixture
-def greeting(tmp_path: Path) -> Iterator[str]:
-    with ServerProcess(GREETING, tmp_path) as server:
+@pytest.fixture(scope="module")
+def greeting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A model that looks at the conversation only, so it serves every test that wants to be greeted."""
+    with ServerProcess(GREETING, tmp_path_factory.mktemp("model")) as server:
         yield server.base_url
 
 
@@ -198,15 +199,20 @@ def test_a_twelve_step_task_is_carried_out_on_a_real_project(tmp_path: Path) -> 
     assert not [event for event in seen if event["type"] == "prefix_broken"]
 
 
-def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kills", [2, pytest.param(12, marks=[pytest.mark.thorough, pytest.mark.timeout(900)])]
+)
+def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path, kills: int) -> None:
     chance = random.Random(7)
     with ServerProcess(SCRIPT, tmp_path) as server:
         (tmp_path / "whole").mkdir()
         length = whole_run(tmp_path / "whole", server.base_url)
-        for number in range(3):
+        for number in range(kills):
             folder = tmp_path / str(number)
             folder.mkdir()
-            kill = kill_and_resume(folder, server.base_url, chance.uniform(0, length))
+            # Each in a stretch of its own, so that few of them also look at all of the task.
+            moment = (number + chance.random()) * length / kills
+            kill = kill_and_resume(folder, server.base_url, moment)
             assert (kill.lost, kill.integrity, kill.finished) == (0, "ok", True), kill
 
 
