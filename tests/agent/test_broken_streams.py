@@ -27,8 +27,11 @@ async def test_every_fault_leaves_a_session_that_goes_on(tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("cuts", [25, pytest.param(400, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("how", ["fin", "rst", "clean"])
-async def test_a_stream_cut_at_any_byte_leaves_a_session_that_goes_on(tmp_path: Path, how: str) -> None:
+async def test_a_stream_cut_at_any_byte_leaves_a_session_that_goes_on(
+    tmp_path: Path, how: str, cuts: int
+) -> None:
     chance = random.Random(how)
     script = Broken()
     plain = [name for name in FAULTS if "stall" not in name]
@@ -36,8 +39,8 @@ async def test_a_stream_cut_at_any_byte_leaves_a_session_that_goes_on(tmp_path: 
     async with bench(tmp_path, script) as b:
         b.config(CONFIG)
         async with b.engine() as engine:
-            for _ in range(60):
-                name, at = chance.choice(plain), chance.randrange(2_500)
+            for number in range(cuts):
+                name, at = chance.choice(plain), int((number + chance.random()) * 2_500 / cuts)
                 problem = await survives(b, engine, script, cut(name, at, how))  # type: ignore[arg-type]
                 if problem:
                     problems[name, at] = problem
