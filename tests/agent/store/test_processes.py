@@ -8,6 +8,8 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
+import pytest
+
 from agent.store.nodes import Session
 from agent.store.store import Store
 
@@ -57,17 +59,18 @@ async def test_two_processes_append_a_thousand_messages_without_a_lock_error(
     check(path)
 
 
+@pytest.mark.parametrize("kills", [8, pytest.param(60, marks=pytest.mark.thorough)])
 async def test_a_writer_killed_at_any_moment_loses_no_acknowledged_message(
-    path: Path, store: Store, session: Session
+    path: Path, store: Store, session: Session, kills: int
 ) -> None:
     chance = random.Random(20)
     acknowledged: set[int] = set()
-    for turn in range(20):
+    for turn in range(kills):
         child = await writer(path, session, -1, f"turn {turn}")
         assert child.stdout is not None
         # The first line tells that it writes; the moment after it is random.
         acknowledged.add(int(await child.stdout.readline()))
-        await asyncio.sleep(chance.uniform(0, 0.03))
+        await asyncio.sleep(0.03 * (turn + chance.random()) / kills)
         child.send_signal(signal.SIGKILL)
         output, _ = await child.communicate()
         # A line cut by the kill was still acknowledged, but its number cannot be read.
