@@ -36,10 +36,8 @@ ANSWER = struct.Struct("i")
 def serve() -> None:
     """Fork for each request on the socket that is standard input. Returns in each fork, as the command."""
     with socket.socket(fileno=os.dup(0)) as channel:
-        for name in (
-            *PROGRAM,
-            *(f"app.cli.{path.stem}" for path in (ROOT / "app" / "cli").glob("[a-z]*.py")),
-        ):
+        commands = [f"app.cli.{path.stem}" for path in (ROOT / "app" / "cli").glob("[a-z]*.py")]
+        for name in (*PROGRAM, *commands):
             importlib.import_module(name)
         assert threading.active_count() == 1, "a process with threads cannot be forked"
         gc.freeze()
@@ -74,7 +72,9 @@ def _become(request: int, *streams: int) -> None:
 def _server(owner: int) -> socket.socket:
     """The socket to the process that forks for the process `owner`, which is this one."""
     ours, theirs = socket.socketpair()
-    server = subprocess.Popen([sys.executable, "-I", "-c", SERVER], stdin=theirs.fileno(), start_new_session=True)
+    server = subprocess.Popen(
+        [sys.executable, "-I", "-c", SERVER], stdin=theirs.fileno(), start_new_session=True
+    )
     theirs.close()
 
     def end() -> None:
