@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.announcing import announce
 from agent.attachments import AttachmentStore
 from agent.calls import CallRunner
 from agent.checkpoint_service import CheckpointService
@@ -16,7 +17,6 @@ from agent.checkpointing import open_recorder
 from agent.context.profile import Profile
 from agent.dialogue import Dialogue
 from agent.engine import Engine
-from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
 from agent.futures import Futures
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
@@ -27,7 +27,7 @@ from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.transport.retry import RetryPolicy
-from agent.opening import Beside, Opened, apart, open_session, swept
+from agent.opening import Beside, apart, open_session, swept
 from agent.policy_news import permission_problems, policy_teller
 from agent.routes import RoutePlan, open_adviser, open_routes, plan_routes
 from agent.safety.audit import AuditLog
@@ -35,7 +35,7 @@ from agent.safety.audit_record import Recorder
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.safety.outlook import Surroundings
-from agent.safety.permissions.modes import Mode, ModeName
+from agent.safety.permissions.modes import ModeName
 from agent.safety.permissions.policy import Permissions
 from agent.safety.sandbox.opening import open_boundary
 from agent.script_journal import Journals
@@ -282,7 +282,7 @@ async def _assemble(
         max_steps=options.max_steps or settings.agent.max_turns,
     )
     runs_in = boundary.level if far is None else far.title
-    _announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
+    announce(stream, session, opened, routes[0], gate.mode, runs_in, changed, problems)
     if team is not None and opened.owned:
         await team.find_again()
 
@@ -460,38 +460,6 @@ def _dialogue(
         else settings.model.temperature,
         max_output=settings.model.max_output or plan.profile.max_output,
     )
-
-
-def _announce(
-    stream: EventStream,
-    session: LiveSession,
-    opened: Opened,
-    route: Route,
-    approvals: Mode,
-    sandbox: str,
-    changed: bool,
-    problems: Sequence[str],
-) -> None:
-    record = opened.record
-    stream.emit(
-        SessionOpened(
-            session=record.id,
-            title=record.title,
-            model=route.name,
-            workspace=record.workspace,
-            nodes=len(opened.path),
-            approvals=approvals,
-            sandbox=sandbox,
-        )
-    )
-    for problem in problems:
-        stream.emit(Noticed(kind="warning", text=problem))
-    if opened.recovered:
-        stream.emit(Noticed(kind="recovery", text=opened.recovered))
-    if changed:
-        stream.emit(PrefixBroken(reason="prompt or tools changed since this session was last open"))
-    if session.todos():
-        stream.emit(TodosChanged(items=session.todos()))
 
 
 async def _attention(
