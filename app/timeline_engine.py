@@ -61,6 +61,10 @@ class EngineTimeline:
     async def steps(self) -> Mapping[int, Sequence[str]]:
         return {step.number: [each.path for each in step.changes] for step in await self._travel.steps()}
 
+    async def labels(self) -> Mapping[int, str]:
+        # What others did in between says nothing about the call.
+        return {step.number: step.label for step in await self._travel.steps() if step.kind != "outside"}
+
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
         wanted = set(steps)
         found: dict[int, tuple[int, int]] = {}

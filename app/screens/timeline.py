@@ -125,15 +125,18 @@ class TimelineScreen(Page[None]):
             if not self.complete:
                 near = await services.glimpse(at, GLIMPSE)
                 self.timeline.adopt(grow(near, heads, (), {}, self.timeline.look), at)
-            rows, marks, paths = await services.outline(), await services.marks(), await services.steps()
+            rows, marks = await services.outline(), await services.marks()
+            paths, labels = await services.steps(), await services.labels()
         except HermesError as error:
             self.state(str(error))
             return
-        drawing = await asyncio.to_thread(grow, rows, heads, marks, paths, self.timeline.look)
+        drawing = await asyncio.to_thread(grow, rows, heads, marks, paths, self.timeline.look, labels)
         # Who has moved meanwhile stays there.
         known = at is None or self.timeline.nodes.index(at) >= 0
         self.complete = True
         self.timeline.adopt(drawing, None if known else at)
+        # What is nearest was drawn without files; a row that is still pointed at gets them now.
+        self._show(self.timeline.pointed)
 
     def on_timeline_changed(self) -> None:
         self._say_state()
@@ -174,18 +177,21 @@ class TimelineScreen(Page[None]):
 
     @work(exclusive=True, group="preview")
     async def _show(self, row: NodeRow | None) -> None:
-        index, number = self.timeline.index, self.timeline.cursor
-        if row is None or index is None or number is None:
+        if row is None:
             self._preview.show(None, (), 0)
             self._preview.show_files(())
             return
         # A cursor on its way through a thousand rows reads none of them.
         await asyncio.sleep(PAUSE)
-        tree = self.timeline.nodes
-        steps = steps_of(tree, self.timeline.drawing.lines[number])
+        # Another drawing may have come meanwhile.
+        drawing = self.timeline.drawing
+        tree, number = drawing.tree, drawing.line_of(row.id)
+        if number < 0:
+            return
+        steps = steps_of(tree, drawing.lines[number])
         try:
             node = await self._services.node(row.id)
-            self._preview.show(node, tree.branches_through(index), self._now())
+            self._preview.show(node, tree.branches_through(tree.index(row.id)), self._now())
             self._preview.show_files(await self._services.files_of(steps) if steps else ())
         except HermesError as error:
             self._preview.complain(line(str(error)))
@@ -368,8 +374,9 @@ def grow(
     marks: Sequence[Mark],
     paths: Mapping[int, Sequence[str]],
     look: Look,
+    labels: Mapping[int, str] | None = None,
 ) -> Drawing:
     """The tree of a session, laid out. Pure."""
     tips = [Tip(head.name, head.node) for head in heads]
     tags = [Tag(mark.node, mark.label, mark.bookmarked) for mark in marks]
-    return lay_out(plant(rows, tips, heads[0].name if heads else "", tags, paths), look)
+    return lay_out(plant(rows, tips, heads[0].name if heads else "", tags, paths, labels), look)

@@ -70,6 +70,10 @@ class TimelineServices(Protocol):
         """The files that each step of the session touched, by the number of the step."""
         ...
 
+    async def labels(self) -> Mapping[int, str]:
+        """What made each step, such as `write src/app.py`, by the number of the step."""
+        ...
+
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
         """Lines that each step added and removed; steps without text are left out."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from app.screens.timeline_files import FileScreen, FilesScreen, diff_of
 from app.screens.timeline_services import FileChange, Sides
 from tests.app.pages import PageHost, lines_of, until
 from tests.app.timeline_stage import NOW, Book, opened, small, three
+from widgets.timeline.layout import Look, lay_out
 
 NARROW, WIDE = (80, 24), (120, 40)
 Build = Callable[[Book], Awaitable[None]]
@@ -85,6 +87,20 @@ async def test_it_opens_at_the_end_of_the_branch_in_use_with_turns_folded(tmp_pa
         ]
         await stage.until(lambda: "+1" in stage.lines[-1])
         await stage.until(lambda: stage.preview().startswith("You · "))
+
+
+async def test_a_preview_survives_the_row_it_was_asked_for(tmp_path: Path) -> None:
+    async with staged(tmp_path) as stage:
+        timeline = stage.screen.timeline
+        last = timeline.drawing.lines[-1]
+        timeline.move_to(len(timeline.drawing.lines) - 1)
+        # The message that the cursor moved is handled, and its preview waits, before fewer rows come.
+        await asyncio.sleep(0.01)
+        words = Look("matches", needle=timeline.nodes.rows[0].text or "system")
+        timeline.adopt(lay_out(timeline.nodes, words), timeline.nodes.rows[last.node].id)
+        assert len(timeline.drawing.lines) <= 1
+        await stage.pilot.pause(0.15)
+        assert stage.screen.is_current
 
 
 async def test_it_opens_at_a_message_of_the_conversation(tmp_path: Path) -> None:

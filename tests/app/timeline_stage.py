@@ -29,6 +29,8 @@ class Book:
     states: list[Files] = field(default_factory=lambda: [{}])
     """The files at each position."""
     positions: dict[int, int] = field(default_factory=dict)
+    called: dict[int, str] = field(default_factory=dict)
+    """What made a step."""
     done: list[tuple[object, ...]] = field(default_factory=list)
     _last: int = 0
 
@@ -47,6 +49,7 @@ class Book:
     ) -> int:
         """A call, and the files it writes."""
         if files:
+            self.called[len(self.states)] = f"{tool} {[*files][-1]}"
             self.states.append({**self.states[-1], **files})
         return await self.say('{"output": "ok"}', head, "tool", tool=tool, outcome=outcome, call="c")
 
@@ -82,6 +85,9 @@ class Book:
             number: [change.path for change in self._between(number - 1, number)]
             for number in range(1, len(self.states))
         }
+
+    async def labels(self) -> Mapping[int, str]:
+        return self.called
 
     async def counts(self, steps: Iterable[int]) -> Mapping[int, tuple[int, int]]:
         found = {}

@@ -26,6 +26,10 @@ GOOD_WORDS = 28
 MOST_STEPS = 64
 """Steps of a row whose lines are counted."""
 _BRACES = str.maketrans("", "", '{}"')
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(\s*:)?)?')
+"""A text in JSON that may end in the middle, and whether it is a name."""
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
+_MEANT = {"n": "\n", "t": " ", "r": "\n", "b": "", "f": " "}
 
 Ink = Callable[..., Style]
 """The style of a role; takes `bold`."""
@@ -62,7 +66,7 @@ def draw_row(drawing: Drawing, number: int, width: int, around: Surroundings) ->
         right = _right(drawing, line, around, calls=False)
     right = fit(right, max(room - LEAST_WORDS, 0))
     room -= right.cell_len
-    words = _words(row, bool(tree.on_path[line.node]), ink)
+    words = _words(row, tree.label(line.node), bool(tree.on_path[line.node]), ink)
     _light(words, around)
     kept = min(words.cell_len, GOOD_WORDS)
     tags = fit(tags, max(room - kept, room // 3))
@@ -81,12 +85,14 @@ def _glyph(tree: Tree, line: Line, ink: Ink) -> Text:
     return Text(GLYPHS.get(row.kind, "·"), ink(lane_role(line.lane), bold=bold))
 
 
-def _words(row: NodeRow, on_path: bool, ink: Ink) -> Text:
+def _words(row: NodeRow, label: str, on_path: bool, ink: Ink) -> Text:
     role = "text" if on_path else "dim"
-    text = one_line(row.text)
     if row.kind == "tool":
+        if label := shown_path(label):
+            return Text(label, ink(role))
         shown = Text(one_line(row.tool) or "a tool", ink(role))
-        return shown.append(f"  {text.translate(_BRACES).strip()}", ink("dim"))
+        return shown.append(f"  {one_line(first_words(row.text))}", ink("dim"))
+    text = one_line(row.text)
     if row.kind == "user" and row.origin != ENGINE:
         return Text(text or "(no words)", ink("user" if on_path else "dim"))
     if row.kind == "system":
@@ -95,6 +101,23 @@ def _words(row: NodeRow, on_path: bool, ink: Ink) -> Text:
         calls = f"{row.calls} call" + ("s" if row.calls != 1 else "") if row.calls else "no words"
         return Text(f"({calls})", ink("dim"))
     return Text(text, ink(role if row.kind == "assistant" else "dim"))
+
+
+def first_words(result: str) -> str:
+    """The first line of text in the beginning of a result, which is JSON; of numbers alone, all of them."""
+    if not result.startswith(("{", "[")):
+        return result
+    for found in _STRING.finditer(result):
+        # A character outside the first 65,536 is written as two; what is left of one alone is no text.
+        text = _ESCAPE.sub(_meant, found[1]).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if not found[2] and (words := text.strip()):
+            return words.partition("\n")[0]
+    return result.translate(_BRACES).strip()
+
+
+def _meant(escape: re.Match[str]) -> str:
+    code = escape[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _MEANT.get(code, code)
 
 
 def _tags(drawing: Drawing, number: int, around: Surroundings) -> Text:
@@ -155,7 +178,7 @@ def _light(words: Text, around: Surroundings) -> None:
 
 
 def shown_path(path: str) -> str:
-    """A path that can be shown: bytes that are no text become marks."""
+    """A path, or words with one, that can be shown: bytes that are no text become marks."""
     return one_line(path.encode("utf-8", "replace").decode("utf-8"))
 
 

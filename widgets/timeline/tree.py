@@ -88,6 +88,8 @@ class Tree:
     """The steps of all nodes that fold under a leader, and of itself."""
     paths: Mapping[int, Sequence[str]]
     """The files that each step touched."""
+    labels: Mapping[int, str]
+    """What made a step, such as `write src/app.py`, where that is known."""
     tips: Mapping[int, Sequence[str]]
     """Branches that end at a node."""
     tags: Mapping[int, Tag]
@@ -107,6 +109,11 @@ class Tree:
         """The files that these steps touched, each once, in the order in which they first were."""
         return list(dict.fromkeys(path for step in steps for path in self.paths.get(step, ())))
 
+    def label(self, node: int) -> str:
+        """What the call did whose result this is; empty where it left no step that says so."""
+        said = (self.labels.get(step, "") for step in reversed(self.steps.get(node, ())))
+        return next(filter(None, said), "")
+
     def below(self, node: int, other: int) -> bool:
         """Whether `other` is `node` or descends from it."""
         return self.rank[node] <= self.rank[other] < self.rank[node] + self.size[node]
@@ -124,7 +131,7 @@ class Tree:
     def words(self, node: int) -> str:
         """What a search looks at."""
         row, tag = self.rows[node], self.tags.get(node)
-        text = f"{row.tool} {row.text}" if row.tool else row.text
+        text = f"{row.tool} {self.label(node)} {row.text}" if row.tool else row.text
         names = " ".join(self.tips.get(node, ()))
         return f"{text} {names} {tag.label if tag else ''}" if tag or names else text
 
@@ -135,8 +142,12 @@ def plant(
     branch: str = "",
     tags: Iterable[Tag] = (),
     paths: Mapping[int, Sequence[str]] | None = None,
+    labels: Mapping[int, str] | None = None,
 ) -> Tree:
-    """The tree of these rows. `branch` is the one in use; `paths` the files of each step, by its number."""
+    """The tree of these rows. `branch` is the one in use.
+
+    `paths` are the files of each step, by its number, and `labels` what made it.
+    """
     paths = paths or {}
     ids = [row.id for row in rows]
     if any(one >= other for one, other in pairwise(ids)):
@@ -177,6 +188,7 @@ def plant(
         steps=steps,
         turn_steps=turn_steps,
         paths=paths,
+        labels=labels or {},
         tips=ends,
         tags=marked,
         branch=branch,
