@@ -14,7 +14,8 @@ from agent.store.text import fold
 
 MAX_CHARS = 1_000
 MAX_TERMS = 32
-_TERM = re.compile(r'"([^"]+)"|(\S+)')
+_TERM = re.compile(r'"(\s*[^"\s][^"]*)"|(\S+)')
+"""Blanks alone in quotes are no words that belong together; the quotes are looked for themselves."""
 _GRAM = 3
 """Characters of a trigram: shorter texts are not in that index."""
 

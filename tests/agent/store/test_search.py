@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import StoreError
@@ -140,6 +140,7 @@ async def test_any_text_is_a_query(
 
 
 @given(st.text("ab-_%\"'*. 你🎉é", min_size=1, max_size=12).filter(lambda text: text.strip()))
+@example('" "')
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 async def test_a_stored_text_is_found_by_itself(store: Store, session: Session, text: str) -> None:
     node = await store.append(session.id, "user", text)
