@@ -40,7 +40,7 @@ TOOLSETS: dict[str, Toolset] = {
     "delegate": Toolset("Send other agents and look after them", ("delegate_task", "subagents")),
     "default": Toolset(
         "What a session has unless configured otherwise",
-        includes=("file", "terminal", "code", "todo", "clarify", "session", "checkpoint"),
+        includes=("file", "terminal", "code", "todo", "clarify", "session", "checkpoint", "delegate"),
     ),
     "safe": Toolset(
         "Look, plan and ask, without changing anything",

@@ -23,6 +23,8 @@ DEFAULT = {
     "clarify",
     "session_search",
     "checkpoint",
+    "delegate_task",
+    "subagents",
     "execute_code",
 }
 
@@ -41,7 +43,7 @@ def own(*names: str, toolset: str = "own") -> Registry:
     return tools
 
 
-def test_the_default_set_is_that_of_the_first_edition_with_scripts_and_checkpoints() -> None:
+def test_the_default_set_is_that_of_the_first_edition_with_scripts_checkpoints_and_agents() -> None:
     assert set(resolve(["default"])) == DEFAULT
 
 
