@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from agent.engine import Engine
-from agent.events import AgentEnded, AgentProgressed, AgentStarted, ToolFinished, TurnEnded
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    ApprovalAsked,
+    Decision,
+    QuestionAsked,
+    ToolFinished,
+    TurnEnded,
+)
 from agent.subagents.budget import Budget
 from agent.subagents.records import Task
 from tests.support.engines import Bench, bench
@@ -18,13 +27,11 @@ from tests.support.model_server import call, calls, say
 from tests.support.replies import Reply
 from tests.support.team import by_task, report, task_of
 
-CONFIG = "tools: {enabled: [default, delegate]}\n"
-
 
 @asynccontextmanager
 async def team(folder: Path, scripts: Mapping[str, Any], config: str = "") -> AsyncIterator[Bench]:
     async with bench(folder, by_task(scripts)) as made:
-        made.config(CONFIG + config)
+        made.config(config)
         yield made
 
 
@@ -406,6 +413,44 @@ async def test_the_tool_lists_waits_for_and_shows_agents(tmp_path: Path) -> None
         assert nobody["error"] == "Say which agent to pause: its id, as `list` shows it."
         assert told["state"] == "queued"
         assert again["results"][0]["summary"] == "Second."
+
+
+async def test_an_approval_names_the_agent_that_asks_and_its_clock_stands_still_meanwhile(
+    tmp_path: Path,
+) -> None:
+    scripts = {
+        "main": [call("delegate_task", goal="write", budget={"seconds": 2}), say("Over.")],
+        "write": [call("write_file", path="a.txt", content="a"), say(report())],
+    }
+    async with team(tmp_path, scripts) as made:
+        async with made.engine(approve="normal", attended=True) as engine:
+            turn = asyncio.create_task(engine.run("Go."))
+            await until(made, lambda: made.seen(ApprovalAsked))
+            (question,) = made.seen(ApprovalAsked)
+            assert (question.agent, question.tool) == ("agent-1", "write_file")
+            assert made.seen(AgentProgressed)[-1].state == "waiting"
+            await asyncio.sleep(2.5)
+            question.reply.set_result(Decision("once"))
+            await turn
+        (one,) = results(made)[0]["results"]
+        assert one["outcome"] == "completed"
+        assert one["seconds"] < 2
+        assert (made.workspace / "a.txt").read_text() == "a"
+
+
+async def test_killing_an_agent_takes_its_open_question_away(tmp_path: Path) -> None:
+    scripts = {
+        "main": [call("delegate_task", goal="ask"), say("Over.")],
+        "ask": [call("clarify", question="Which?", choices=["a", "b"]), say(report())],
+    }
+    async with team(tmp_path, scripts) as made:
+        async with made.engine(attended=True) as engine:
+            turn = asyncio.create_task(engine.run("Go."))
+            await until(made, lambda: made.seen(QuestionAsked))
+            assert made.seen(QuestionAsked)[0].agent == "agent-1"
+            assert (await asyncio.wait_for(engine.agents.kill("agent-1"), 2)).outcome == "killed"
+            await turn
+            assert engine.inbox.pending() == ()
 
 
 async def test_a_long_report_is_kept_in_a_file(tmp_path: Path) -> None:
