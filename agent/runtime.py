@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -387,6 +388,10 @@ def _context_factory(
 ) -> Callable[[ToolCall], CallContext]:
     tool_options = _tool_options(settings, home)
     search = store.for_tools()
+    acting = apart(options.beside, options.workspace)
+    if steps is not None:
+        # Agents may number their calls alike.
+        acting = partial(steps.acting, session=scripts.session.id)
 
     def context_for(call: ToolCall) -> CallContext:
         return CallContext(
@@ -402,7 +407,7 @@ def _context_factory(
             notice=mailbox.notify,
             inner=scripts.calls(call.id, context_for),
             scripts=scripts.runner,
-            acting=apart(options.beside, options.workspace) if steps is None else steps.acting,
+            acting=acting,
             checkpoints=checkpoints,
             delegates=None if team is None else team.of_main(call.id),
         )
