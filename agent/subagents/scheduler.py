@@ -109,7 +109,7 @@ class Scheduler:
         depth = 1 if sender is None else sender.depth + 1
         self._check(tasks, depth)
         async with self._starting:
-            first = len(self._runs) + 1
+            first = await self._next_number()
             made: list[Run] = []
             for number, task in enumerate(tasks, first):
                 made.append(await self._enroll(f"agent-{number}", task, parent, call, depth))
@@ -120,6 +120,12 @@ class Scheduler:
                 self._tell_start(run)
                 self._begin(run, run.task.message())
         return [run.id for run in made]
+
+    async def _next_number(self) -> int:
+        """A number no agent of the session has, also when another process works on the session too."""
+        there = len(await self.services.store.children(self.services.root))
+        known = (int(id.rpartition("-")[2]) for id in self._runs)
+        return max(there, max(known, default=0)) + 1
 
     def _check(self, tasks: Sequence[Task], depth: int) -> None:
         if self._closed:

@@ -17,6 +17,7 @@ from agent.events import (
     ApprovalAsked,
     Decision,
     QuestionAsked,
+    StepTaken,
     ToolFinished,
     TurnEnded,
 )
@@ -75,6 +76,11 @@ async def test_several_agents_work_side_by_side_and_report(tmp_path: Path) -> No
         assert first["findings"] == ["a fits"]
         assert (first["files"], second["files"]) == (["a.txt"], ["b.txt"])
         assert first["usage"]["requests"] == 2
+        # Their calls have the same ids; what each did is its own step all the same.
+        steps = {event.agent: (event.call, event.paths) for event in made.seen(StepTaken)}
+        assert [paths for _, paths in steps.values()] in ([("a.txt",), ("b.txt",)], [("b.txt",), ("a.txt",)])
+        assert steps["agent-1"][1] == ("a.txt",)
+        assert steps["agent-1"][0] == steps["agent-2"][0]
         assert [event.agent for event in made.seen(AgentStarted)] == ["agent-1", "agent-2"]
         assert {event.call for event in made.seen(AgentStarted)} == {made.seen(ToolFinished)[-1].call}
         ends = {event.agent: event for event in made.seen(AgentEnded)}
