@@ -219,13 +219,10 @@ class SubagentSettings(Section):
     turns: int | None = Field(40, ge=1, description="Requests to a model one agent may make.")
     seconds: float | None = Field(None, gt=0, description="Seconds one agent may work.")
     tokens: int | None = Field(
-        None, ge=1, description="Tokens all agents of a session may use together, as a hard ceiling."
+        2_000_000, ge=1, description="Tokens all agents of a session may use together, as a hard ceiling."
     )
     money: float | None = Field(
         None, gt=0, description="US dollars all agents of a session may use together, as a hard ceiling."
-    )
-    forecast_tokens: int = Field(
-        200_000, ge=0, description="Tokens from which on you are asked before agents are sent."
     )
 
 

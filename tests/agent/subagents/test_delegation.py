@@ -301,7 +301,8 @@ async def test_a_killed_agent_stops_within_two_seconds_and_sends_nothing_after(t
             await asyncio.wait_for(request.hung_up.wait(), 2)
             assert (await turn).outcome == "done"
             assert asked(made, "slow") == 1
-            assert engine.agents.run("agent-1").purse.room() is None
+            purse = engine.agents.run("agent-1").purse
+            assert purse.room() == 2_000_000 - engine.agents.purse.spent.tokens, "all room is given back"
         (one,) = results(made)[0]["results"]
         assert (one["outcome"], one["reason"]) == ("killed", "It was stopped before it was done.")
 
