@@ -9,9 +9,12 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# A run that was started in the background inherits an ignored ctrl+c; the programs under test must not.
+# A run that was started in the background inherits an ignored ctrl+c, one under `nohup` an ignored end of
+# the terminal; the programs under test must not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How many examples a property is tried on. `make test-thorough` chooses the other one; a property that is
 # dear to try names its own number.

@@ -261,8 +261,10 @@ def test_it_looks_as_it_should(snap_compare: Any, tmp_path: Path, look: str, siz
             for key in keys:
                 await pilot.press(key)
                 await pilot.pause(0.1)
-            await pilot.pause(0.2)
-            await pilot.app.workers.wait_for_complete()
+            # The preview is read when the cursor has rested, and asks for files of its own.
+            for _ in range(3):
+                await pilot.pause(0.15)
+                await pilot.app.workers.wait_for_complete()
             await pilot.pause(0.1)
             assert shows(host, screen)
 
