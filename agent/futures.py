@@ -33,7 +33,7 @@ from agent.opening import Beside
 if TYPE_CHECKING:
     from agent.engine import Engine
     from agent.inbox import Inbox
-    from agent.runtime import Options
+    from agent.options import Options
     from agent.safety.permissions.modes import ModeName
     from agent.session import LiveSession
     from agent.travel import Travel, Went

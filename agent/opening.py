@@ -20,7 +20,7 @@ from tools.results import ToolError
 
 if TYPE_CHECKING:
     from agent.inbox import Inbox
-    from agent.runtime import Options
+    from agent.options import Options
 
 PREVIEWED = 100
 """Nodes at the end of a session that are shown while the others are read."""

@@ -46,7 +46,8 @@ from agent.events import (
     TurnStarted,
     UserMessageAdded,
 )
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 from app.application import HermesApp
 from app.host import Listener, Wish
 from benchmarks.markdown_stream import SECTION

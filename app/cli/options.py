@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from agent.runtime import Options
+from agent.options import Options
 from app import glance
 from app.cli.folder import demo_workspace, workspace
 

@@ -237,7 +237,8 @@ async def test_closing_the_session_stops_its_futures_and_keeps_their_work(tmp_pa
 PROGRAM = """
 import asyncio, sys
 from pathlib import Path
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 async def main():
     engine = await open_engine(Options(workspace=Path(sys.argv[1]), approve="all"))
     await engine.run("hello")

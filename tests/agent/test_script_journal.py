@@ -40,7 +40,8 @@ import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, {str(command.ROOT)!r})
 from agent.events import ApprovalAsked, Decision
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 
 work, approve, attended = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "attended"
 

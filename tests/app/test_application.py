@@ -16,7 +16,8 @@ from agent.context.masking import Plan
 from agent.errors import ConfigError
 from agent.events import RequestResolved, ToolFinished, TurnEnded
 from agent.model.providers import NoModelError
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 from app.application import HermesApp
 from app.host import Listener, Wish
 from app.screens import dialog as dialogs

@@ -10,7 +10,8 @@ from pathlib import Path
 from time import monotonic
 
 from agent.events import Event, Noticed, RequestStarted, ToolStarted, TurnEnded, UsageChanged
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 from tests.realmodel.tasks import Task, Turn, furnish
 
 

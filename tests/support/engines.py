@@ -10,7 +10,8 @@ from typing import Any
 
 from agent.engine import Engine
 from agent.events import Event, TurnEnded
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 from tests.support.model_server import ModelServer
 
 

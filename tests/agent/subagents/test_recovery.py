@@ -20,7 +20,8 @@ from tests.support.team import report, task_of
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from agent.runtime import Options, open_engine
+from agent.options import Options
+from agent.runtime import open_engine
 
 async def main():
     engine = await open_engine(Options(workspace=Path(sys.argv[1]), approve="all"))

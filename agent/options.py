@@ -1,0 +1,37 @@
+"""What a surface may choose when it opens a session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.safety.permissions.modes import ModeName
+from agent.store.nodes import Node
+
+if TYPE_CHECKING:
+    from agent.opening import Beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a surface may choose when it opens a session."""
+
+    workspace: Path
+    """The folder to work in, resolved."""
+    model: str | None = None
+    resume: str | None = None
+    """Id, start of an id, or title of a session to go on with."""
+    resume_last: bool = False
+    approve: ModeName | None = None
+    """A mode for this session, whatever settings and permissions say."""
+    max_steps: int | None = None
+    surface: str = ""
+    """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
+    attended: bool = False
+    """Whether a person is there to answer questions."""
+    preview: Callable[[Sequence[Node]], None] | None = None
+    """Told the last nodes of a session that is resumed, before all of it is read."""
+    beside: Beside | None = None
+    """Work on another branch of a session that this process has open; `workspace` is a copy then."""
