@@ -1,9 +1,9 @@
 """CPU time of the whole gate's verdict on shell commands, against one parse of the same text by tree-sitter.
 
 Each command is judged by a gate without rules and by one with thirty rules, in a workspace on the disk.
-No text is judged twice.
+No text is judged twice. Long texts have many shapes; `--size` says how long they are.
 
-python -m benchmarks.gate_verdict [--rounds 5]
+python -m benchmarks.gate_verdict [--rounds 5] [--size 10240] [--only WORD]
 """
 
 from __future__ import annotations
@@ -22,10 +22,8 @@ from agent.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
 from agent.safety.shell.tree import parse
+from benchmarks.gate_shapes import shapes
 from tools.actions import RunCommand
-
-SIZE = 10_240
-"""Characters of a long text."""
 
 TYPICAL = (
     "git status --short",
@@ -77,41 +75,6 @@ rules:
   mcp(github/delete_*): deny
 """
 
-_PIECE = """
-if [ -f "$1" ]; then
-  name=$(basename "$1" .txt); grep -n "x$name" *.log | sort | uniq -c > out/$name.txt
-  for f in a b c; do echo "$f $name" >> out/all.txt; done
-fi
-git add -A && git commit -m 'step' || echo "nothing to do"
-"""
-
-
-def _filled(piece: Callable[[int], str]) -> str:
-    """As many numbered pieces as make a long text."""
-    text: list[str] = []
-    length = 0
-    while length < SIZE:
-        text.append(piece(len(text)))
-        length += len(text[-1])
-    return "".join(text)
-
-
-LONG: dict[str, str] = {
-    "script": _filled(lambda n: _PIECE.replace("$name", f"$name{n}")),
-    "cd a, 70 deep": "cd a\n" * 70 + _filled(lambda n: f"cat f{n}.txt\n"),
-    "cd a, all of it": _filled(lambda _: "cd a\n"),
-    "pipeline": "cat log" + _filled(lambda n: f" | grep -v x{n}"),
-    "small commands": _filled(lambda n: f"touch out/f{n}; "),
-    "deletions": _filled(lambda n: f"rm -f build/f{n}.o\n"),
-    "files of a command": "cp " + _filled(lambda n: f"src/a{n}.py ") + "out/",
-    "here-document": "cat > notes.md <<'END'\n" + _filled(lambda n: f"Line {n} of the text.\n") + "END\n",
-    "nesting": _filled(lambda n: "(" * 20 + f"echo {n}" + ")" * 20 + "\n"),
-    "substitutions": _filled(lambda n: f'echo "$(basename "$(dirname "$(pwd)/{n}")")"\n'),
-    "variables": _filled(lambda n: f'v{n}="a{n}"; echo "$v{n}/$v{n // 2}"\n'),
-    "loops": _filled(lambda n: f'for f in a b c; do x=$f-{n}; wc -l "$x" > out/$x.txt; done\n'),
-    "functions": _filled(lambda n: f"f{n}() {{ git log -{n} -- $1; }}; f{n} src\n"),
-}
-
 
 def seconds(work: Callable[[], object], times: int) -> float:
     """Median of the CPU time of one run."""
@@ -154,7 +117,10 @@ def _verdict(gate: Gate, command: str, cwd: Path, times: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    rounds: int = parser.parse_args().rounds
+    parser.add_argument("--size", type=int, default=10_240, help="characters of the long texts")
+    parser.add_argument("--only", default="", help="a part of the names of the shapes that are measured")
+    options = parser.parse_args()
+    rounds: int = options.rounds
     with tempfile.TemporaryDirectory() as folder:
         plain, ruled, workspace = _gates(Path(folder).resolve())
         time.sleep(2.5)  # the change time of the rules has to lie back
@@ -174,8 +140,9 @@ def main() -> None:
             print(f"{name:22}{a:9.3f} ms{b:9.3f} ms{c:9.3f} ms{b / c:8.1f}", flush=True)
 
         line("typical, median of 12", TYPICAL, 20 * rounds)
-        for name, command in LONG.items():
-            line(name, (command,), rounds)
+        for name, command in shapes(options.size).items():
+            if options.only in name:
+                line(name, (command,), rounds)
 
 
 if __name__ == "__main__":
