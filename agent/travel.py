@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from agent.workspace.checkpoints.recorder import Recorder
     from agent.workspace.checkpoints.restore.apply import Restored
     from agent.workspace.checkpoints.restore.merge import Merged
+    from agent.workspace.checkpoints.restore.parts import Parted
     from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
 
 Reason = Literal["switch", "rewind", "fork", "undo", "redo"]
@@ -165,6 +166,13 @@ class Travel:
 
         objects = self._files().store.objects
         return await asyncio.to_thread(merged, item, objects)
+
+    async def parted(self, item: PlanItem, *, merging: bool = False) -> Parted:
+        """A file of a plan in hunks; with `merging` towards both sides put together. Raises `HermesError`."""
+        from agent.workspace.checkpoints.restore.parts import parted
+
+        objects = self._files().store.objects
+        return await asyncio.to_thread(parted, item, objects, merging=merging)
 
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
         """Carry out a plan for files only; it can be undone. Raises `HermesError`."""

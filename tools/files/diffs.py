@@ -62,13 +62,13 @@ def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
 
 def diff_texts(old: str, new: str, old_name: str, new_name: str) -> Diff:
     """The unified diff from `old` to `new`. Names are shown as given, such as `a/x.py` or `/dev/null`."""
-    a, b = _marked_lines(old), _marked_lines(new)
+    a, b = marked_lines(old), marked_lines(new)
     blocks = changed_blocks(a, b)
     if not blocks:
         return Diff("", 0, 0)
     lines = [f"--- {old_name}", f"+++ {new_name}"]
-    for group in _grouped(blocks):
-        lines.extend(_hunk(a, b, group))
+    for group in hunks_of(blocks):
+        lines.extend(hunk_lines(a, b, group))
     added = sum(block.b_stop - block.b_start for block in blocks)
     removed = sum(block.a_stop - block.a_start for block in blocks)
     return Diff("\n".join(lines) + "\n", added, removed)
@@ -82,8 +82,8 @@ def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
     return f"{text[:cut]}… {text.count(chr(10), cut)} more lines of diff\n"
 
 
-def _marked_lines(text: str) -> list[str]:
-    """Lines of a text; a last line without newline carries the note that diffs have for it."""
+def marked_lines(text: str) -> list[str]:
+    """The lines of a text; a last line without newline carries the note that diffs have for it."""
     lines = text.split("\n")
     if lines[-1]:
         lines[-1] += "\n\\ No newline at end of file"
@@ -186,8 +186,8 @@ def _joined(blocks: list[Block]) -> list[Block]:
     return joined
 
 
-def _grouped(blocks: list[Block]) -> Iterator[list[Block]]:
-    """Blocks near enough to share their context lines."""
+def hunks_of(blocks: list[Block]) -> Iterator[list[Block]]:
+    """Blocks near enough to share their context lines, each group in one hunk."""
     group: list[Block] = []
     for block in blocks:
         if group and block.a_start - group[-1].a_stop > 2 * CONTEXT_LINES:
@@ -197,7 +197,8 @@ def _grouped(blocks: list[Block]) -> Iterator[list[Block]]:
     yield group
 
 
-def _hunk(a: Sequence[str], b: Sequence[str], group: list[Block]) -> Iterator[str]:
+def hunk_lines(a: Sequence[str], b: Sequence[str], group: Sequence[Block]) -> Iterator[str]:
+    """The lines of one hunk, its head first."""
     first, last = group[0], group[-1]
     lead = min(CONTEXT_LINES, first.a_start)
     tail = min(CONTEXT_LINES, len(a) - last.a_stop)

@@ -16,9 +16,10 @@ from pathlib import Path
 from agent.workspace.checkpoints.entries import Change, Entry, Kind, LeftOut, Step
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import pending as keeping
+from agent.workspace.checkpoints.restore.parts import ChangedError, part_entry
 from agent.workspace.checkpoints.restore.pending import Pending
 from agent.workspace.checkpoints.restore.placing import CHANGED, Move, Placer
-from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan, merged
+from agent.workspace.checkpoints.restore.plan import Choice, Part, PlanItem, RestorePlan, merged
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.taking import take
@@ -26,8 +27,13 @@ from tools.text import clean
 
 log = logging.getLogger(__name__)
 
+LEFT = "is left, as you chose"
 _OWNER = 0o300
 _UNLIMITED = 1 << 62
+
+
+class _KeptError(Exception):
+    """A path stays as it is; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +66,7 @@ def apply_restore(
     label: str,
     expect: Callable[[str, Entry | None], None] | None = None,
 ) -> Restored:
-    """Carry out `plan`; `choices` say what becomes of conflicts, and one that is not in it stays `mine`.
+    """Carry out `plan`. A path goes back as `choices` say; without one a conflict stays and others go back.
 
     `line` is the root session, `session` the one that acts. `expect` hears of each path before it
     is changed. Blocking. Raises `StoreError` when nothing could be begun.
@@ -108,24 +114,29 @@ def _decided(
     moves: list[Move] = []
     skipped: list[LeftOut] = []
     for item in plan.items:
-        choice = choices.get(item.path, "mine") if item.state == "conflict" else "checkpoint"
+        choice = choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
         if item.state == "lost" or choice == "mine":
-            skipped.append(LeftOut(item.path, item.reason))
-        elif choice == "merge":
-            wanted = _merged_entry(item, objects)
-            if wanted is None:
-                skipped.append(LeftOut(item.path, "is no text that could be merged"))
-            elif not alike(item.now, wanted):
-                moves.append(Move(item.path, item.now, wanted))
-        else:
-            moves.append(Move(item.path, item.now, item.target))
+            skipped.append(LeftOut(item.path, item.reason or LEFT))
+            continue
+        try:
+            wanted = _wanted(item, choice, objects)
+        except (ChangedError, _KeptError) as reason:
+            skipped.append(LeftOut(item.path, str(reason)))
+            continue
+        if not alike(item.now, wanted):
+            moves.append(Move(item.path, item.now, wanted))
     return moves, skipped
 
 
-def _merged_entry(item: PlanItem, objects: ObjectStore) -> Entry | None:
+def _wanted(item: PlanItem, choice: Choice, objects: ObjectStore) -> Entry | None:
+    """What a path is to become. Raises `_KeptError` or `ChangedError` where it has to stay as it is."""
+    if isinstance(choice, Part):
+        return part_entry(item, choice, objects)
+    if choice != "merge":
+        return item.target
     result = merged(item, objects)
     if result is None or item.now is None:
-        return None
+        raise _KeptError("is no text that could be merged")
     return Entry(Kind.FILE, item.now.mode, len(result.data), 0, objects.put(result.data))
 
 

@@ -23,8 +23,26 @@ from agent.workspace.checkpoints.taking import take, uncovered
 PlanState = Literal["change", "conflict", "lost"]
 """`lost`: cannot be made as it was; it is left as it is now."""
 
-Choice = Literal["mine", "checkpoint", "merge"]
-"""What becomes of a conflict: what stands there now, what the checkpoint has, or both put together."""
+Way = Literal["mine", "checkpoint", "merge"]
+"""What becomes of a path: what stands there now, what the checkpoint has, or both put together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Only some hunks of a file are taken; they count between exactly these two contents."""
+
+    now: str
+    """SHA-256 of what stood there when they were chosen, in hex."""
+    then: str
+    """SHA-256 of what the file would become as a whole."""
+    hunks: frozenset[int]
+    """Numbers from 1."""
+    merging: bool = False
+    """Whether the whole is both sides put together."""
+
+
+Choice = Way | Part
+"""What was chosen for a path. A conflict without a choice stays as it is; anything else goes back."""
 
 CHANGED_SINCE = "changed since by somebody else"
 CHANGED_BETWEEN = "changed by somebody else between two steps"

@@ -1,0 +1,120 @@
+r"""The places in which a file differs from how it stood, to be taken back one by one. Pure.
+
+Lines end with a line feed and nothing else, and are compared byte for byte, so
+line ends and a missing end of the last line come back exactly. Hunks are those of
+a unified diff from how the file stood to how it stands, counted from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from tools.files.diffs import Block, changed_blocks, hunk_lines, hunks_of, marked_lines
+from tools.text import reveal
+
+MAX_BYTES = 4_000_000
+"""Size of a file above which it is not parted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hunks:
+    """A file as it stands and as it stood, and what tells them apart."""
+
+    then: str
+    now: str
+    """Both with one character for one byte, so that every byte comes through."""
+    groups: tuple[tuple[Block, ...], ...]
+    """Per hunk the lines of `then` that became lines of `now`."""
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def taken(self, numbers: Collection[int]) -> bytes:
+        """What stands now with these hunks as they were; none gives `now`, all give `then`.
+
+        Raises `ValueError` for the number of a hunk that is not there.
+        """
+        if missing := sorted(set(numbers) - set(range(1, len(self) + 1))):
+            raise ValueError(f"there is no hunk {missing[0]}; there are {len(self)}")
+        then, now = _lines(self.then), _lines(self.now)
+        kept: list[str] = []
+        here = 0
+        for number, group in enumerate(self.groups, 1):
+            for block in group if number in numbers else ():
+                kept += now[here : block.b_start]
+                kept += then[block.a_start : block.a_stop]
+                here = block.b_stop
+        kept += now[here:]
+        return "".join(kept).encode("latin-1")
+
+    def diff(self, name: str) -> str:
+        """The unified diff from `now` to `then`, safe to show: what taking all of it back does.
+
+        What cannot be seen is spelled out, as a line may differ in nothing else; the usual line
+        end of a file is not.
+        """
+        now, then = (marked_lines(text) for text in _readable(self.now, self.then))
+        lines = [f"--- a/{name}", f"+++ b/{name}"]
+        for group in self.groups:
+            head, *rest = hunk_lines(now, then, [_turned(block) for block in group])
+            lines += [head, *(line[0] + reveal(line[1:]) for line in rest)]
+        return "\n".join(lines) + "\n"
+
+
+def divide(now: bytes, then: bytes) -> Hunks:
+    """The hunks of a file that stands as `now` and stood as `then`."""
+    one, other = then.decode("latin-1"), now.decode("latin-1")
+    blocks = changed_blocks(_lines(one), _lines(other))
+    return Hunks(one, other, tuple(map(tuple, hunks_of(blocks))) if blocks else ())
+
+
+def undivided(now: bytes, then: bytes) -> str:
+    """Why these are not parted into hunks, as in “it is …”; empty where they can be."""
+    for text in (now, then):
+        if len(text) > MAX_BYTES:
+            return f"larger than {MAX_BYTES // 1_000_000} MB"
+        if b"\0" in text:
+            return "binary"
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            return "not written in UTF-8"
+    return ""
+
+
+def numbers(text: str) -> frozenset[int]:
+    """`1,3-5` as numbers. Raises `ValueError`."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        ends = (first, last if dash else first)
+        if not all(end.isascii() and end.isdecimal() and len(end) < 8 for end in ends):
+            raise ValueError(f"{text} does not name hunks")
+        if not 1 <= int(ends[0]) <= int(ends[1]) < int(ends[0]) + _MOST:
+            raise ValueError(f"{text} does not name hunks")
+        found |= set(range(int(ends[0]), int(ends[1]) + 1))
+    return frozenset(found)
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their ends; only a line feed ends one."""
+    *whole, last = text.split("\n")
+    lines = [f"{line}\n" for line in whole]
+    return [*lines, last] if last else lines
+
+
+def _readable(*texts: str) -> Iterator[str]:
+    r"""The texts to be read; `\r\n` counts as a line end where no line of any of them ends otherwise."""
+    dos = all(text.count("\n") == text.count("\r\n") for text in texts)
+    for text in texts:
+        shown = text.encode("latin-1").decode("utf-8", "replace")
+        yield shown.replace("\r\n", "\n") if dos else shown
+
+
+def _turned(block: Block) -> Block:
+    return Block(block.b_start, block.b_stop, block.a_start, block.a_stop)
+
+
+_MOST = 100_000
+"""Hunks that one range names at most."""
