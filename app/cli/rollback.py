@@ -6,8 +6,7 @@ import argparse
 import asyncio
 import json
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 from agent.errors import ConfigError, ExitCode, StoreError
 from agent.home import Home
 from app.cli.output import say
+from app.cli.rollback_words import moment, one_line, outcome, outcome_record, step_record, words
 from tools.text import clean
 
 if TYPE_CHECKING:
     from agent.store.store import Store
     from agent.workspace.checkpoints.entries import Step
-    from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan
+    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
     from agent.workspace.checkpoints.steplog import StepLog
     from agent.workspace.checkpoints.store import CheckpointStore
 
@@ -57,6 +56,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--file", action="append", metavar="P", help="only this file or folder; may be given several times"
     )
+    parser.add_argument(
+        "--hunks", metavar="1,3", help="with --to and one --file: only these hunks, as --diff numbers them"
+    )
     parser.add_argument("--session", metavar="ID", help="which session (default: the newest of this folder)")
     parser.add_argument(
         "--conflicts", choices=CHOICES, help="what becomes of files that others changed since (default: mine)"
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     home = Home.locate()
     if args.conflicts and args.to is None:
         raise ConfigError("--conflicts goes with --to.")
+    hunks = _hunks(args)
     if not home.checkpoints.exists() or not home.database.exists():
         raise StoreError("No checkpoints are kept yet, so there is nothing to go back to.")
     store = CheckpointStore(home.checkpoints)
@@ -80,13 +83,29 @@ def run(args: argparse.Namespace) -> int:
     session = asyncio.run(_session(home, store, args.session))
     line = store.line(session.id)
     if args.to is not None:
-        code = _back(home, store, line, session, args, finished)
+        code = _back(home, store, line, session, args, finished, hunks)
     elif args.diff is not None:
         code = _diff(home, store, line, session, args)
     else:
         code = _list(line, session, args)
     sys.stdout.flush()
     return int(code)
+
+
+def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
+    """The numbers of the hunks that are wanted; None stands for all."""
+    from agent.workspace.checkpoints.restore.hunks import numbers
+
+    if args.hunks is None:
+        return None
+    if args.to is None or len(args.file or ()) != 1:
+        raise ConfigError("--hunks goes with --to and one --file.")
+    if args.conflicts == "merge":
+        raise ConfigError("--hunks are those of the checkpoint, so they do not go with --conflicts merge.")
+    try:
+        return numbers(args.hunks)
+    except ValueError:
+        raise ConfigError(f"--hunks takes numbers such as 1,3 or 2-4, not {args.hunks}.") from None
 
 
 def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
@@ -202,19 +221,19 @@ def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCod
             "first": line.floor,
             "last": line.last,
             "checkpoints": session.names,
-            "steps": [_step_record(step) for step in steps],
+            "steps": [step_record(step) for step in steps],
         }
         print(json.dumps(record))
         return ExitCode.DONE
     names: dict[int, list[str]] = {}
     for name, position in session.names.items():
         names.setdefault(position, []).append(name)
-    say(f"Session {session.id} in {_line(str(session.root))}")
+    say(f"Session {session.id} in {one_line(str(session.root))}")
     width = len(str(line.last))
     for step in steps:
         files = f"{len(step.changes):,} file{'s' * (len(step.changes) != 1)}"
-        mark = "".join(f"  ⚑ {_line(name)}" for name in names.get(step.number, ()))
-        say(f"{step.number:>{width}}  {_time(step.created)}  {files:>9}  {_line(step.label)}{mark}")
+        mark = "".join(f"  ⚑ {one_line(name)}" for name in names.get(step.number, ()))
+        say(f"{step.number:>{width}}  {moment(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
     if not steps:
         say("No step changed anything." if wanted is None else "No step changed that.")
     if line.floor:
@@ -235,20 +254,23 @@ def _diff(
 ) -> ExitCode:
     from agent.export.patch import patch_between
     from agent.workspace.checkpoints.entries import Change
+    from agent.workspace.checkpoints.restore.parts import numbered
 
     position = _position(args.diff, line, session)
     plan = _plan(home, store, line, session, position, args)
     patch = patch_between(
         (Change(item.path, item.target, item.now) for item in plan.items), store.objects, text=True
     )
-    text = clean(patch.body.decode("utf-8", "replace"))
+    items = {item.path: item for item in plan.items}
+    body = b"".join(numbered(items[file.path], file.data, store.objects) for file in patch.files)
+    text = clean(body.decode("utf-8", "replace"))
     if args.as_json:
         print(json.dumps(_plan_record(session, plan) | {"diff": text}))
         return ExitCode.DONE
     if text:
         say(text.removesuffix("\n"))
     for item in patch.left_out:
-        say(f"· {_line(item.path)}: {_line(item.reason)}")
+        say(f"· {one_line(item.path)}: {one_line(item.reason)}")
     if not plan.items:
         say(f"All files are as they were after step {position}.")
     return ExitCode.DONE
@@ -261,6 +283,7 @@ def _back(
     session: _Session,
     args: argparse.Namespace,
     finished: Sequence[str],
+    hunks: frozenset[int] | None,
 ) -> ExitCode:
     from agent.workspace.checkpoints.restore.apply import apply_restore
 
@@ -273,73 +296,73 @@ def _back(
         )
         return ExitCode.DONE
     choice = args.conflicts or "mine"
+    choices: dict[str, Choice] = {item.path: choice for item in plan.having("conflict")}
+    if hunks is not None:
+        choices |= _parts(plan, store, hunks, args)
     if not args.yes:
         if args.as_json or not sys.stdin.isatty():
             raise ConfigError("Taking files back asks first, and there is nobody to answer; give --yes.")
-        _preview(plan, store, choice, session)
-        if not _confirmed(plan, choice):
+        _preview(plan, store, choices, session)
+        if not _confirmed(plan, choices):
             say("Nothing was changed.")
             return ExitCode.DENIED
     restored = apply_restore(
         plan,
-        {item.path: choice for item in plan.having("conflict")},
+        choices,
         store,
         session.id,
         session=session.id,
         label=f"back to step {position}",
     )
-    _say_or_print(args, _outcome(restored), _plan_record(session, plan) | _outcome_record(restored) | told)
+    _say_or_print(args, outcome(restored), _plan_record(session, plan) | outcome_record(restored) | told)
     chosen = {item.path for item in plan.having("conflict")} if args.conflicts == "mine" else set()
     missed = [item for item in restored.skipped if item.path not in chosen]
     return ExitCode.FAILED if missed else ExitCode.DONE
 
 
-def _preview(plan: RestorePlan, store: CheckpointStore, choice: str, session: _Session) -> None:
-    """What would happen to each path, before anybody says yes."""
+def _parts(
+    plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
+) -> dict[str, Choice]:
+    """The choice of some hunks of the one file of a plan. A conflict stays unless that was overruled."""
+    from agent.workspace.checkpoints.restore.parts import parted
+
+    item = plan.items[0]
+    if len(plan.items) > 1:
+        raise ConfigError(f"{args.file[0]} is a folder; --hunks are those of one file.")
+    if item.state == "lost":
+        return {}
+    part = parted(item, store.objects).part(hunks)
+    return {} if item.state == "conflict" and args.conflicts != "checkpoint" else {item.path: part}
+
+
+def _preview(
+    plan: RestorePlan, store: CheckpointStore, choices: Mapping[str, Choice], session: _Session
+) -> None:
+    """What would happen to each path, before anybody says yes; hunks that were chosen are shown."""
     from agent.export.patch import patch_between
     from agent.workspace.checkpoints.entries import Change
+    from agent.workspace.checkpoints.restore.parts import part_entry
+    from agent.workspace.checkpoints.restore.plan import Part
 
     for item in plan.items:
-        patch = patch_between([Change(item.path, item.now, item.target)], store.objects, text=True)
+        choice = choices.get(item.path, "checkpoint")
+        part = part_entry(item, choice, store.objects) if isinstance(choice, Part) else None
+        patch = patch_between([Change(item.path, item.now, part or item.target)], store.objects, text=True)
         lines = f"+{patch.added} −{patch.removed}" if patch.added or patch.removed else ""
-        what = _words(item, choice)
-        say(f"  {_line(item.path)}  {what}  {lines}".rstrip())
+        say(f"  {one_line(item.path)}  {words(item, choice)}  {lines}".rstrip())
+        if part is not None:
+            say(clean(patch.body.decode("utf-8", "replace")).removesuffix("\n"))
     if session.running:
         say("A Hermes works on this session right now; it will find the files changed.")
 
 
-def _words(item: PlanItem, choice: str) -> str:
-    """What would happen to one path."""
-    if item.state == "lost":
-        return f"stays: {_line(item.reason)}"
-    what = "changes back" if item.now is not None else "comes back"
-    if item.target is None:
-        what = "goes away"
-    if item.state == "change":
-        return what
-    stays = {"mine": "stays", "checkpoint": f"{what} all the same", "merge": "is merged"}[choice]
-    return f"▲ {item.reason}; {stays}"
-
-
-def _confirmed(plan: RestorePlan, choice: str) -> bool:
-    count = len(plan.having("change")) + (len(plan.having("conflict")) if choice != "mine" else 0)
-    stay = len(plan.items) - count
+def _confirmed(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
+    stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.items)
+    count = len(plan.items) - stay
     also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""
     question = f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}? [y/N]"
     say(question, sys.stderr)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _outcome(restored: Restored) -> str:
-    lines = []
-    if restored.step is not None:
-        number, count = restored.step.number, len(restored.step.changes)
-        lines.append(f"{count:,} {'path' if count == 1 else 'paths'} taken back; this is step {number}.")
-        lines.append(f"To undo it: hermes rollback --to {number - 1}")
-    else:
-        lines.append("Nothing was changed.")
-    lines += [f"▲ {_line(item.path)} stays as it is: {_line(item.reason)}" for item in restored.skipped]
-    return "\n".join(lines)
 
 
 def _say_or_print(args: argparse.Namespace, text: str, record: dict[str, Any]) -> None:
@@ -349,35 +372,6 @@ def _say_or_print(args: argparse.Namespace, text: str, record: dict[str, Any]) -
         say(text)
 
 
-def _step_record(step: Step) -> dict[str, Any]:
-    return {
-        "step": step.number,
-        "kind": step.kind,
-        "label": step.label,
-        "created": step.created,
-        "paths": [change.path for change in step.changes],
-        "coverage": step.coverage.sentence(),
-    }
-
-
 def _plan_record(session: _Session, plan: RestorePlan) -> dict[str, Any]:
     items = [{"path": item.path, "state": item.state, "reason": item.reason} for item in plan.items]
     return {"session": session.id, "workspace": plan.root, "position": plan.position, "items": items}
-
-
-def _outcome_record(restored: Restored) -> dict[str, Any]:
-    changes = restored.step.changes if restored.step else ()
-    return {
-        "step": restored.step.number if restored.step else None,
-        "restored": [change.path for change in changes],
-        "left": [{"path": item.path, "reason": item.reason} for item in restored.skipped],
-    }
-
-
-def _time(seconds: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
-
-
-def _line(text: str) -> str:
-    """Outside text on one line."""
-    return " ".join(clean(text).split())

@@ -334,3 +334,81 @@ async def test_without_steps_there_is_no_patch(tmp_path: Path) -> None:
     )
     assert done.returncode == 1
     assert "was not kept" in done.stderr
+
+
+LONG = "".join(f"line {number}\n" for number in range(30))
+
+
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, str]:
+    """A session that changed one file in three places, and what it made of it."""
+    now = LONG.replace("line 2\n", "two\n").replace("line 15\n", "").replace("line 28\n", "line 28\nmore\n")
+    replies = (call("write_file", path="long.txt", content=now), call("terminal", command="echo x >other"))
+
+    async def had() -> Bench:
+        async with bench(tmp_path_factory.mktemp("edited"), by_step([*replies, say("done")])) as b:
+            (b.workspace / "long.txt").write_text(LONG)
+            assert (await b.turn("edit it")).outcome == "done"
+            return b
+
+    return asyncio.run(had()), now
+
+
+def test_single_hunks_go_back_by_the_numbers_of_the_diff(edited: tuple[Bench, str]) -> None:
+    b, now = edited
+    file = b.workspace / "long.txt"
+    file.write_text(now)
+    diff = rollback(b, "--diff", "0", "--file", "long.txt").stdout
+    assert [line.split(" @@ ")[1] for line in diff.splitlines() if line.startswith("@@")] == [
+        "hunk 1",
+        "hunk 2",
+        "hunk 3",
+    ]
+    code, output = answered(b, "y", "--to", "0", "--file", "long.txt", "--hunks", "1,3")
+    assert code == 0, output
+    assert "long.txt  changes back in 2 hunks  +1 −2" in output
+    assert "-two" in output and "+line 2" in output and "line 15" not in output
+    assert file.read_text() == LONG.replace("line 15\n", "")
+    assert (b.workspace / "other").read_text() == "x\n"
+    step = rollback(b).stdout.splitlines()[-1].split()[0]
+    assert rollback(b, "--to", str(int(step) - 1), "--file", "long.txt", "--yes").returncode == 0
+    assert file.read_text() == now
+
+
+def test_hunks_of_a_file_that_somebody_else_changed_need_a_word(edited: tuple[Bench, str]) -> None:
+    b, now = edited
+    file = b.workspace / "long.txt"
+    theirs = now.replace("line 22\n", "theirs\n")
+    file.write_text(theirs)
+    arguments = ("--to", "0", "--file", "long.txt", "--hunks", "1", "--yes")
+    done = rollback(b, *arguments)
+    assert (done.returncode, file.read_text()) == (1, theirs)
+    done = rollback(b, *arguments, "--conflicts", "checkpoint")
+    assert done.returncode == 0, done.stderr
+    assert file.read_text() == theirs.replace("two\n", "line 2\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("--to", "0", "--file", "long.txt", "--hunks", "9"), 1, "long.txt: there is no hunk 9; there are 3"),
+        (("--to", "0", "--file", "other", "--hunks", "1"), 1, "as a whole: it was not there then."),
+        (("--to", "0", "--file", ".", "--hunks", "1"), 2, "is a folder"),
+        (("--to", "0", "--file", "long.txt", "--hunks", "x"), 2, "--hunks takes numbers such as 1,3"),
+        (("--to", "0", "--hunks", "1"), 2, "--hunks goes with --to and one --file"),
+        (("--diff", "0", "--file", "long.txt", "--hunks", "1"), 2, "--hunks goes with --to and one --file"),
+        (
+            ("--to", "0", "--file", "a", "--hunks", "1", "--conflicts", "merge"),
+            2,
+            "do not go with --conflicts merge",
+        ),
+    ],
+)
+def test_mistakes_with_hunks_are_one_sentence(
+    edited: tuple[Bench, str], arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    b, now = edited
+    (b.workspace / "long.txt").write_text(now)
+    done = rollback(b, *arguments, "--yes")
+    assert (done.returncode, sentence in done.stderr) == (code, True), done.stderr
+    assert (b.workspace / "long.txt").read_text() == now

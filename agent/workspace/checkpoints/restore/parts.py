@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints.entries import Entry, Kind
@@ -13,6 +15,7 @@ from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, 
 from agent.workspace.checkpoints.restore.plan import Part, PlanItem, merged
 
 CHANGED = "changed after its hunks were chosen"
+_HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)
 
 
 class WholeError(StoreError):
@@ -92,6 +95,16 @@ def part_entry(item: PlanItem, part: Part, objects: ObjectStore) -> Entry:
         return then
     data = found.hunks.taken(part.hunks)
     return Entry(Kind.FILE, now.mode, len(data), 0, objects.put(data))
+
+
+def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
+    """The patch of a path, with the numbers of its hunks where it can be taken in hunks. Blocking."""
+    try:
+        parted(item, objects)
+    except WholeError:
+        return patch
+    number = count(1)
+    return _HEAD.sub(lambda head: head[0] + b" hunk %d" % next(number), patch)
 
 
 def _whole(reason: str) -> WholeError:
