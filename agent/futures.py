@@ -28,7 +28,7 @@ from agent.events import (
     TurnOutcome,
     UsageChanged,
 )
-from agent.opening import Beside
+from agent.options import Beside
 
 if TYPE_CHECKING:
     from agent.engine import Engine

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
 from agent.future_marks import settle
 from agent.home import Home
+from agent.options import Beside, Options
 from agent.script_journal import Journals
 from agent.store.locks import SessionLock
 from agent.store.nodes import MAIN, Node, Session
@@ -18,29 +18,8 @@ from agent.store.store import Store
 from tools.actions import Action, DeletePath, WritePath
 from tools.results import ToolError
 
-if TYPE_CHECKING:
-    from agent.inbox import Inbox
-    from agent.options import Options
-
 PREVIEWED = 100
 """Nodes at the end of a session that are shown while the others are read."""
-
-
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """A branch of a session that this process has open, for an engine of its own that works in a copy."""
-
-    store: Store
-    record: Session
-    head: str
-    inbox: Inbox
-    """Where its questions and approvals go."""
-    agent: str
-    """Who asks them, and whose events they are."""
-    origin: Path
-    """The workspace that was copied: its settings count, and nothing is written there."""
-    position: int
-    """Where the files of the workspace stood when they were copied."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.safety.permissions.modes import ModeName
-from agent.store.nodes import Node
+from agent.store.nodes import Node, Session
+from agent.store.store import Store
 
 if TYPE_CHECKING:
-    from agent.opening import Beside
+    from agent.inbox import Inbox
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A branch of a session that this process has open, for an engine of its own that works in a copy."""
+
+    store: Store
+    record: Session
+    head: str
+    inbox: Inbox
+    """Where its questions and approvals go."""
+    agent: str
+    """Who asks them, and whose events they are."""
+    origin: Path
+    """The workspace that was copied: its settings count, and nothing is written there."""
+    position: int
+    """Where the files of the workspace stood when they were copied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
