@@ -1,39 +1,32 @@
-"""All agents of one session: who works, who waits, and how each can be steered and stopped."""
+"""All agents of one session: sent, steered, let go on, and found again after a crash."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 
-from agent.errors import HermesError
-from agent.events import AgentEnded, AgentProgressed, AgentStarted, Event, TurnEnded
 from agent.store.nodes import Session, title_of
 from agent.subagents import ledger
 from agent.subagents.budget import Budget, Purse
-from agent.subagents.child import Child, Place, Services, offered, open_child
+from agent.subagents.child import Services, offered
 from agent.subagents.ledger import Known
 from agent.subagents.pause import Pause
-from agent.subagents.records import TURN_OUTCOMES, Report, Task
-from agent.subagents.reporting import make_report, watched
+from agent.subagents.records import Report, Task
+from agent.subagents.register import Register
 from agent.subagents.run import MAIN_AGENT, Run
 from agent.subagents.slots import Slots
+from agent.subagents.stopping import Stopper
+from agent.subagents.telling import Teller
 from agent.subagents.throttle import Throttle
-from agent.subagents.writers import Writers
+from agent.subagents.working import Workshop
 from tools.context import Delegates
 from tools.results import ToolError
-from tools.text import clean
-
-log = logging.getLogger(__name__)
 
 CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
-
-LOOK = 0.25
-"""Seconds between two looks at the clock of an agent that is paused or waits for a person."""
+CLOSING = "The session is being closed; no agent is sent any more."
 
 COPY_MISSING = (
     "Agents in isolated copies are not available; "
@@ -70,12 +63,22 @@ class Scheduler:
         self.services = services
         self.limits = limits
         self.purse = purse.child("all agents of this session", limits.all)
-        self._delegates = delegates
-        self._throttle = throttle or Throttle()
-        self._slots = Slots(limits.at_once)
-        self._writers = Writers()
         self._clock = clock
-        self._runs: dict[str, Run] = {}
+        self._register = Register()
+        self._teller = Teller(services.emit)
+        self._stopper = Stopper(self._register, services.inbox)
+        self._slots = Slots(limits.at_once)
+        self._workshop = Workshop(
+            services=services,
+            depth=limits.depth,
+            register=self._register,
+            teller=self._teller,
+            stopper=self._stopper,
+            slots=self._slots,
+            throttle=throttle or Throttle(),
+            delegates=delegates,
+            clock=clock,
+        )
         self._starting = asyncio.Lock()
         self._closed = False
 
@@ -83,20 +86,15 @@ class Scheduler:
 
     def runs(self) -> tuple[Run, ...]:
         """All agents there ever were in this session, in the order in which they were sent."""
-        return tuple(self._runs.values())
+        return self._register.all()
 
     def run(self, id: str) -> Run:
         """Raises `ToolError` for an agent nobody sent."""
-        run = self._runs.get(id.strip())
-        if run is None:
-            known = ", ".join(self._runs) or "none yet"
-            raise ToolError(f"There is no agent {clean(id)!r}. Agents of this session: {known}.")
-        return run
+        return self._register.named(id)
 
     def below(self, id: str) -> list[Run]:
         """The agents that `id` sent, and those they sent."""
-        direct = [run for run in self._runs.values() if run.parent == id]
-        return [each for run in direct for each in (run, *self.below(run.id))]
+        return self._register.below(id)
 
     # Starting
 
@@ -105,7 +103,7 @@ class Scheduler:
 
         Raises `ToolError` if one of them cannot be sent: then none is.
         """
-        sender = self._runs.get(parent)
+        sender = self._register.get(parent)
         depth = 1 if sender is None else sender.depth + 1
         self._check(tasks, depth)
         async with self._starting:
@@ -114,22 +112,21 @@ class Scheduler:
             for number, task in enumerate(tasks, first):
                 made.append(await self._enroll(f"agent-{number}", task, parent, call, depth))
             for run in made:
-                self._runs[run.id] = run
+                self._register.add(run)
                 if sender is not None and sender.is_over:
                     run.stop = "killed"
-                self._tell_start(run)
-                self._begin(run, run.task.message())
+                self._teller.begins(run)
+                self._workshop.begin(run, run.task.message())
         return [run.id for run in made]
 
     async def _next_number(self) -> int:
         """A number no agent of the session has, also when another process works on the session too."""
         there = len(await self.services.store.children(self.services.root))
-        known = (int(id.rpartition("-")[2]) for id in self._runs)
-        return max(there, max(known, default=0)) + 1
+        return max(there, self._register.last_number()) + 1
 
     def _check(self, tasks: Sequence[Task], depth: int) -> None:
         if self._closed:
-            raise ToolError("The session is being closed; no agent is sent any more.")
+            raise ToolError(CLOSING)
         if depth > self.limits.depth:
             raise ToolError(f"Agents may be nested {self.limits.depth} deep; do this yourself.")
         for task in tasks:
@@ -162,7 +159,7 @@ class Scheduler:
         return run
 
     def _made(self, record: Session, id: str, task: Task, parent: str, call: str, depth: int) -> Run:
-        sender = self._runs.get(parent)
+        sender = self._register.get(parent)
         above = self.purse if sender is None else sender.purse
         purse = above.child(id, self.limits.each.within(task.budget))
         return Run(
@@ -177,123 +174,6 @@ class Scheduler:
             asked=self._clock(),
         )
 
-    def _begin(self, run: Run, message: str) -> None:
-        run.report = None
-        run.state = "queued"
-        run.over.clear()
-        run.job = asyncio.create_task(self._work(run, message), name=run.id)
-
-    # Working
-
-    async def _work(self, run: Run, message: str) -> None:
-        """One piece of work of an agent, from waiting for room to its report."""
-        ended: TurnEnded | None = None
-        error = ""
-        try:
-            ended = await self._in_turn(run, message)
-        except asyncio.CancelledError:
-            run.stop = run.stop or "interrupted"
-        except HermesError as failure:
-            error = str(failure)
-        except Exception as failure:
-            log.exception("an agent failed")
-            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
-        finishing = asyncio.ensure_future(self._finish(run, ended, error))
-        while not finishing.done():
-            try:
-                await asyncio.shield(finishing)
-            except asyncio.CancelledError:
-                # It is over anyway; the rest must not be lost.
-                continue
-
-    async def _in_turn(self, run: Run, message: str) -> TurnEnded | None:
-        if run.stop:
-            return None
-        await self._slots.take()
-        try:
-            run.purse.waited(self._clock() - run.asked)
-            run.state = "running"
-            self.tell(run)
-            child = run.child = run.child or await self._open(run)
-            for text in run.take_inputs():
-                child.mailbox.steer(text)
-            async with self._watch(run):
-                ended = await child.run(message)
-                while (letter := self._unread(run, ended)) is not None:
-                    ended = await child.run(letter)
-                return ended
-        finally:
-            run.state = "reporting"
-            self._slots.give_back()
-
-    @staticmethod
-    def _unread(run: Run, ended: TurnEnded) -> str | None:
-        """Something it was told that came too late for the turn."""
-        if run.stop or ended.outcome != "done" or run.child is None:
-            return None
-        letters = run.child.mailbox.take_steering()
-        return "\n\n".join(letter.text for letter in letters) or None
-
-    async def _open(self, run: Run) -> Child:
-        place = Place(
-            id=run.id,
-            task=run.task,
-            depth=run.depth,
-            deepest=run.depth >= self.limits.depth,
-            purse=run.purse,
-            pause=run.pause,
-            tally=run.tally,
-            throttle=self._throttle,
-            writers=self._writers,
-            counted=lambda: self.tell(run),
-            waiting=lambda on: self._waits(run, on),
-            delegates=lambda call: self._delegates(run.id, call),
-        )
-
-        def emit(event: Event) -> None:
-            self.services.emit(replace(event, agent=run.id))
-            if watched(run, event):
-                self.tell(run)
-
-        return await open_child(self.services, place, run.record, emit)
-
-    @asynccontextmanager
-    async def _watch(self, run: Run) -> AsyncIterator[None]:
-        """Stop the agent when its time is over."""
-        task = asyncio.create_task(self._end_in_time(run))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _end_in_time(self, run: Run) -> None:
-        while (left := run.purse.time_left()) is not None:
-            if run.pause.on or run.waiting:
-                await asyncio.sleep(LOOK)
-            elif left > 0:
-                await asyncio.sleep(min(left, LOOK))
-            else:
-                self._stop(run, "budget")
-                return
-
-    async def _finish(self, run: Run, ended: TurnEnded | None, error: str) -> None:
-        await asyncio.gather(*(self.kill(each.id) for each in self.below(run.id) if not each.is_over))
-        try:
-            await self.services.terminals.end(run.record.id)
-        except Exception:
-            log.exception("the terminal of an agent could not be closed")
-        leaves = [each.report for each in self._runs.values() if each.parent == run.id and each.report]
-        report = make_report(run, ended, error, leaves, self.services.workspace)
-        try:
-            await ledger.end(self.services.store, report)
-        except HermesError as failure:
-            log.warning("the end of %s could not be stored: %s", run.id, failure)
-        run.pause.end()
-        run.report, run.state, run.stop, run.asked = report, "ended", "", self._clock()
-        self._tell_end(run, report)
-        run.over.set()
-
     # Steering
 
     async def wait(self, ids: Iterable[str], seconds: float | None = None, waiter: str = "") -> list[Report]:
@@ -302,7 +182,7 @@ class Scheduler:
         `waiter` is the agent that waits: it leaves its room to others meanwhile.
         """
         runs = [self.run(id) for id in ids]
-        waiting = self._runs.get(waiter)
+        waiting = self._register.get(waiter)
         lends = waiting is not None and waiting.state == "running" and any(not run.is_over for run in runs)
         async with self._slots.lent() if lends else nullcontext():
             try:
@@ -337,58 +217,49 @@ class Scheduler:
         run = self.run(id)
         if budget is not None:
             run.purse.budget = budget
-        if not run.is_over:
-            for each in (run, *self.below(id)):
-                each.pause.end()
-                self.tell(each)
-            if text.strip():
-                await self.send_input(id, text)
+        if run.is_over:
+            await self._begin_again(run, text.strip() or CONTINUE)
             return
+        for each in (run, *self.below(id)):
+            each.pause.end()
+            self.tell(each)
+        if text.strip():
+            await self.send_input(id, text)
+
+    async def _begin_again(self, run: Run, message: str) -> None:
         if self._closed:
-            raise ToolError("The session is being closed; no agent is sent any more.")
-        sender = self._runs.get(run.parent)
+            raise ToolError(CLOSING)
+        sender = self._register.get(run.parent)
         if sender is not None and sender.is_over:
-            raise ToolError(f"{run.parent}, which sent {id}, has ended; let that one go on first.")
+            raise ToolError(f"{run.parent}, which sent {run.id}, has ended; let that one go on first.")
         run.state, run.report = "queued", None
         run.over.clear()
         if run.child is None:
             await self.services.store.recover(run.record.id)
         await ledger.resumed(self.services.store, run.record.id)
         run.pause.end()
-        self._tell_start(run)
-        self._begin(run, text.strip() or CONTINUE)
+        self._teller.begins(run)
+        self._workshop.begin(run, message)
 
     async def kill(self, id: str) -> Report:
         """Stop an agent and all it sent for good; its report, with what it had done. Nothing leaves after."""
-        run = self.run(id)
-        self._stop(run, "killed")
-        await run.over.wait()
-        assert run.report is not None
-        return run.report
+        return await self._stopper.kill(self.run(id))
 
     def interrupt(self, ids: Iterable[str]) -> None:
         """Stop agents whose sender does not wait for them any more; they can be let go on later."""
         for id in ids:
-            self._stop(self.run(id), "interrupted")
+            self._stopper.stop(self.run(id), "interrupted")
 
-    def _stop(self, run: Run, why: Literal["killed", "budget", "interrupted"]) -> None:
-        if run.is_over:
-            return
-        run.stop = run.stop or why
-        for each in self.below(run.id):
-            self._stop(each, "killed" if why == "killed" else "interrupted")
-        self.services.inbox.cancel_all(run.id)
-        if run.job is not None:
-            # Not at once: a task that has not run yet would be dropped with its report.
-            asyncio.get_running_loop().call_soon(run.job.cancel)
+    def tell(self, run: Run) -> None:
+        """Show how an agent stands."""
+        self._teller.stands(run)
 
     async def aclose(self) -> None:
         """Stop every agent; each can be let go on when the session is opened again."""
         self._closed = True
         async with self._starting:
-            for run in self._runs.values():
-                self._stop(run, "interrupted")
-        await asyncio.gather(*(run.over.wait() for run in self._runs.values() if not run.is_over))
+            # Whoever was being sent is known by now.
+            await self._stopper.end_all()
 
     # Recovering
 
@@ -400,75 +271,19 @@ class Scheduler:
         cut: list[Report] = []
         for record in await self.services.store.children(self.services.root):
             known = await ledger.read(self.services.store, record, self.services.infos)
-            if known is None or known.id in self._runs:
+            if known is None or known.id in self._register:
                 continue
             run = self._made(record, known.id, known.task, known.parent, known.call, known.depth)
             run.tally = known.tally
             for purse in run.purse.chain():
                 purse.spent += ledger.spent(known.tally)
-            self._runs[run.id] = run
+            self._register.add(run)
             report = known.report
             if report is None:
                 report = await ledger.cut_off(self.services.store, known)
                 cut.append(report)
-                self._tell_start(run)
-                self._tell_end(run, report)
+                self._teller.begins(run)
+                self._teller.ended(run, report)
             run.report, run.state = report, "ended"
             run.over.set()
         return cut
-
-    # Telling
-
-    def _tell_start(self, run: Run) -> None:
-        name = run.task.name or run.id
-        started = AgentStarted(
-            agent=run.id, parent=run.parent, call=run.call, name=clean(name), goal=clean(run.task.goal)
-        )
-        self.services.emit(started)
-
-    def _tell_end(self, run: Run, report: Report) -> None:
-        self.services.emit(
-            AgentEnded(
-                agent=run.id,
-                outcome=TURN_OUTCOMES[report.outcome],
-                summary=clean(report.summary or report.error)[:300],
-                seconds=report.seconds,
-                calls=run.calls,
-                tokens=report.usage.tokens,
-                cost=report.usage.cost,
-                budget=run.purse.share(),
-            )
-        )
-
-    def tell(self, run: Run) -> None:
-        """Show how an agent stands."""
-        if run.is_over:
-            return
-        state: Literal["pending", "running", "waiting"] = "running"
-        if run.state == "queued":
-            state = "pending"
-        elif run.waiting or run.pause.on:
-            state = "waiting"
-        self.services.emit(
-            AgentProgressed(
-                agent=run.id,
-                state=state,
-                action="paused" if run.pause.on else clean(run.action)[:120],
-                calls=run.calls,
-                tokens=run.tally.tokens,
-                cost=run.tally.cost,
-                budget=run.purse.share(),
-            )
-        )
-
-    def _waits(self, run: Run, on: bool) -> None:
-        """It begins or ends to wait for a person, which does not count as its time."""
-        if on:
-            if not run.waiting:
-                run.waits_since = self._clock()
-            run.waiting += 1
-        else:
-            run.waiting -= 1
-            if not run.waiting:
-                run.purse.waited(self._clock() - run.waits_since)
-        self.tell(run)

@@ -1,0 +1,173 @@
+"""The work of one agent: from waiting for room to its report."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from agent.errors import HermesError
+from agent.events import Event, TurnEnded
+from agent.subagents import ledger
+from agent.subagents.child import Child, Place, Services, open_child
+from agent.subagents.register import Register
+from agent.subagents.reporting import make_report, watched
+from agent.subagents.run import Run
+from agent.subagents.slots import Slots
+from agent.subagents.stopping import Stopper
+from agent.subagents.telling import Teller
+from agent.subagents.throttle import Throttle
+from agent.subagents.writers import Writers
+from tools.context import Delegates
+
+log = logging.getLogger(__name__)
+
+LOOK = 0.25
+"""Seconds between two looks at the clock of an agent that is paused or waits for a person."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Workshop:
+    """Lets agents work, as many at once as there are slots. `delegates` is the way to those they send."""
+
+    services: Services
+    depth: int
+    """How deep agents may send agents."""
+    register: Register
+    teller: Teller
+    stopper: Stopper
+    slots: Slots
+    throttle: Throttle
+    delegates: Callable[[str, str], Delegates]
+    clock: Callable[[], float]
+    writers: Writers = field(default_factory=Writers)
+
+    def begin(self, run: Run, message: str) -> None:
+        """Let an agent work on a message as soon as there is room."""
+        run.report = None
+        run.state = "queued"
+        run.over.clear()
+        run.job = asyncio.create_task(self._work(run, message), name=run.id)
+
+    async def _work(self, run: Run, message: str) -> None:
+        ended: TurnEnded | None = None
+        error = ""
+        try:
+            ended = await self._in_turn(run, message)
+        except asyncio.CancelledError:
+            run.stop = run.stop or "interrupted"
+        except HermesError as failure:
+            error = str(failure)
+        except Exception as failure:
+            log.exception("an agent failed")
+            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+        finishing = asyncio.ensure_future(self._finish(run, ended, error))
+        while not finishing.done():
+            try:
+                await asyncio.shield(finishing)
+            except asyncio.CancelledError:
+                # It is over anyway; the rest must not be lost.
+                continue
+
+    async def _in_turn(self, run: Run, message: str) -> TurnEnded | None:
+        if run.stop:
+            return None
+        await self.slots.take()
+        try:
+            run.purse.waited(self.clock() - run.asked)
+            run.state = "running"
+            self.teller.stands(run)
+            child = run.child = run.child or await self._open(run)
+            for text in run.take_inputs():
+                child.mailbox.steer(text)
+            async with self._watch(run):
+                ended = await child.run(message)
+                while (letter := _unread(run, ended)) is not None:
+                    ended = await child.run(letter)
+                return ended
+        finally:
+            run.state = "reporting"
+            self.slots.give_back()
+
+    async def _open(self, run: Run) -> Child:
+        place = Place(
+            id=run.id,
+            task=run.task,
+            depth=run.depth,
+            deepest=run.depth >= self.depth,
+            purse=run.purse,
+            pause=run.pause,
+            tally=run.tally,
+            throttle=self.throttle,
+            writers=self.writers,
+            counted=lambda: self.teller.stands(run),
+            waiting=lambda on: self._waits(run, on),
+            delegates=lambda call: self.delegates(run.id, call),
+        )
+
+        def emit(event: Event) -> None:
+            self.services.emit(replace(event, agent=run.id))
+            if watched(run, event):
+                self.teller.stands(run)
+
+        return await open_child(self.services, place, run.record, emit)
+
+    @asynccontextmanager
+    async def _watch(self, run: Run) -> AsyncIterator[None]:
+        """Stop the agent when its time is over."""
+        task = asyncio.create_task(self._end_in_time(run))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _end_in_time(self, run: Run) -> None:
+        while (left := run.purse.time_left()) is not None:
+            if run.pause.on or run.waiting:
+                await asyncio.sleep(LOOK)
+            elif left > 0:
+                await asyncio.sleep(min(left, LOOK))
+            else:
+                self.stopper.stop(run, "budget")
+                return
+
+    def _waits(self, run: Run, on: bool) -> None:
+        """It begins or ends to wait for a person, which does not count as its time."""
+        if on:
+            if not run.waiting:
+                run.waits_since = self.clock()
+            run.waiting += 1
+        else:
+            run.waiting -= 1
+            if not run.waiting:
+                run.purse.waited(self.clock() - run.waits_since)
+        self.teller.stands(run)
+
+    async def _finish(self, run: Run, ended: TurnEnded | None, error: str) -> None:
+        open_runs = [each for each in self.register.below(run.id) if not each.is_over]
+        await asyncio.gather(*map(self.stopper.kill, open_runs))
+        try:
+            await self.services.terminals.end(run.record.id)
+        except Exception:
+            log.exception("the terminal of an agent could not be closed")
+        leaves = [each.report for each in self.register.sent_by(run.id) if each.report]
+        report = make_report(run, ended, error, leaves, self.services.workspace)
+        try:
+            await ledger.end(self.services.store, report)
+        except HermesError as failure:
+            log.warning("the end of %s could not be stored: %s", run.id, failure)
+        run.pause.end()
+        run.report, run.state, run.stop, run.asked = report, "ended", "", self.clock()
+        self.teller.ended(run, report)
+        run.over.set()
+
+
+def _unread(run: Run, ended: TurnEnded) -> str | None:
+    """Something it was told that came too late for the turn."""
+    if run.stop or ended.outcome != "done" or run.child is None:
+        return None
+    letters = run.child.mailbox.take_steering()
+    return "\n\n".join(letter.text for letter in letters) or None
