@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 from rich.text import Text
@@ -25,6 +26,7 @@ from widgets.rows import RowList
 from widgets.transcript.view import Transcript
 
 KEY_CELLS = 18
+"""Cells of the column of keys; two of them stay blank."""
 SLASH_CELLS = 14
 NAME_CELLS = 26
 WIDE = 110
@@ -93,17 +95,38 @@ class HelpRows(RowList):
         if not entry.name:
             title = Text(f"  {entry.section}", self.ink("accent", bold=True))
             return [Text(" "), fit(title, width)] if index else [fit(title, width)]
-        line = Text(f"  {entry.keys:<{KEY_CELLS - 2}}  ", self.ink("text"))
+        first, *more = in_column(entry.keys, KEY_CELLS - 2)
+        line = self._lead(first)
         if entry.slash or entry.about:
             line.append(f"{entry.slash:<{SLASH_CELLS}}", self.ink("accent"))
         line.append(entry.name, self.ink("text"))
         wide = width >= WIDE
-        start = 2 + KEY_CELLS + (SLASH_CELLS + NAME_CELLS if wide else 0)
-        about = list(Text(entry.about, self.ink("dim")).wrap(self.app.console, max(width - start - 1, 20)))
-        if wide and entry.about:
-            line.append(" " * max(start - line.cell_len, 2)).append_text(about.pop(0))
-        below = about if entry.about else []
-        return [fit(each, width) for each in (line, *(Text(" " * start).append_text(each) for each in below))]
+        indent = SLASH_CELLS + NAME_CELLS if wide else 0
+        room = max(width - 2 - KEY_CELLS - indent - 1, 20)
+        about = [*Text(entry.about, self.ink("dim")).wrap(self.app.console, room)] if entry.about else []
+        if wide and about:
+            gap = 2 + KEY_CELLS + indent - line.cell_len
+            line.append(" " * max(gap, 2)).append_text(about.pop(0))
+        below = [
+            self._lead(keys).append(" " * indent).append_text(words)
+            for keys, words in zip_longest(more, about, fillvalue=Text())
+        ]
+        return [fit(each, width) for each in (line, *below)]
+
+    def _lead(self, keys: str | Text) -> Text:
+        """The gutter and the column of the keys."""
+        return Text(f"  {keys!s:<{KEY_CELLS}}", self.ink("text"))
+
+
+def in_column(keys: str, cells: int) -> list[str]:
+    """The keys, parted by blanks, as many on each line as have room in `cells`, at least one. Pure."""
+    lines: list[str] = [""]
+    for key in keys.split():
+        if lines[-1] and len(f"{lines[-1]} {key}") > cells:
+            lines.append(key)
+        else:
+            lines[-1] = f"{lines[-1]} {key}".lstrip()
+    return lines
 
 
 def here(screen: Screen[Any], keys: Keys) -> list[Entry]:

@@ -16,7 +16,7 @@ import app.screens
 import widgets
 from app.commands import COMMANDS
 from app.keys import resolve
-from app.screens.help import Entry, HelpScreen, commands, everywhere, here, titled
+from app.screens.help import KEY_CELLS, Entry, HelpScreen, commands, everywhere, here, in_column, titled
 from tests.app.pages import PageHost, lines_of, pressing, until
 from tests.app.test_application import stage
 from widgets.key_names import shown_key
@@ -157,6 +157,30 @@ async def test_slash_filters_the_page(tmp_path: Path) -> None:
         rows = host.screen.rows  # type: ignore[attr-defined]
         await until(pilot, lambda: rows.shown == 1)
         assert "/skin-editor" in lines_of(rows)[0]
+
+
+@pytest.mark.parametrize(
+    ("keys", "lines"),
+    [
+        ("", [""]),
+        ("^J shift+⏎ alt+⏎", ["^J shift+⏎ alt+⏎"]),
+        ("ctrl+← alt+← alt+b", ["ctrl+← alt+←", "alt+b"]),
+        ("alt+backspace ctrl+backspace", ["alt+backspace", "ctrl+backspace"]),
+        ("^A ctrl+shift+backspace ^B", ["^A", "ctrl+shift+backspace", "^B"]),
+    ],
+)
+def test_keys_that_find_no_room_in_their_column_go_on_below(keys: str, lines: list[str]) -> None:
+    assert in_column(keys, KEY_CELLS - 2) == lines
+
+
+async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are() -> None:
+    entries = [Entry("Here: prompt", "Act", " ".join(map(shown_key, key.keys))) for key in KEYS]
+    host = PageHost(lambda: HelpScreen(entries, resolve({})))
+    async with host.run_test(size=(80, 200)) as pilot:
+        await until(pilot, lambda: isinstance(host.screen, HelpScreen))
+        shown = lines_of(host.screen.rows)  # type: ignore[attr-defined]
+        acts = [line.index("Act") for line in shown if line.endswith("Act")]
+        assert len(acts) == len(KEYS) and set(acts) == {2 + KEY_CELLS}
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
