@@ -28,7 +28,8 @@ def files_of(root: Path) -> Callable[[], list[str]]:
             )
         except (OSError, subprocess.TimeoutExpired):
             return []
-        names = done.stdout.decode("utf-8", "replace").split("\0")
+        # A name that is no text keeps halves of characters, by which the prompt knows not to offer it.
+        names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
         return [name for name in names[:MAX_FILES] if name]
 
     return listed
