@@ -7,7 +7,7 @@ person wrote is a name as well. Where others changed a file since, theirs stays.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -18,8 +18,9 @@ from agent.store.marks import Mark
 from agent.workspace.checkpoints.entries import Change, Step
 from agent.workspace.checkpoints.recorder import Recorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
-from agent.workspace.checkpoints.restore.line import check_position, plan_back
-from agent.workspace.checkpoints.restore.plan import RestorePlan
+from agent.workspace.checkpoints.restore.line import check_position, inside, plan_back
+from agent.workspace.checkpoints.restore.parts import numbered, parted
+from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
 from tools.context import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.results import ToolError
 from tools.text import clean
@@ -72,26 +73,36 @@ class CheckpointService:
         newest = tuple(map(_step, steps[-LISTED:]))
         return PointList(self._recorder.position, self._line.floor, tuple(saved), newest)
 
-    async def diff(self, reference: str) -> SinceThen:
+    async def diff(self, reference: str, path: str = "") -> SinceThen:
         position = await self._meant(reference)
-        plan = await self._plan(position)
-        changes = [Change(item.path, item.target, item.now) for item in plan.items]
-        patch: Patch = await asyncio.to_thread(
-            patch_between, changes, self._recorder.store.objects, text=True
-        )
+        plan = await self._plan(position, path)
+        objects = self._recorder.store.objects
+
+        def drawn() -> tuple[Patch, str]:
+            patch = patch_between(
+                [Change(item.path, item.target, item.now) for item in plan.items], objects, text=True
+            )
+            if not path or len(plan.items) != 1:
+                return patch, patch.body.decode("utf-8", "replace")
+            return patch, numbered(plan.items[0], patch.body, objects).decode("utf-8", "replace")
+
+        patch, text = await asyncio.to_thread(drawn)
         return SinceThen(
             position,
-            clean(patch.body.decode("utf-8", "replace")),
+            clean(text),
             len(patch.files),
             patch.added,
             patch.removed,
             tuple((clean(item.path), clean(item.reason)) for item in patch.left_out),
         )
 
-    async def restore(self, reference: str, permit: PermitBack) -> TakenBack:
+    async def restore(
+        self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
+    ) -> TakenBack:
         position = await self._meant(reference)
-        plan = await self._plan(position)
+        plan = await self._plan(position, path)
         moving = plan.having("change")
+        choices = await self._chosen(plan, hunks) if hunks else {}
         if not moving:
             return TakenBack(position, None, (), _left(plan))
         root = Path(plan.root)
@@ -105,7 +116,7 @@ class CheckpointService:
             recorder.run(
                 lambda: apply_restore(
                     plan,
-                    {},
+                    choices,
                     recorder.store,
                     recorder.line,
                     session=self._session.id,
@@ -144,13 +155,34 @@ class CheckpointService:
             raise ToolError(f"There is no checkpoint {wanted}; {hint}. The number of a step is taken too.")
         return await self._position(mark)
 
-    async def _plan(self, position: int) -> RestorePlan:
+    async def _chosen(self, plan: RestorePlan, hunks: Sequence[int]) -> dict[str, Choice]:
+        """The choice of hunks of the one file of a plan; one that others changed stays all the same."""
+        if len(plan.items) > 1:
+            raise ToolError("Hunks are those of one file; the path is a folder.")
+        item = next(iter(plan.items), None)
+        if item is None:
+            return {}
+        found = await _told(asyncio.to_thread(parted, item, self._recorder.store.objects))
+        try:
+            part = found.part(frozenset(hunks))
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        return {item.path: part} if item.state == "change" else {}
+
+    async def _plan(self, position: int, path: str = "") -> RestorePlan:
         recorder = self._recorder
 
         def planned() -> RestorePlan:
             check_position(self._line, position)
-            limit = recorder.limits.file
-            return plan_back(self._line, recorder.root, position, recorder.store.objects, limit=limit)
+            paths = (inside(recorder.root, path, recorder.root),) if path else None
+            return plan_back(
+                self._line,
+                recorder.root,
+                position,
+                recorder.store.objects,
+                limit=recorder.limits.file,
+                paths=paths,
+            )
 
         return await _told(recorder.run(planned))
 

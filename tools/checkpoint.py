@@ -26,7 +26,7 @@ async def checkpoint(arguments: Arguments, context: ToolContext) -> dict[str, An
     points = context.checkpoints
     if points is None:
         raise ToolError("What happens to files is not kept in this session, so there are no checkpoints.")
-    name = str(arguments.get("name", "")).strip()
+    name, path = (str(arguments.get(key, "")).strip() for key in ("name", "path"))
     match arguments["action"]:
         case "save":
             saved = await points.save(name)
@@ -34,13 +34,16 @@ async def checkpoint(arguments: Arguments, context: ToolContext) -> dict[str, An
         case "list":
             return await _list(points)
         case "diff":
-            return await _diff(points, name)
+            return await _diff(points, name, path)
         case "branch":
             if not name:
                 raise ToolError("A branch needs a name; give it a word or two.")
             return {"branch": name, "note": await points.branch(name)}
         case _:
-            return await _restore(points, name, context)
+            hunks = tuple(arguments.get("hunks") or ())
+            if hunks and not path:
+                raise ToolError("Hunks are those of one file; give its path, and diff with that path first.")
+            return await _restore(points, name, path, hunks, context)
 
 
 async def _list(points: Checkpoints) -> dict[str, Any]:
@@ -56,8 +59,8 @@ async def _list(points: Checkpoints) -> dict[str, Any]:
     }
 
 
-async def _diff(points: Checkpoints, name: str) -> dict[str, Any]:
-    found = await points.diff(name)
+async def _diff(points: Checkpoints, name: str, path: str) -> dict[str, Any]:
+    found = await points.diff(name, path)
     return {
         "since_step": found.step,
         "files": found.files,
@@ -68,11 +71,13 @@ async def _diff(points: Checkpoints, name: str) -> dict[str, Any]:
     }
 
 
-async def _restore(points: Checkpoints, name: str, context: ToolContext) -> dict[str, Any]:
+async def _restore(
+    points: Checkpoints, name: str, path: str, hunks: tuple[int, ...], context: ToolContext
+) -> dict[str, Any]:
     async def permit(position: int, paths: tuple[Path, ...], removes: tuple[Path, ...]) -> None:
         await context.permit(RestoreFiles(tool="checkpoint", position=position, paths=paths, removes=removes))
 
-    back = await points.restore(name, permit)
+    back = await points.restore(name, permit, path, hunks)
     result: dict[str, Any] = {"restored_to_step": back.position, "files": len(back.restored)}
     if back.step is not None:
         result |= {"step": back.step, "paths": list(back.restored[:SHOWN])}
@@ -97,7 +102,7 @@ def _iso(seconds: float) -> str:
 
 def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
     action = str(arguments.get("action", ""))
-    subject = clean(" ".join(f"{action} {arguments.get('name', '')}".split()))
+    subject = clean(" ".join(f"{action} {arguments.get('name', '')} {arguments.get('path', '')}".split()))
     if result is None:
         return Display("checkpoint", subject)
     if result.get("error"):
@@ -132,6 +137,12 @@ registry.register(
                 "name": {
                     "type": "string",
                     "description": "A name; for diff and restore also the number of a step (state after it).",
+                },
+                "path": {"type": "string", "description": "diff, restore: only this file or folder."},
+                "hunks": {
+                    "type": "array",
+                    "items": {"type": "integer", "minimum": 1},
+                    "description": "restore: only these hunks of the file, as diff with path numbers them.",
                 },
             },
             "required": ["action"],

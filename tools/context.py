@@ -202,10 +202,17 @@ class Checkpoints(Protocol):
 
     async def list(self) -> PointList: ...
 
-    async def diff(self, reference: str) -> SinceThen: ...
+    async def diff(self, reference: str, path: str = "") -> SinceThen:
+        """What changed since; with `path` only there, the hunks of a file numbered."""
+        ...
 
-    async def restore(self, reference: str, permit: PermitBack) -> TakenBack:
-        """Take files back, after `permit` returned. What others changed since stays as it is."""
+    async def restore(
+        self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
+    ) -> TakenBack:
+        """Take files back, after `permit` returned. What others changed since stays as it is.
+
+        `path` is a file, or a folder with all below it; with `hunks` only these of the file.
+        """
         ...
 
     async def branch(self, name: str) -> str:

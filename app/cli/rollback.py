@@ -176,19 +176,12 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
 
 def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
     """Files as the steps name them; they are meant from the current folder."""
-    if not files:
-        return None
-    found: list[str] = []
-    for each in files:
-        path = Path(each).expanduser()
-        absolute = path if path.is_absolute() else Path.cwd() / path
-        try:
-            # The last part may be a link that is meant itself.
-            inside = (absolute.parent.resolve() / absolute.name).relative_to(root)
-        except (ValueError, OSError, RuntimeError):
-            raise ConfigError(f"{each} is not in {root}, where the session works.") from None
-        found.append("" if str(inside) == "." else str(inside))
-    return tuple(found)
+    from agent.workspace.checkpoints.restore.line import inside
+
+    try:
+        return tuple(inside(root, each, Path.cwd()) for each in files) if files else None
+    except StoreError as error:
+        raise ConfigError(str(error)) from None
 
 
 def _plan(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from agent.events import ApprovalAsked, StepTaken, ToolFinished
 from agent.store.store import Store
+from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 
@@ -156,3 +158,42 @@ async def test_the_tool_is_not_offered_where_steps_are_not_kept(tmp_path: Path) 
         assert (await b.turn("go")).outcome == "done"
         (request,) = b.server.requests
         assert "checkpoint" not in {tool["function"]["name"] for tool in request.body["tools"]}
+
+
+async def test_single_hunks_of_a_file_go_back(tmp_path: Path) -> None:
+    then = "".join(f"line {number}\n" for number in range(30))
+    now = then.replace("line 2\n", "two\n").replace("line 15\n", "").replace("line 28\n", "more\n")
+    replies = by_step(
+        [
+            call("write_file", path="src/a.txt", content=then),
+            call("write_file", path="src/a.txt", content=now),
+            call("write_file", path="b.txt", content="b\n"),
+            call("checkpoint", action="diff", name="1", path="src/a.txt"),
+            call("checkpoint", action="restore", name="1", path="src/a.txt", hunks=[1, 3]),
+            call("checkpoint", action="restore", name="1", path="src/a.txt", hunks=[1]),
+            call("checkpoint", action="restore", name="1", path="src/a.txt", hunks=[1]),
+            call("checkpoint", action="restore", name="2", path="src", hunks=[9]),
+            call("checkpoint", action="restore", name="0", path=".", hunks=[1]),
+            call("checkpoint", action="restore", name="0", path="../x"),
+            call("checkpoint", action="restore", name="0", path="src"),
+            say("done"),
+        ]
+    )
+    async with bench(tmp_path, replies) as b:
+        assert (await b.turn("go")).outcome == "done"
+        diff, some, rest, none, missing, folder, outside, back = results(b)
+        heads = [line.partition(" @@ ")[2] for line in diff["diff"].splitlines() if line.startswith("@@")]
+        assert (diff["files"], heads) == (1, ["hunk 1", "hunk 2", "hunk 3"])
+        assert (some["paths"], some["step"]) == (["src/a.txt"], 4)
+        assert rest["step"] == 5
+        assert "already" in none["note"]
+        assert "there is no hunk 9; the last one is 3" in missing["error"]
+        assert "the path is a folder" in folder["error"]
+        assert "is not in" in outside["error"]
+        assert back["paths"] == ["src", "src/a.txt"]
+        assert (b.workspace / "b.txt").read_text() == "b\n"
+        async with await Store.open(b.home / "state.db") as store:
+            (session,) = await store.list_sessions()
+        steps = CheckpointStore(b.home / "checkpoints").line(session.id).steps()
+        kept = steps[3].changes[0].after
+        assert kept is not None and kept.digest == sha256(then.replace("line 15\n", "").encode()).hexdigest()

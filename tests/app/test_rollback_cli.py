@@ -391,7 +391,11 @@ def test_hunks_of_a_file_that_somebody_else_changed_need_a_word(edited: tuple[Be
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("--to", "0", "--file", "long.txt", "--hunks", "9"), 1, "long.txt: there is no hunk 9; there are 3"),
+        (
+            ("--to", "0", "--file", "long.txt", "--hunks", "9"),
+            1,
+            "long.txt: there is no hunk 9; the last one is 3",
+        ),
         (("--to", "0", "--file", "other", "--hunks", "1"), 1, "as a whole: it was not there then."),
         (("--to", "0", "--file", ".", "--hunks", "1"), 2, "is a folder"),
         (("--to", "0", "--file", "long.txt", "--hunks", "x"), 2, "--hunks takes numbers such as 1,3"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -31,13 +32,15 @@ class Points:
     async def list(self) -> PointList:
         return PointList(4, 1, (SavedPoint("start", 2),), (FileStep(4, "write_file a", 0.0, 1),))
 
-    async def diff(self, reference: str) -> SinceThen:
-        self.calls.append(("diff", reference))
+    async def diff(self, reference: str, path: str = "") -> SinceThen:
+        self.calls.append(("diff", reference, path))
         return SinceThen(2, "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-1\n+2\n", 1, 1, 1, (("b", "larger than 20 MB"),))
 
-    async def restore(self, reference: str, permit: PermitBack) -> TakenBack:
+    async def restore(
+        self, reference: str, permit: PermitBack, path: str = "", hunks: Sequence[int] = ()
+    ) -> TakenBack:
         await permit(2, (self.root / "a",), (self.root / "new",))
-        self.calls.append(("restore", reference))
+        self.calls.append(("restore", reference, path, *map(str, hunks)))
         return TakenBack(2, 5, ("a", "new"), self.left)
 
     async def branch(self, name: str) -> str:
@@ -92,6 +95,16 @@ async def test_a_restore_that_is_refused_does_nothing(tmp_path: Path) -> None:
     assert context.checkpoints.calls == []
 
 
+async def test_single_hunks_are_asked_for_with_their_file(tmp_path: Path) -> None:
+    _, context = await use(tmp_path, action="restore", name="2", path="a", hunks=[1, 3])
+    assert isinstance(context.checkpoints, Points)
+    assert context.checkpoints.calls == [("restore", "2", "a", "1", "3")]
+    result, _ = await use(tmp_path, action="restore", name="2", hunks=[1])
+    assert "Hunks are those of one file" in result["error"]
+    result, _ = await use(tmp_path, action="restore", name="2", path="a", hunks=[0])
+    assert "error" in result
+
+
 async def test_errors_are_told_in_a_sentence(tmp_path: Path) -> None:
     result, _ = await use(tmp_path, action="branch", name="main")
     assert result == {"error": "There is a branch main already; choose another name."}
@@ -121,4 +134,4 @@ def test_every_action_has_a_display_before_and_after(action: str) -> None:
 def test_the_schema_is_short() -> None:
     entry = registry.get("checkpoint")
     assert entry is not None
-    assert len(json.dumps(entry.schema)) < 1_000
+    assert len(json.dumps(entry.schema)) < 1_400

@@ -36,7 +36,7 @@ class Hunks:
         Raises `ValueError` for the number of a hunk that is not there.
         """
         if missing := sorted(set(numbers) - set(range(1, len(self) + 1))):
-            raise ValueError(f"there is no hunk {missing[0]}; there are {len(self)}")
+            raise ValueError(f"there is no hunk {missing[0]}; the last one is {len(self)}")
         then, now = _lines(self.then), _lines(self.now)
         kept: list[str] = []
         here = 0

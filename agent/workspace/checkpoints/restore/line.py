@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.plan import RestorePlan, plan_restore
 from agent.workspace.checkpoints.steplog import StepLog
+from tools.text import clean
 
 
 def plan_back(
@@ -28,6 +30,21 @@ def plan_back(
     check_position(line, position)
     ours = [step for step in line.steps() if step.kind != "outside"]
     return plan_restore(root, ours, position, objects, limit=limit, paths=paths)
+
+
+def inside(root: Path, path: str, base: Path) -> str:
+    """A path, meant from the folder `base`, as the steps of a workspace name it; empty for `root` itself.
+
+    Blocking. Raises `StoreError` for one that is not below `root`.
+    """
+    try:
+        absolute = base / Path(path).expanduser()
+        # The last part may be a link that is meant itself.
+        plain = Path(os.path.normpath(absolute.parent.resolve() / absolute.name))
+        found = str(plain.relative_to(root))
+    except (ValueError, OSError, RuntimeError):
+        raise StoreError(f"{clean(path)} is not in {root}, where the session works.") from None
+    return "" if found == "." else found
 
 
 def check_position(line: StepLog, position: int) -> None:

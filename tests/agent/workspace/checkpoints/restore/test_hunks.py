@@ -197,7 +197,7 @@ def test_hunks_of_a_file_that_changed_meanwhile_are_not_taken(work: Workspace) -
 
 def test_a_hunk_that_is_not_there_is_named(work: Workspace) -> None:
     stepped(work)
-    with pytest.raises(StoreError, match=r"a\.txt: there is no hunk 4; there are 3\."):
+    with pytest.raises(StoreError, match=r"a\.txt: there is no hunk 4; the last one is 3\."):
         parted(work.plan(0).items[0], work.store.objects).part({1, 4})
 
 
