@@ -20,7 +20,7 @@ from themes.skin import Skin
 from tools.text import clean
 from widgets.filtered import FilteredRows
 from widgets.palette import Palette
-from widgets.reader_rows import ReaderRows, Show
+from widgets.reader_rows import Gutter, ReaderRows, Show
 from widgets.row_view import RowView
 from widgets.transcript.painting import SCROLLBAR, Span, thumb_rows
 from widgets.transcript.wide import Wide, whole_text
@@ -65,7 +65,7 @@ class Reader(Widget):
         role: str = "text",
         background: str = "background",
         margin: int = 1,
-        gutter: int = 0,
+        gutter: int | Gutter = 0,
         focusable: bool = False,
         classes: str = "",
     ) -> None:

@@ -18,6 +18,8 @@ NEAR = 128
 KEPT = 512
 """Pieces whose rows are kept."""
 
+Gutter = Callable[[str], int]
+"""How many characters at the start of a line stand alone."""
 Show = Callable[[str], str]
 """Makes a piece harmless to show: `clean`, or `reveal`, which spells out what cannot be seen."""
 
@@ -26,7 +28,7 @@ class ReaderRows:
     """The rows of a text for one width. Only pieces that are asked for are shown, cut and kept."""
 
     def __init__(
-        self, text: str, show: Show, marks: re.Pattern[str] | None = None, *, gutter: int = 0
+        self, text: str, show: Show, marks: re.Pattern[str] | None = None, *, gutter: int | Gutter = 0
     ) -> None:
         """`gutter` characters at the start of each line stand alone: what wraps stays behind them."""
         self.text = text
@@ -35,7 +37,7 @@ class ReaderRows:
         """How often a piece was drawn: what a screen costs, counted."""
         self._show = show
         self._marks = marks
-        self._gutter = gutter
+        self._gutter = gutter if callable(gutter) else lambda _line: gutter
         self._look = (80, Wide(wrap=True), Style.null(), Style.null(), Style.null())
         self._kept: dict[int, list[Row]] = {}
 
@@ -52,8 +54,9 @@ class ReaderRows:
         if rows is None:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
+            piece = self.pieces[index]
             rows = self._kept[index] = self._draw(
-                self.pieces[index], 0 if index in self.continued else self._gutter
+                piece, 0 if index in self.continued else self._gutter(piece)
             )
         return rows
 

@@ -11,8 +11,7 @@ from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
 from app.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Skinned, line, words
-from app.screens.keyline import KeyLine
+from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Hints, Skinned, line, words
 from tools.text import reveal
 
 ONCE = "Allow once"
@@ -35,6 +34,10 @@ DANGEROUS = re.compile(
 
 class ApprovalDialog(Dialog[Decision]):
     """Says who asks, what exactly would happen, what it would touch and why. No is the default."""
+
+    enters = "deny and tell"
+    leaves = "deny"
+    opens = True
 
     def __init__(self, request: ApprovalAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
         super().__init__(spill)
@@ -62,9 +65,7 @@ class ApprovalDialog(Dialog[Decision]):
         field = Field(placeholder="why not, for the agent to read", compact=True)
         field.display = False
         yield field
-        yield KeyLine(
-            f"1–{len(self._choices)} or ⏎ choose · o in full · PgUp PgDn scroll · esc deny", classes="keys"
-        )
+        yield Hints()
 
     def whole(self) -> str:
         request = self.request

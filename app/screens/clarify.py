@@ -10,8 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.events import QuestionAsked
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, line, words
-from app.screens.keyline import KeyLine
+from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Hints, line, words
 from tools.context import Answer
 
 OWN_WORDS = "Something else …"
@@ -19,6 +18,10 @@ OWN_WORDS = "Something else …"
 
 class ClarifyDialog(Dialog[Answer]):
     """Shows a question with its choices, and takes an answer in the person's own words if it may have one."""
+
+    enters = "answer"
+    leaves = "no answer"
+    opens = True
 
     def __init__(self, request: QuestionAsked, spill: Callable[[str], None] = lambda _text: None) -> None:
         super().__init__(spill)
@@ -35,9 +38,7 @@ class ClarifyDialog(Dialog[Answer]):
             field = Field(placeholder="your answer", compact=True)
             field.display = not self._choices
             yield field
-        digits = f"1–{min(len(self._choices), 9)}" if len(self._choices) > 1 else "1"
-        keys = f"{digits} or ⏎ choose · o in full" if self._choices else "⏎ answer · PgUp PgDn scroll"
-        yield KeyLine(f"{keys} · esc no answer", classes="keys")
+        yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

@@ -6,8 +6,7 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Input
 
-from app.screens.dialog import Choices, Dialog, Field, line, words
-from app.screens.keyline import KeyLine
+from app.screens.dialog import Choices, Dialog, Field, Hints, line, words
 
 
 class ConfirmDialog(Dialog[bool]):
@@ -22,7 +21,7 @@ class ConfirmDialog(Dialog[bool]):
     def body(self) -> ComposeResult:
         yield words(self._question)
         yield Choices([self._yes, self._no], chosen=1)
-        yield KeyLine("1 2 or ⏎ choose · esc cancel", classes="keys")
+        yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -43,7 +42,7 @@ class TextDialog(Dialog[str | None]):
     def body(self) -> ComposeResult:
         yield words(self._label)
         yield Field(line(self._value), compact=True)
-        yield KeyLine("⏎ take it · esc cancel", classes="keys")
+        yield Hints()
 
     def on_mount(self) -> None:
         super().on_mount()

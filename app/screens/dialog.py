@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
@@ -17,10 +18,12 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from app.screens.keyline import BETWEEN, KeyLine
 from themes.skin import Skin
 from tools.text import left_out, reveal
 from widgets.palette import Palette
 from widgets.reader import Reader
+from widgets.reader_rows import Gutter
 
 Outcome = TypeVar("Outcome")
 
@@ -47,6 +50,13 @@ class Dialog(ModalScreen[Outcome]):
     A key typed before the dialog could be read is never an answer: until it is
     armed, what is typed goes to `spill`, which is the draft it was meant for.
     """
+
+    enters: ClassVar[str] = "take it"
+    """What enter does with what is written."""
+    leaves: ClassVar[str] = "cancel"
+    """What esc does."""
+    opens: ClassVar[bool] = False
+    """Whether it says that `o` opens everything."""
 
     CSS_PATH = "dialog.tcss"
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -95,8 +105,22 @@ class Dialog(ModalScreen[Outcome]):
         fields = sum(2 for each in self.query(Input) if each.display)
         rest = self.app.size.height - AROUND - len(texts) - choices - fields
         wanted = [text.get_content_height(self.app.size, self.app.size, width) for text in texts]
-        for text, lines in zip(texts, shared(rest, wanted), strict=True):
+        given = shared(rest, wanted)
+        for text, lines in zip(texts, given, strict=True):
             text.styles.height = text.styles.max_height = lines
+        hints = self._hints(scrolls=any(map(operator.gt, wanted, given)))
+        for each in self.query(Hints):
+            each.say(hints)
+
+    def _hints(self, *, scrolls: bool) -> str:
+        """The keys that work now."""
+        choices = sum(each.option_count for each in self.query(Choices))
+        if not choices or any(each.has_focus for each in self.query(Input)):
+            keys = [f"⏎ {self.enters}"]
+        else:
+            digits = f"1–{min(choices, 9)}" if choices > 1 else "1"
+            keys = [f"{digits} or ⏎ choose", *(["o in full"] if self.opens else [])]
+        return BETWEEN.join([*keys, *(["PgUp PgDn scroll"] if scrolls else []), f"esc {self.leaves}"])
 
     def on_key(self, event: events.Key) -> None:
         if self.armed:
@@ -145,6 +169,13 @@ def shared(room: int, wanted: Sequence[int]) -> list[int]:
         given.append(min(lines, most))
         room -= given[-1]
     return given
+
+
+class Hints(KeyLine):
+    """The keys of a dialog, which it says itself."""
+
+    def __init__(self) -> None:
+        super().__init__(classes="keys")
 
 
 class Choices(OptionList):
@@ -234,7 +265,12 @@ def line(text: str, limit: int = 4_000) -> str:
 
 
 def words(
-    text: str, classes: str = "", *, role: str = "text", marks: re.Pattern[str] | None = None, gutter: int = 0
+    text: str,
+    classes: str = "",
+    *,
+    role: str = "text",
+    marks: re.Pattern[str] | None = None,
+    gutter: int | Gutter = 0,
 ) -> Skinned:
     """Outside text in full, never read as markup, with what cannot be seen spelled out."""
     return Skinned(text, reveal, marks=marks, role=role, background="surface", gutter=gutter, classes=classes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from textual import work
@@ -11,8 +12,7 @@ from textual.widgets import Static
 
 from agent.model.providers import NoModelError
 from app.screens.confirm import TextDialog
-from app.screens.dialog import Choices, Dialog, words
-from app.screens.keyline import KeyLine
+from app.screens.dialog import Choices, Dialog, Hints, words
 
 DEMO = "Take the tour with a scripted model; it runs right away"
 NAME_ONE = "Name a model: provider/name …"
@@ -23,6 +23,8 @@ MODELS_SHOWN = 4
 
 class OnboardingScreen(Dialog[str | None]):
     """Ends with the name of a model, or None. What was typed meanwhile is kept by the application."""
+
+    leaves = "quit"
 
     def __init__(self, problem: NoModelError, spill: Callable[[str], None] = lambda _text: None) -> None:
         super().__init__(spill)
@@ -35,11 +37,11 @@ class OnboardingScreen(Dialog[str | None]):
         self._ways: list[tuple[str, str]] = [*found, (NAME_ONE, ""), (LOCAL, "local"), (DEMO, "demo")]
 
     def body(self) -> ComposeResult:
-        yield Static(Content("◆ Which model shall answer?"), classes="who")
-        yield words(str(self._problem), "text")
+        yield Static(Content("◆ Which model shall answer this time?"), classes="who")
+        yield words(str(self._problem), "text", gutter=column)
         demo = 0 if self._problem.servers else len(self._ways) - 1
         yield Choices([title for title, _ in self._ways], chosen=demo)
-        yield KeyLine("⏎ choose · the words above say how to make it last · esc quit", classes="keys")
+        yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()
@@ -57,3 +59,9 @@ class OnboardingScreen(Dialog[str | None]):
 
     def decline(self) -> None:
         self.dismiss(None)
+
+
+def column(line: str) -> int:
+    """Where the words of a way on begin, behind its name; 0 in other lines. Pure."""
+    way = re.match(r" {1,4}\w[\w ]{0,11}: {1,8}", line)
+    return way.end() if way else 0

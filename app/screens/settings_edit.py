@@ -11,8 +11,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.errors import HermesError
-from app.screens.dialog import Choices, Dialog, Field, line, words
-from app.screens.keyline import KeyLine
+from app.screens.dialog import Choices, Dialog, Field, Hints, line, words
 from app.screens.settings_rows import Row
 
 Take = Callable[[str], Awaitable[None]]
@@ -35,7 +34,7 @@ class LineEditor(Dialog[bool]):
         hidden = "" if row.given is not None else "the present value is not shown; type a new one"
         yield Field(line(row.given or ""), placeholder=hidden, compact=True)
         yield Static(Content(""), classes="who", id="refusal")
-        yield KeyLine("⏎ take it · esc cancel", classes="keys")
+        yield Hints()
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -85,7 +84,7 @@ class ChoiceEditor(Dialog[str | None]):
         at = row.choices.index(present) if present in row.choices else 0
         shown = [f"{each} (default)" if each == row.default else each for each in row.choices]
         yield Choices(shown, chosen=at)
-        yield KeyLine("⏎ or a digit takes it · esc cancel", classes="keys")
+        yield Hints()
 
     def on_mount(self) -> None:
         super().on_mount()

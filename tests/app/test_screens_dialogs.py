@@ -13,6 +13,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
+from agent.model.providers import NoModelError
 from app.screens import dialog as dialogs
 from app.screens.approval import DANGEROUS, ApprovalDialog
 from app.screens.clarify import ClarifyDialog
@@ -20,6 +21,7 @@ from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Choices, Dialog, hanging, shared
 from app.screens.keyline import KeyLine, fitted
+from app.screens.onboarding import OnboardingScreen, column
 from tools.context import Answer
 from widgets.reader import Reader
 
@@ -303,3 +305,56 @@ async def test_choices_and_the_way_out_stay_on_the_screen_whatever_is_asked(size
 )
 def test_keys_that_have_no_room_go_before_the_way_back(width: int, said: str) -> None:
     assert fitted("a x · b y · esc z", width) == said
+
+
+@pytest.mark.parametrize(
+    ("make", "pressed", "said"),
+    [
+        (lambda: ConfirmDialog("Delete it?", "Delete"), [], "1–2 or ⏎ choose · esc cancel"),
+        (lambda: TextDialog("Title"), [], "⏎ take it · esc cancel"),
+        (lambda: ClarifyDialog(question()), [], "1–3 or ⏎ choose · o in full · esc no answer"),
+        (lambda: ClarifyDialog(question()), ["3"], "⏎ answer · esc no answer"),
+        (
+            lambda: ClarifyDialog(question()),
+            ["3", "shift+tab"],
+            "1–3 or ⏎ choose · o in full · esc no answer",
+        ),
+        (lambda: ClarifyDialog(question(choices=())), [], "⏎ answer · esc no answer"),
+        (
+            lambda: ClarifyDialog(question(choices=tuple("abcdefghi"))),
+            [],
+            "1–9 or ⏎ choose · o in full · esc no answer",
+        ),
+        (
+            lambda: ClarifyDialog(question("Which? " * 400)),
+            [],
+            "1–3 or ⏎ choose · o in full · PgUp PgDn scroll · esc no answer",
+        ),
+        (
+            lambda: ClarifyDialog(question("Which? " * 400, choices=())),
+            [],
+            "⏎ answer · PgUp PgDn scroll · esc no answer",
+        ),
+        (lambda: ApprovalDialog(approval()), [], "1–5 or ⏎ choose · o in full · esc deny"),
+        (lambda: ApprovalDialog(approval()), ["5"], "⏎ deny and tell · esc deny"),
+        (
+            lambda: OnboardingScreen(NoModelError()),
+            [],
+            "1–3 or ⏎ choose · esc quit",
+        ),
+    ],
+)
+async def test_a_dialog_names_the_keys_that_work_now(make: Any, pressed: list[str], said: str) -> None:
+    app = Host()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.ask(make(), pilot)
+        await pilot.press(*pressed)
+        await pilot.pause()
+        assert str(app.screen.query_one(KeyLine).render()) == said
+
+
+def test_what_wraps_of_a_way_on_stays_behind_its_name() -> None:
+    ways = str(NoModelError()).splitlines()
+    assert [column(way) for way in ways] == [0, 12, 12, 12, 0]
+    assert column("  a-name-from-elsewhere: x") == 0
+    assert column(f"  {'x' * 3_000}: y") == 0

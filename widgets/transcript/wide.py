@@ -155,13 +155,20 @@ def _lengths(text: str, width: int) -> Iterator[int]:
             assert after is not None
             if after.end() < len(text):
                 piece += after.group()
-        elif follows < len(text) and (text[follows].isalnum() or text[follows] in _CLOSING):
-            word = _LAST_WORD.search(piece)
-            # A word that fills half of the row is no reason to leave that blank.
-            if word and word.start() > len(piece) // 2:
-                piece = piece[: word.start()]
+        elif follows < len(text) and not piece.endswith(" "):
+            piece = piece[: _last_break(piece, text[follows])]
         yield len(piece)
         at += len(piece)
+
+
+def _last_break(piece: str, follows: str) -> int:
+    """Where a piece that ends within something is better cut: before all of that, or before its last word."""
+    places = [piece.rfind(" ") + 1]
+    if (follows.isalnum() or follows in _CLOSING) and (word := _LAST_WORD.search(piece)):
+        places.append(word.start())
+    # What fills half of the row is no reason to leave that blank.
+    good = (at for at in places if at > len(piece) // 2 and not piece[:at].isspace())
+    return next(good, len(piece))
 
 
 def _within(row: Row, width: int) -> Row:

@@ -100,6 +100,23 @@ def test_code_is_wrapped_behind_words() -> None:
     assert ["".join(run.text for run in row) for row in rows] == ["first ", "second(", "third)"]
 
 
+def test_what_stands_between_blanks_goes_to_the_next_row_whole() -> None:
+    for text, width, second in (
+        ("will touch: build/, /etc/motd", 25, "/etc/motd"),
+        ("qwen3-coder:30b (and 1 more)", 17, "(and 1 more)"),
+        ("curl -fsSL https://example.org", 20, "https://example.org"),
+    ):
+        rows = rows_for(row_of(text), width, Wide(wrap=True), MARK)
+        assert ["".join(run.text for run in row) for row in rows] == [text.removesuffix(second), second]
+
+
+def test_what_fills_half_of_a_row_is_cut_behind_a_word_of_it() -> None:
+    rows = rows_for(row_of("see https://example.org/install"), 20, Wide(wrap=True), MARK)
+    assert ["".join(run.text for run in row) for row in rows] == ["see https://example.", "org/install"]
+    rows = rows_for(row_of("             result=first+second"), 18, Wide(wrap=True), MARK)
+    assert "".join(run.text for run in rows[0]).strip() != ""
+
+
 def test_a_long_line_is_wrapped_in_one_pass() -> None:
     rows = rows_for([Segment("x" * 200_000)], 80, Wide(wrap=True), MARK)
     assert len(rows) == 2_500
