@@ -100,6 +100,8 @@ class _Page:
         line = Text(no_wrap=True, end="")
         for text, role, *own in pieces:
             line.append(text, self._palette.style(role, own[0] if own else background))
+        room = max(self._width - cell_len(hint) - 3 * bool(hint), 0)
+        line.truncate(room, overflow="ellipsis")
         gap = self._width - cell_len(line.plain) - cell_len(hint) - bool(hint)
         line.append(" " * max(gap, 0) + hint + " " * bool(hint), self._palette.style("dim", background))
         line.truncate(self._width)

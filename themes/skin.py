@@ -10,7 +10,7 @@ ROLES: Mapping[str, str] = {
     "surface": "behind panes, dialogs and the prompt",
     "text": "what is read",
     "dim": "what matters less: durations, hints, line numbers",
-    "accent": "the one colour that draws the eye: focus, selection bar, links to act on",
+    "accent": "what draws the eye: focus, selection bar, links to act on",
     "user": "the gutter and the words of the person",
     "reasoning": "what the model thinks aloud",
     "rule": "lines between regions",

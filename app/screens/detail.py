@@ -35,7 +35,7 @@ class DetailScreen(ModalScreen[None]):
         super().__init__()
         self._title = line(title)
         show = reveal if spelled else str
-        self.reader = Skinned(text if spelled else clean(text), show, wrap=spelled, focusable=True)
+        self.reader = Skinned(text if spelled else clean(text), show, wrap=spelled, focusable=True, margin=2)
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._title), id="detail-title")

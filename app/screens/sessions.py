@@ -33,6 +33,8 @@ from app.screens.page import HELP
 from tools.text import clean, truncate
 
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."
+BACK = "esc back"
+KEYS = f"⏎ resume · / search · r rename · d delete · {BACK}"
 SHOWN = 200
 """Sessions on the list; older ones are found by searching."""
 PREVIEWED = 40
@@ -77,13 +79,13 @@ class SessionsScreen(ModalScreen[str | None]):
         self._pause: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(" Sessions"), id="sessions-title")
+        yield Static(Content("Sessions"), id="sessions-title")
         yield Field(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
         with Horizontal():
             yield OptionList(id="sessions-list", compact=True)
             with VerticalScroll(id="sessions-preview", can_focus=False):
                 yield Static(id="sessions-text")
-        yield KeyLine("⏎ resume · / search · r rename · d delete · esc back", id="sessions-keys")
+        yield KeyLine(KEYS, id="sessions-keys")
 
     def on_mount(self) -> None:
         self._fill("")
@@ -100,6 +102,8 @@ class SessionsScreen(ModalScreen[str | None]):
         listed.clear_options()
         now = self._now()
         listed.add_options([Option(label(row, now, self._current), id=row.session.id) for row in rows])
+        self.set_class(not rows, "none")
+        self.query_one(KeyLine).say(KEYS if rows else f"/ search · {BACK}" if text.strip() else BACK)
         if rows:
             listed.highlighted = 0
         else:

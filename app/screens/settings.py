@@ -145,7 +145,7 @@ class SettingsScreen(ModalScreen[None]):
 
     def _tell(self) -> None:
         title = Content.assemble(
-            (" Settings", "bold $accent"), (f"  {line(str(self._snapshot.file))}", "$text-muted")
+            ("  Settings", "bold $accent"), (f"  {line(str(self._snapshot.file))}", "$text-muted")
         )
         self.query_one("#settings-title", Static).update(title)
         self.query_one("#settings-problems", Static).update(problems(self._snapshot))
