@@ -26,6 +26,7 @@ _PROGRAMS = re.compile(
     r"|(?:MAVEN|GRADLE|SBT|LEIN|ANT)_(?:OPTS|ARGS)|SYSTEMD_\w+|PKEXEC_UID|GIT_\w+|\w*PAGER|EDITOR"
     r"|VISUAL|\w+_EDITOR|PYTHONWARNINGS"
 )
+_LOADING = frozenset({"PYTHONPATH", "NODE_OPTIONS", "ENV"})
 _HARMLESS: dict[str, str] = {
     r"GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
     r"|GIT_TRACE\w*|GIT_MERGE_AUTOEDIT|GIT_CEILING_DIRECTORIES": r"(?!/).*",
@@ -52,12 +53,13 @@ def variable(
     name: str, values: Sequence[str | tuple[str, ...]], inside: Callable[[str], bool]
 ) -> Opinion | None:
     """What speaks against setting a variable; `inside` tells whether a path lies in the workspace."""
-    texts = [text for value in values for text in ((value,) if isinstance(value, str) else value)]
-    for text in texts:
-        if re.search(r"\[[^\]]*(?:\$\(|`)", text) and not re.search(r"\s", text.partition("[")[0]):
-            return ask("hides a command in the index of a variable")
-        if "() {" in text and text.startswith("()"):
-            return ask("hides a function in a variable")
+    everything = "\n".join([value if isinstance(value, str) else "\n".join(value) for value in values])
+    # Arrays may be long, and most say nothing.
+    if ("[" in everything or "() {" in everything) and (opinion := _hidden(_texts(values))):
+        return opinion
+    if name not in _LOADING and not _COMPILERS.fullmatch(name) and not _PROGRAMS.fullmatch(name):
+        return None
+    texts = _texts(values)
     if name == "PYTHONPATH":
         outside = [path for text in texts for path in text.split(":") if path and not _is_local(path, inside)]
         return ask("loads Python modules from outside of the workspace") if outside else None
@@ -80,14 +82,26 @@ def variable(
             if any("/" in t or UNKNOWN in t for t in texts)
             else None
         )
-    if not _PROGRAMS.fullmatch(name):
-        return None
     for expression, harmless in _HARMLESS.items():
         if re.fullmatch(expression, name) and all(
             UNKNOWN not in t and re.fullmatch(harmless, t) for t in texts
         ):
             return None
     return ask(f"decides which programs run or what they load ({name})")
+
+
+def _texts(values: Sequence[str | tuple[str, ...]]) -> list[str]:
+    return [text for value in values for text in ((value,) if isinstance(value, str) else value)]
+
+
+def _hidden(texts: Sequence[str]) -> Opinion | None:
+    """What speaks against values in which a command may be hidden."""
+    for text in texts:
+        if re.search(r"\[[^\]]*(?:\$\(|`)", text) and not re.search(r"\s", text.partition("[")[0]):
+            return ask("hides a command in the index of a variable")
+        if "() {" in text and text.startswith("()"):
+            return ask("hides a function in a variable")
+    return None
 
 
 def _is_local(path: str, inside: Callable[[str], bool]) -> bool:

@@ -34,7 +34,8 @@ class Commands:
     def __init__(self, shell: Interpreter) -> None:
         self.shell = shell
         self._state = shell.state
-        self._depth = 0
+        self.depth = 0
+        """Wrappers inside each other that are followed now."""
         self._builtins: dict[str, Callable[[Arguments, Output], Output]] = {
             "cd": self._cd,
             "chdir": self._cd,
@@ -73,13 +74,13 @@ class Commands:
         argv = self._without_assignments(argv[at:])
         if not argv:
             return [""]
-        self._depth += 1
+        self.depth += 1
         try:
-            if self._depth > DEEPEST:
+            if self.depth > DEEPEST:
                 raise TangledError
             return self._invoke(argv, stdin, functions)
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
     def _invoke(self, argv: Arguments, stdin: Output, functions: bool) -> Output:
         if functions and self._state.get("function", argv[0]) is not None:

@@ -31,15 +31,15 @@ def find(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
     roots = arguments[start:end] or (".",)
     tests = arguments[end:]
     whole = _is_whole(tests)
+    found = roots if whole else _named(roots, tests)
     if "-delete" in tests and _is_whole(tests[: tests.index("-delete")]):
         commands.shell.judge.command("rm", ("-r", *roots), commands.shell.state.cwds)
+    selected = roots if whole or _is_whole(tests, "-maxdepth") else found or (UNKNOWN,)
     for place, test in enumerate(tests):
         if test in ("-exec", "-execdir", "-ok", "-okdir"):
-            selected = roots if _is_whole(tests, "-maxdepth") else _named(roots, tests) or (UNKNOWN,)
             _execute(commands, tests[place + 1 :], selected, stdin, deep=whole)
         elif test in ("-fprint", "-fprint0", "-fls", "-fprintf") and place + 1 < len(tests):
             commands.shell.judge.written(tests[place + 1], commands.shell.state.cwds)
-    found = roots if whole else _named(roots, tests)
     return ["".join(f"{path}\n" for path in found)] if found else None
 
 

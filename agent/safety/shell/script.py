@@ -9,7 +9,7 @@ every file that is written to is shown to a `Judge`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import nullcontext
 from itertools import product
 from math import prod
@@ -22,6 +22,7 @@ from agent.safety.shell.bombs import is_bomb
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
 from agent.safety.shell.marks import UNKNOWN
+from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import Output, content, either, remember
 from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
 from agent.safety.shell.state import State, TangledError
@@ -65,6 +66,7 @@ class Interpreter:
         self._depth = self._scripts = 0
         self._loops = 0
         self._calls: Counter[int] = Counter()
+        self._memory = Memory(self.state, self._calls)
 
     def run(self, text: str, stdin: Output = None) -> Output:
         """Follow a script; returns what it may print. Raises `TangledError` when it is too involved."""
@@ -73,6 +75,16 @@ class Interpreter:
             raise TangledError
         if (words := plain_words(text)) is not None:
             return self._plainly(words, stdin)
+        return self._remembered(text, stdin, lambda: self._parsed(text, stdin))
+
+    def _remembered(self, what: Hashable, stdin: Output, work: Callable[[], Output]) -> Output:
+        """Follow something that may come again and again; see `Memory`."""
+        given = None if stdin is None else tuple(stdin)
+        depths = (self._depth, self._scripts, self.commands.depth)
+        return self._memory.follow((what, given, self.judge, self._loops > 0), depths, work)
+
+    def _parsed(self, text: str, stdin: Output) -> Output:
+        """Follow a script by its tree."""
         text = rewritten(text)
         outer = self.source
         self.source = parse(text)
@@ -241,13 +253,14 @@ class Interpreter:
         """Follow a function that was defined before, with these arguments."""
         source, body = self.state.get("function", name)
         positional = self.state.positional
-        self.state.positional = tuple(marks.value(argument) for argument in arguments)
+        self.state.positional = tuple([marks.value(argument) for argument in arguments])
         try:
-            return self._call_body(source, body, stdin)
+            return self._remembered((source, body.id), stdin, lambda: self._call_body(source, body, stdin))
         finally:
             self.state.positional = positional
 
     def _call_body(self, source: Source, body: Node, stdin: Output) -> Output:
+        self._memory.asks(body.id)
         if self._calls[body.id] > DEEPEST_RECURSION:
             return None
         outer = self.source

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from agent.safety.places import LONGEST_PATH, absolute
@@ -46,6 +46,13 @@ class Watch:
         key = (table, name)
         if key not in self.found and not self.written[key]:
             self.found[key] = value
+
+    def absorb(self, inner: Watch) -> None:
+        """Take over what a watch inside this one has seen."""
+        for key, value in inner.found.items():
+            if key not in self.found and not self.written[key]:
+                self.found[key] = value
+        self.written.update(inner.written)
 
 
 LAST_JOB = "%!"
@@ -154,19 +161,27 @@ class State:
     def repeat(self, follow: Callable[[], object]) -> None:
         """Follow something twice, so that the second time sees what the first one left.
 
-        The second time is only counted where it would see nothing else. Not to be used inside itself.
+        The second time is only counted where it would see nothing else.
         """
         budget, cwds, positional = self.budget, self.cwds, self.positional
-        watch = self._watch = Watch()
-        try:
+        with self.watching(Watch()) as watch:
             follow()
-        finally:
-            self._watch = None
         same = cwds == self.cwds and positional == self.positional
         if same and all(self.get(table, name) == value for (table, name), value in watch.found.items()):
             self.spend(budget - self.budget)
         else:
             follow()
+
+    @contextmanager
+    def watching(self, watch: Watch) -> Iterator[Watch]:
+        """Let `watch` see what is used. Watches may be inside each other."""
+        outer, self._watch = self._watch, watch
+        try:
+            yield watch
+        finally:
+            self._watch = outer
+            if outer is not None:
+                outer.absorb(watch)
 
     def name_once(self) -> str:
         """A name that is never given again."""
@@ -181,6 +196,11 @@ class State:
     def mark(self) -> int:
         """The present place in the journal of changes."""
         return len(self._journal)
+
+    def changed_since(self, mark: int) -> dict[tuple[str, str], Any]:
+        """The entries of tables that were changed since `mark`, and what they are now."""
+        changed = dict.fromkeys((table, name) for table, name, _ in self._journal[mark:])
+        return {(table, name): self._tables[table].get(name) for table, name in changed}
 
     def leave(self, mark: int, merge: bool) -> None:
         """Undo all changes of tables since `mark`; with `merge` keep them as further possibilities."""

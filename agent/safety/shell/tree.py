@@ -33,9 +33,9 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Source:
-    """A parsed text. Nodes hold byte offsets into `data`."""
+    """A parsed text. Nodes hold byte offsets into `data`. Two of them are equal when they are the same."""
 
     data: bytes
     root: Node
