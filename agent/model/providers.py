@@ -166,7 +166,7 @@ class _Resolver:
         if not key and provider.key_env and not is_loopback(provider.base_url):
             raise ConfigError(self._missing_key(name, model, provider))
         # What a server on this machine really offers depends on how it was started.
-        known = None if is_loopback(provider.base_url) else lookup(model, _seller(provider.base_url))
+        known = None if is_loopback(provider.base_url) else lookup(model, seller(provider.base_url))
         info = (known or UNKNOWN).overridden(own.models.get(model) if own else None)
         return Target(
             kind="chat",
@@ -185,7 +185,7 @@ class _Resolver:
         if own is not None:
             url = _checked_url(own.base_url, f"providers.{name}.base_url")
             # A key goes only where its provider lives, unless the settings say otherwise.
-            usual = PROVIDERS[name].key_env if name in PROVIDERS and _seller(url) == name else ""
+            usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
             return Provider(base_url=url, key_env=own.api_key_env or usual)
         if name == CUSTOM:
             return Provider(base_url=_checked_url(self._custom_url, BASE_URL), key_env=KEY)
@@ -204,7 +204,7 @@ def _makes(provider: Provider, model: str) -> bool:
     return any(model.startswith(family) for family in provider.families)
 
 
-def _seller(url: str) -> str:
+def seller(url: str) -> str:
     """The built-in provider at an address, whatever it is called in the settings."""
     host = urlsplit(url).netloc
     return next((name for name, each in PROVIDERS.items() if urlsplit(each.base_url).netloc == host), "")

@@ -17,7 +17,7 @@ from agent.store.connection import address
 from agent.store.nodes import MAIN
 
 _NODE = "id, session, parent, depth, kind, created, size, data, content, body"
-_SMALL = (("sessions", 8), ("heads", 4), ("drafts", 5), ("calls", 8))
+_SMALL = (("sessions", 8), ("heads", 4), ("drafts", 5), ("calls", 8), ("requests", 13), ("requests_owed", 1))
 """Tables without text of a conversation, and their columns."""
 
 _ROW_BYTES = 16
@@ -91,7 +91,7 @@ def _connect(path: Path, option: str) -> sqlite3.Connection:
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != schema.APPLICATION_ID or version != schema.VERSION:
+    if application != schema.APPLICATION_ID or not 0 < version <= schema.VERSION:
         raise StoreError(f"{path} is no session store of this version of Hermes.")
 
 
@@ -100,6 +100,7 @@ def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> 
         marks = ", ".join("?" * columns)
         for row in _until_damage(old, f"SELECT * FROM {table}"):
             _put(new, f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
+    (version,) = old.execute("PRAGMA user_version").fetchone()
     discarded = {row[0] for row in _until_damage(old, "SELECT session FROM discarded")}
     kept = _Kept()
     for row in _nodes(old, size):
@@ -107,6 +108,8 @@ def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> 
             _put(new, f"INSERT INTO nodes ({_NODE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", mended)
     if not kept.depths and not new.execute("SELECT count(*) FROM sessions").fetchone()[0]:
         raise StoreError("Nothing of the store can be read; restore it from a backup.")
+    if version < schema.SPENDING:
+        new.execute("INSERT INTO requests_owed VALUES (?)", (max(kept.depths, default=0),))
     _complete(new, kept)
     for index in ("words", "trigrams"):
         new.execute(f"INSERT INTO {index} ({index}) VALUES ('rebuild')")

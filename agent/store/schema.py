@@ -137,12 +137,44 @@ def _add_travel(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+_SPENDING = """
+CREATE TABLE requests (             -- what requests to models took: see agent.spending
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    created REAL NOT NULL,
+    day TEXT NOT NULL,              -- the local calendar day it left on, as 2026-03-01
+    process INTEGER NOT NULL,       -- who is at it while it is open
+    session TEXT NOT NULL,          -- that of the session's own agent, whoever asked
+    project TEXT NOT NULL,
+    agent TEXT NOT NULL,            -- main, side, or agent: and a name
+    model TEXT NOT NULL,
+    state TEXT NOT NULL,            -- open, counted by the provider, or assumed
+    input INTEGER NOT NULL,         -- tokens; the most it could take unless it was counted
+    cached INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    cost REAL                       -- US dollars; NULL: no price was known
+);
+CREATE INDEX requests_by_day ON requests (day);
+CREATE INDEX requests_by_session ON requests (session);
+CREATE TABLE requests_owed (last INTEGER NOT NULL); -- nodes up to it may hold requests with no row yet
+"""
+
+
+def _add_spending(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_SPENDING):
+        connection.execute(statement)
+    # Counting what older versions kept in nodes takes a while: it is done when somebody asks.
+    connection.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes HAVING max(id) IS NOT NULL")
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_create, _add_travel)
+MIGRATIONS: tuple[Migration, ...] = (_create, _add_travel, _add_spending)
 """Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
 
 VERSION = len(MIGRATIONS)
+
+SPENDING = 3
+"""The version since which requests have rows of their own."""
 
 
 def _statements(script: str) -> list[str]:

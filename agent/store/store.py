@@ -70,6 +70,11 @@ class Store:
         """The file."""
         return self._database.path
 
+    @property
+    def database(self) -> Database:
+        """The connection, for tables that have a module of their own."""
+        return self._database
+
     async def close(self) -> None:
         """Finish what is queued and close. The process cannot end before; may be called again."""
         await self._database.close()

@@ -9,10 +9,11 @@ long as a provider keeps to the output limit it is given.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
-from typing import Literal
+from dataclasses import dataclass, fields, replace
+from typing import Literal, Protocol
 
 from agent.errors import HermesError
 
@@ -63,8 +64,24 @@ class Charge:
         return Charge(self.turns + other.turns, self.tokens + other.tokens, money)
 
 
+class Ceiling(Protocol):
+    """Where a budget stands, such as a purse."""
+
+    def raise_to(self, measure: Measure, value: float) -> None:
+        """Allow so much from now on."""
+        ...
+
+    async def given_back(self) -> None:
+        """Wait until there may be more room than before."""
+        ...
+
+
 class BudgetReachedError(HermesError):
-    """A request would exceed a ceiling; it was not sent."""
+    """A request would exceed a ceiling; it was not sent.
+
+    `wanted` is what it may take at most, `setting` where the ceiling can be changed for good, and
+    `model` the model without a known price, if that is what is wrong.
+    """
 
     def __init__(
         self,
@@ -73,27 +90,51 @@ class BudgetReachedError(HermesError):
         ceiling: float,
         used: float,
         *,
+        wanted: float = 0.0,
         unpriced: bool = False,
         may_pass: bool = False,
+        setting: str = "",
+        model: str = "",
+        stands: Ceiling | None = None,
     ) -> None:
         self.owner = owner
         self.measure: Measure = measure
         self.ceiling = ceiling
         self.used = used
+        self.wanted = wanted
+        self.unpriced = unpriced
         self.may_pass = may_pass
         """Whether requests are on their way that may take less than was reserved for them."""
-        unit = NAMES[measure]
+        self.setting = setting
+        self.stands = stands
+        """What can be raised; None where nothing can."""
         if unpriced:
-            super().__init__(
-                f"The budget of {owner} is ${ceiling:.4f}, but the price of the model is not known; "
-                "give its prices under providers.*.models, or a budget in tokens."
+            sentence = (
+                f"The budget of {owner} is ${ceiling:.4f}, but the price of {model or 'the model'} is not "
+                "known; give its prices under providers.*.models, or a budget in tokens."
             )
-        elif measure == "money":
-            super().__init__(f"The budget of {owner} is reached: ${used:.4f} of ${ceiling:.4f} are spent.")
         else:
-            super().__init__(
-                f"The budget of {owner} is reached: {used:,.0f} of {ceiling:,.0f} {unit} are used."
-            )
+            sentence = _reached(owner, measure, ceiling, used, wanted)
+            if setting:
+                sentence += f" To go on, raise {setting}, for example with "
+                sentence += f"`hermes config set {setting} {_example(measure, used + wanted, ceiling)}`."
+        super().__init__(sentence)
+
+
+def _reached(owner: str, measure: Measure, ceiling: float, used: float, wanted: float) -> str:
+    if measure == "money":
+        so_far = f"${used:.4f} of ${ceiling:.4f} are spent"
+        more = f", and the next request may take ${wanted:.4f}"
+    else:
+        so_far = f"{used:,.0f} of {ceiling:,.0f} {NAMES[measure]} are used"
+        more = f", and the next request may take {wanted:,.0f}"
+    return f"The budget of {owner} is reached: {so_far}{more if wanted > 0 and used < ceiling else ''}."
+
+
+def _example(measure: Measure, needed: float, ceiling: float) -> str:
+    """A ceiling that leaves room for more than one request."""
+    value = 2 * max(needed, ceiling)
+    return f"{value:.2f}" if measure == "money" and value >= 0.01 else f"{math.ceil(value)}"
 
 
 class Reservation:
@@ -108,6 +149,10 @@ class Reservation:
     def most(self) -> Charge:
         return self._most
 
+    def narrow(self, most: Charge) -> None:
+        """The request was made smaller: it takes at most `most`, which is no more than before."""
+        self._most = most
+
     def settle(self, actual: Charge | None) -> None:
         """The request is over. None: nobody knows what it took, so it counts for the most it could."""
         if not self._open:
@@ -118,7 +163,10 @@ class Reservation:
 
 
 class Purse:
-    """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds."""
+    """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds.
+
+    `setting` is the section of the settings that holds its ceilings, empty if there is none.
+    """
 
     def __init__(
         self,
@@ -128,8 +176,10 @@ class Purse:
         *,
         clock: Callable[[], float] = time.monotonic,
         spent: Charge = Charge(),
+        setting: str = "",
     ) -> None:
         self.owner = owner
+        self.setting = setting
         self.budget = budget
         self.parent = parent
         self.spent = spent
@@ -175,10 +225,29 @@ class Purse:
             if ceiling is None:
                 continue
             if amount is None or (amount >= ceiling if measure == "seconds" else amount > ceiling):
-                may_pass = measure != "seconds" and amount is not None and bool(self._held)
                 raise BudgetReachedError(
-                    self.owner, measure, ceiling, so_far, unpriced=amount is None, may_pass=may_pass
+                    self.owner,
+                    measure,
+                    ceiling,
+                    so_far,
+                    wanted=0.0 if amount is None else amount - so_far,
+                    unpriced=amount is None,
+                    may_pass=measure != "seconds" and amount is not None and bool(self._held),
+                    setting=f"{self.setting}.{measure}" if self.setting else "",
+                    stands=self,
                 )
+
+    def raise_to(self, measure: Measure, value: float) -> None:
+        """Allow this purse so much of a measure from now on. Those it is in keep their own ceilings."""
+        self.budget = replace(self.budget, **{measure: value})
+        self._wake()
+
+    def begin_with(self, past: Charge) -> None:
+        """At least so much was spent before; what is known to be more stays."""
+        money = None
+        if past.money is not None and self.spent.money is not None:
+            money = max(past.money, self.spent.money)
+        self.spent = Charge(max(past.turns, self.spent.turns), max(past.tokens, self.spent.tokens), money)
 
     @property
     def free(self) -> int | None:
@@ -218,6 +287,9 @@ class Purse:
         """Give room back and note what was spent; part of `Reservation.settle`."""
         self._held.discard(reservation)
         self.spent += actual
+        self._wake()
+
+    def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

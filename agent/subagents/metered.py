@@ -8,17 +8,23 @@ off before the provider had counted it counts for the most it could take.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from agent.errors import ModelError
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import Delta, End, ModelClient, Request, Usage, UsageDelta
 from agent.model.usage import LARGEST_RATIO, request_cost
+from agent.spending.fitting import fitted
 from agent.subagents.budget import BudgetReachedError, Charge, Purse, Reservation
 from agent.subagents.pause import Pause, PausedError
 from agent.subagents.throttle import Throttle
+
+if TYPE_CHECKING:
+    from agent.spending.account import Account, Entry
 
 PER_MESSAGE = 16
 """Tokens that a chat template puts around one message, at most; and around the tools."""
@@ -34,6 +40,12 @@ USUAL_OUTPUT = 8_192
 
 LARGEST_OUTPUT = 16_384
 """Output limit of a request inside a budget unless settings say otherwise: others want room too."""
+
+BULK = 1_000_000
+"""Bytes of messages from which on they are counted off the event loop."""
+
+Reached = Callable[[BudgetReachedError], Awaitable[bool]]
+"""Awaited when a ceiling stands in the way; True: it was raised, so try again."""
 
 PASSED_ON = frozenset({408, 502, 504, 524})
 """HTTP statuses of a gateway that stopped waiting: somebody behind it may still be writing the answer."""
@@ -87,10 +99,20 @@ def most_tokens(messages: Sequence[bytes], tools: bytes = b"") -> int:
     return size + PER_MESSAGE * (len(messages) + bool(tools)) + PER_IMAGE * images
 
 
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What is set aside for one request, in the purses and in the account."""
+
+    reservation: Reservation
+    entry: Entry | None
+
+
 class MeteredClient:
     """A `ModelClient` for one agent and one model. `info` describes the model.
 
     Raises `BudgetReachedError` beside the errors of `client`. `told` hears after every request.
+    `account` is where requests are written down for good, and may have a ceiling of its own. `reached`
+    may raise a ceiling that stands in the way. Without `throttle` and `pause` nothing is held back.
     """
 
     def __init__(
@@ -98,10 +120,13 @@ class MeteredClient:
         client: ModelClient,
         purse: Purse,
         info: ModelInfo,
-        throttle: Throttle,
-        pause: Pause,
+        throttle: Throttle | None,
+        pause: Pause | None,
         tally: Tally,
         told: Callable[[], None] = lambda: None,
+        *,
+        account: Account | None = None,
+        reached: Reached | None = None,
     ) -> None:
         self._client = client
         self._purse = purse
@@ -110,11 +135,13 @@ class MeteredClient:
         self._pause = pause
         self._tally = tally
         self._told = told
+        self._account = account
+        self._reached = reached
         self._counted: _Counted | None = None
 
     async def stream(self, request: Request) -> AsyncGenerator[Delta, None]:
         """Send a request when pause, throttle and purse allow it, and read the answer."""
-        admitted, request, reservation = await self._allowed(request)
+        admitted, request, room = await self._allowed(request)
         usage, begun, complete, free = Usage(), False, False, False
         deltas = aiter(self._client.stream(request))
         try:
@@ -124,16 +151,17 @@ class MeteredClient:
                     usage = _merged(usage, delta.usage)
                 elif isinstance(delta, End):
                     complete = True
-                    self._throttle.answered()
+                    if self._throttle is not None:
+                        self._throttle.answered()
                 yield delta
         except ModelError as error:
             free = not begun and is_free(error)
-            if error.kind == "rate_limit":
+            if error.kind == "rate_limit" and self._throttle is not None:
                 self._throttle.refused(admitted, error.retry_after)
             raise
         finally:
             # Settled first: closing may take a while, or be cancelled.
-            self._settle(request, reservation, usage if complete else Usage(), free=free)
+            self._settle(request, room, usage if complete else Usage(), free=free)
             close = getattr(deltas, "aclose", None)
             if close is not None:
                 await close()
@@ -143,71 +171,92 @@ class MeteredClient:
 
     async def _next(self, deltas: AsyncIterator[Delta]) -> Delta | None:
         try:
-            return await self._pause.next(deltas)
+            return await (anext(deltas) if self._pause is None else self._pause.next(deltas))
         except StopAsyncIteration:
             return None
 
-    async def _allowed(self, request: Request) -> tuple[float, Request, Reservation]:
+    async def _allowed(self, request: Request) -> tuple[float, Request, _Room]:
         """When the request was admitted, as it is sent, and the room for it."""
         while True:
-            await self._pause.over()
-            admitted = await self._throttle.admit()
-            if self._pause.on:
+            if self._pause is not None:
+                await self._pause.over()
+            admitted = 0.0 if self._throttle is None else await self._throttle.admit()
+            if self._pause is not None and self._pause.on:
                 continue
             try:
-                return admitted, *self._reserved(request)
+                made, room = await self._reserved(request)
             except BudgetReachedError as reached:
-                if not reached.may_pass:
+                if reached.may_pass:
+                    await (reached.stands or self._purse).given_back()
+                elif self._reached is None or not await self._reached(reached):
                     raise
-            await self._purse.given_back()
+                continue
+            if self._pause is None or not self._pause.on:
+                return admitted, made, room
+            self._give_back(room)
 
-    def _reserved(self, request: Request) -> tuple[Request, Reservation]:
-        """The request with an output limit that fits the purse, and the room for it."""
-        most_input = self._most_input(request)
+    async def _reserved(self, request: Request) -> tuple[Request, _Room]:
+        """The request with an output limit that fits purse and account, and the room for it."""
+        most_input = await self._most_input(request)
         wanted = request.max_output or min(self._info.max_output or USUAL_OUTPUT, LARGEST_OUTPUT)
+        least = min(LEAST_OUTPUT, wanted)
         room, funds = self._purse.room(), self._purse.funds()
-        output = wanted
-        if room is not None:
-            output = min(output, room - most_input)
-        if funds is not None:
-            output = min(output, self._affordable(most_input, output, funds))
-        output = max(output, min(LEAST_OUTPUT, wanted))
+        output = max(fitted(self._info, most_input, wanted, room, funds), least)
+        reservation = self._purse.reserve(self._charge(most_input, output))
+        entry: Entry | None = None
+        if self._account is not None:
+            try:
+                entry = await self._account.open(most_input, output, least)
+            except BaseException:
+                reservation.settle(Charge())
+                raise
+            output = entry.output
+            reservation.narrow(self._charge(most_input, output))
+        kept = _Room(reservation, entry)
+        bounded = room is not None or funds is not None or (entry is not None and entry.bounded)
+        if not bounded and request.max_output is None:
+            return request, kept
+        return replace(request, max_output=output), kept
+
+    def _charge(self, most_input: int, output: int) -> Charge:
         cost = request_cost(Usage(input=most_input, output=output), self._info)
-        reservation = self._purse.reserve(Charge(1, most_input + output, cost))
-        if room is None and funds is None and request.max_output is None:
-            return request, reservation
-        return replace(request, max_output=output), reservation
+        return Charge(1, most_input + output, cost)
 
-    def _affordable(self, most_input: int, wanted: int, funds: float) -> int:
-        """Output tokens that the rest of the money buys; as many as wanted where they have no price."""
-        cost = request_cost(Usage(input=most_input, output=0), self._info)
-        price = self._info.output_price
-        if cost is None or not price:
-            return wanted
-        # One less: what is left after divisions must not be a fraction of a cent too little.
-        return min(wanted, int((funds - cost) / price * 1_000_000) - 1)
-
-    def _most_input(self, request: Request) -> int:
+    async def _most_input(self, request: Request) -> int:
         """Tokens of the request at most. What the provider has counted once is known."""
         known, settings = self._counted, len(json.dumps(request.extra)) if request.extra else 0
-        if known is not None and known.tools == request.tools:
+        fresh, tools = request.messages, request.tools
+        if known is not None and known.tools == tools:
             prefix = request.messages[: len(known.messages)]
             if prefix == known.messages:
-                return known.input + most_tokens(request.messages[len(prefix) :]) + settings
-        return most_tokens(request.messages, request.tools) + settings
+                fresh, tools, settings = fresh[len(prefix) :], b"", settings + known.input
+        if sum(map(len, fresh)) > BULK:
+            return await asyncio.to_thread(most_tokens, fresh, tools) + settings
+        return most_tokens(fresh, tools) + settings
 
-    def _settle(self, request: Request, reservation: Reservation, usage: Usage, *, free: bool) -> None:
+    def _give_back(self, room: _Room) -> None:
+        """The request took nothing."""
+        room.reservation.settle(Charge())
+        if self._account is not None and room.entry is not None:
+            self._account.cancel(room.entry)
+
+    def _settle(self, request: Request, room: _Room, usage: Usage, *, free: bool) -> None:
         """Note what became of a request."""
+        reservation, entry, account = room.reservation, room.entry, self._account
         if free:
-            reservation.settle(Charge())
+            self._give_back(room)
         elif usage.input is None or usage.output is None:
             self._tally.assume(reservation.most)
             reservation.settle(None)
+            if account is not None and entry is not None:
+                account.lose(entry)
         else:
             taken = max(usage.input, 0) + max(usage.output, 0)
             charge = Charge(1, taken, request_cost(usage, self._info))
             self._tally.count(usage, charge)
             reservation.settle(charge)
+            if account is not None and entry is not None:
+                account.close(entry, usage)
             # Beyond that ratio a count says more about the server than about the text.
             size = sum(map(len, request.messages)) + len(request.tools)
             least = int(size / LARGEST_RATIO)
