@@ -18,7 +18,7 @@ from agent.safety.shell.output import Output
 from agent.safety.shell.state import State, Watch
 
 MOST_KEPT = 4
-"""Times of following one thing that are remembered, each with other surroundings."""
+"""Times of following one thing that are remembered, each with other surroundings: the first ones and the last."""
 
 Depths = tuple[int, ...]
 Work = Callable[[], Output]
@@ -69,10 +69,9 @@ class Memory:
         for followed in kept:
             if self._holds(followed, depths):
                 return self._again(followed)
-        followed = self._watched(depths, work)
-        if len(kept) >= MOST_KEPT:
-            kept.pop(0)
-        kept.append(followed)
+        followed, comes_again = self._watched(depths, work)
+        if comes_again:
+            kept[MOST_KEPT - 1 :] = [followed]
         return followed.output
 
     def _holds(self, followed: _Followed, depths: Depths) -> bool:
@@ -91,7 +90,8 @@ class Memory:
             self._asked.update(followed.calls)
         return followed.output
 
-    def _watched(self, depths: Depths, work: Work) -> _Followed:
+    def _watched(self, depths: Depths, work: Work) -> tuple[_Followed, bool]:
+        """Follow something, and tell whether that can ever be the same again."""
         state = self._state
         outer, asked = self._asked, set[int]()
         running = {function: count for function, count in self._running.items() if count}
@@ -105,7 +105,7 @@ class Memory:
         if outer is not None:
             outer |= asked
         calls = {function: running.get(function, 0) for function in asked}
-        return _Followed(
+        followed = _Followed(
             depths,
             calls,
             watch.found,
@@ -115,3 +115,4 @@ class Memory:
             output,
             budget - state.budget,
         )
+        return followed, not watch.unique

@@ -41,6 +41,8 @@ class Watch:
         """Entries that were read before they were written, and what they were."""
         self.written: Counter[tuple[str, str]] = Counter()
         """How often each entry was written and not undone."""
+        self.unique = False
+        """Whether a name was given that is never given again, so that nothing will be the same again."""
 
     def read(self, table: str, name: str, value: Any) -> None:
         key = (table, name)
@@ -53,6 +55,7 @@ class Watch:
             if key not in self.found and not self.written[key]:
                 self.found[key] = value
         self.written.update(inner.written)
+        self.unique |= inner.unique
 
 
 LAST_JOB = "%!"
@@ -73,7 +76,7 @@ class State:
         observe: Callable[[str, Sequence[Value]], None] = lambda name, values: None,
     ) -> None:
         self._observe = observe
-        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}, "name": {}}
+        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}}
         self._journal: list[tuple[str, str, Any]] = []
         self._watch: Watch | None = None
         self.budget = budget
@@ -166,7 +169,7 @@ class State:
         budget, cwds, positional = self.budget, self.cwds, self.positional
         with self.watching(Watch()) as watch:
             follow()
-        same = cwds == self.cwds and positional == self.positional
+        same = not watch.unique and cwds == self.cwds and positional == self.positional
         if same and all(self.get(table, name) == value for (table, name), value in watch.found.items()):
             self.spend(budget - self.budget)
         else:
@@ -186,7 +189,7 @@ class State:
     def name_once(self) -> str:
         """A name that is never given again."""
         if self._watch is not None:
-            self._watch.found["name", ""] = UNKNOWN  # which nothing is equal to
+            self._watch.unique = True
         return str(self.budget)
 
     def scope(self, *, merge: bool) -> AbstractContextManager[None]:

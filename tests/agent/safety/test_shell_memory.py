@@ -61,6 +61,11 @@ def _same(one: Recording, other: Recording) -> bool:
     return (one.events, one.tangled, one.fault) == (other.events, other.tangled, other.fault)
 
 
+def test_names_that_are_given_once_are_not_remembered() -> None:
+    text = "f() { diff <(g a) <(g b); }\ng() { f $1; }\n" + "f $1\n" * 3
+    assert _same(record.__wrapped__(text, _CWD, _HOME), _forgotten(text))
+
+
 def _script(functions: Mapping[str, Sequence[str]], commands: Sequence[str]) -> str:
     defined = [f"{name}() {{ {'; '.join(body)}; }}" for name, body in functions.items()]
     return "\n".join([*defined, *commands])
@@ -93,7 +98,7 @@ def test_a_function_is_followed_again_when_what_it_uses_has_changed(change: str,
 
 @pytest.mark.parametrize("call", ["f{}", 'eval "$f{}"', 'sh -c "$f{}"'])
 def test_calls_that_double_with_each_level_are_not_followed_each_time(call: str) -> None:
-    levels = 9
+    levels = 8
     lines = ["f0='echo'; f0() { echo; }"]
     for level in range(levels):
         body = f"{call.format(level)}; {call.format(level)}"
