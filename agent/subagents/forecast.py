@@ -1,0 +1,153 @@
+"""What sending agents is going to take, said before they are sent: a low and a high end, never a promise.
+
+An agent sends its whole conversation with each request, so what it takes grows
+faster than the number of its requests. What ended agents took tells more than
+any model of that, so as soon as there are a few of them, they are asked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.protocol import Usage
+from agent.model.usage import request_cost
+from agent.subagents.budget import Budget
+
+FEW = 5
+"""Ended agents from which on the past is believed."""
+
+QUICK, LONG = 3, 20
+"""Requests of an agent that finds its answer at once, and of one that has to search."""
+
+GROWTH = 2_000
+"""Tokens by which a conversation grows between two requests: a reply and the results of its calls."""
+
+REPLY = 400
+"""Tokens of that which the model wrote itself."""
+
+CACHED = 0.9
+"""Share of what is sent again that providers read from their cache, where it goes well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From the low to the high end."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Span) -> Span:
+        return Span(self.low + other.low, self.high + other.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """An agent that is to be sent."""
+
+    goal: str
+    model: str
+    info: ModelInfo = UNKNOWN
+    start: int
+    """Tokens of its first request: tools, system prompt and task."""
+    budget: Budget = Budget()  # noqa: RUF009 - frozen
+    """Its own ceilings."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What agents take together, if nothing stops them but their ceilings."""
+
+    models: tuple[tuple[str, int], ...]
+    """Each model with the number of agents that use it, in the order in which they are sent."""
+    goals: tuple[str, ...]
+    tokens: Span
+    money: Span | None
+    """US dollars; None if the price of a model is not known."""
+    left: int | None = None
+    """Tokens that the ceilings leave for all of them together; None is no ceiling."""
+    from_past: int = 0
+    """How many ended agents it was learned from."""
+
+    @property
+    def agents(self) -> int:
+        return len(self.goals)
+
+
+def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:
+    """What `planned` are going to take. `past` are the tokens that ended agents took, in any order."""
+    tokens, money = Span(0, 0), Span(0.0, 0.0)
+    priced = True
+    for each in planned:
+        span = _tokens(each, past)
+        tokens += span
+        cost = _money(each, span)
+        priced = priced and cost is not None
+        money += cost or Span(0.0, 0.0)
+    bounded = Span(*(min(end, left) if left is not None else end for end in (tokens.low, tokens.high)))
+    if tokens.high > 0 and bounded != tokens:
+        money = Span(*(_share(*ends) for ends in _ends(money, bounded, tokens)))
+    return Forecast(
+        models=tuple(Counter(each.model for each in planned).items()),
+        goals=tuple(each.goal for each in planned),
+        tokens=bounded,
+        money=money if priced else None,
+        left=left,
+        from_past=len(past) if len(past) >= FEW else 0,
+    )
+
+
+def _ends(money: Span, bounded: Span, tokens: Span) -> Iterable[tuple[float, float, float]]:
+    return ((money.low, bounded.low, tokens.low), (money.high, bounded.high, tokens.high))
+
+
+def _share(money: float, bounded: float, tokens: float) -> float:
+    return money * bounded / tokens if tokens else 0.0
+
+
+def _tokens(each: Planned, past: Sequence[int]) -> Span:
+    if len(past) >= FEW:
+        ordered = sorted(past)
+        low, high = ordered[len(ordered) // 4], ordered[(len(ordered) * 9) // 10]
+        # Whatever others took, its own first request is sent and answered.
+        low = max(low, each.start + REPLY)
+        high = max(high, low)
+    else:
+        low, high = (_taken(each.start, requests) for requests in (QUICK, LONG))
+    ceilings = [each.budget.tokens]
+    if each.budget.turns is not None:
+        ceilings.append(_taken(each.start, each.budget.turns))
+    for ceiling in ceilings:
+        if ceiling is not None:
+            low, high = min(low, ceiling), min(high, ceiling)
+    return Span(low, high)
+
+
+def _taken(start: int, requests: int) -> int:
+    """Tokens that so many requests take together."""
+    return requests * (start + REPLY) + GROWTH * (requests * (requests - 1) // 2)
+
+
+def _money(each: Planned, tokens: Span) -> Span | None:
+    """US dollars of so many tokens: with the cache at its best, and without any."""
+    low = _cost(each.info, tokens.low, CACHED)
+    high = _cost(each.info, tokens.high, 0.0)
+    if low is None or high is None:
+        return None
+    ceiling = each.budget.money
+    low, high = min(low, high), max(low, high)
+    return Span(low, high) if ceiling is None else Span(min(low, ceiling), min(high, ceiling))
+
+
+def _cost(info: ModelInfo, tokens: float, cached: float) -> float | None:
+    """US dollars of the requests of an agent that takes so many tokens in all."""
+    written = min(tokens, max(REPLY, tokens * REPLY / (GROWTH * 3)))
+    read = int(tokens - written)
+    usage = Usage(input=read, output=int(written), cached=int(read * cached))
+    cost = request_cost(usage, info)
+    if cost is None and cached:
+        # Without a price for what is cached, it costs what the rest costs.
+        cost = request_cost(Usage(input=read, output=int(written), cached=0), info)
+    return cost
