@@ -305,8 +305,8 @@ class AgentProgressed(Event):
     """How a subagent stands. None means unknown; figures add up since it started."""
 
     type: ClassVar[str] = "agent_progress"
-    state: Literal["pending", "running", "waiting"] = "running"
-    """`waiting`: for the person."""
+    state: Literal["pending", "running", "waiting", "paused"] = "running"
+    """`waiting`: for the person; `paused`: held until it is told to go on."""
     action: str = ""
     """What it does now, in a few words."""
     calls: int = 0

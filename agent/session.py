@@ -87,6 +87,14 @@ class LiveSession:
         self._light = False
         self._messages, self._fresh = None, []
 
+    async def catch_up(self) -> None:
+        """Take in what was written at the end of the branch past this object. Only while no turn runs."""
+        path = await self.store.path(self.id, self.head)
+        tip = self._path[-1].id if self._path else None
+        known = next((at for at in range(len(path), 0, -1) if path[at - 1].id == tip), 0)
+        for node in path[known:]:
+            self._take(node)
+
     def rebuild(self) -> None:
         """Derive the messages from the path again, after a compaction."""
         self._fresh = []

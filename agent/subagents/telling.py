@@ -35,10 +35,12 @@ class Teller:
         """Show how it stands; one that has ended is not told of again."""
         if run.is_over:
             return
-        state: Literal["pending", "running", "waiting"] = "running"
-        if run.state == "queued":
+        state: Literal["pending", "running", "waiting", "paused"] = "running"
+        if run.pause.on:
+            state = "paused"
+        elif run.state == "queued":
             state = "pending"
-        elif run.waiting or run.pause.on:
+        elif run.waiting:
             state = "waiting"
         self.emit(
             AgentProgressed(
