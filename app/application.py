@@ -33,6 +33,7 @@ from app.preferences import Preferences
 from app.remembered import Remembered
 from app.screens.session import SessionScreen
 from app.terminal import Attention, ControlFilter, speaking
+from app.warmup import bring
 from themes.skin import Skin
 from tools.text import clean
 from widgets.palette import css_variables
@@ -246,6 +247,7 @@ class HermesApp(App[None], inherit_bindings=False):
         try:
             await self.session.furnish()
             self.beginning.complete()
+            await bring("themes.watch")
             self.run_worker(self.looks.watch, group="looks")
             await self.open_session(Wish())
         except HermesError as error:
@@ -258,11 +260,14 @@ class HermesApp(App[None], inherit_bindings=False):
 
     async def open_session(self, wish: Wish) -> None:
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
-        from agent.model.providers import NoModelError
-
         try:
             engine = await self.host.open(wish)
-        except NoModelError as error:
+        except HermesError as error:
+            # Read by the opening itself, aside; here it would hold up a key.
+            from agent.model.providers import NoModelError
+
+            if not isinstance(error, NoModelError):
+                raise
             from app.screens.onboarding import OnboardingScreen
 
             await self._pause_in_typing()

@@ -2,7 +2,8 @@
 
 An import holds the interpreter's lock; done when the first answer comes it would be felt by
 who types then. So the modules are read one by one in a thread, each only after a pause
-in typing, and the interpreter changes threads more often meanwhile.
+in typing, and the interpreter changes threads more often meanwhile. Reading one module reads others:
+before each of them the thread waits until the event loop has nothing left to do.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import asyncio
 import importlib
 import logging
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import ModuleType
 from typing import TypeVar
 
@@ -33,19 +36,18 @@ MODULES = (
 """In the order in which an answer needs them; what is not installed is passed over."""
 SESSION = (
     *("agent.runtime", "agent.config.loader", "app.bridge", "app.keys", "themes.loader", "themes.contrast"),
-    *(
-        "agent.model.demo",
-        "agent.model.codecs.native",
-        "agent.workspace.watcher",
-        "agent.workspace.attention",
-    ),
-    *("agent.workspace.attention", "app.screens.stage", "app.branch", "app.cli.options"),
+    *("agent.model.demo", "agent.model.codecs.native", "agent.workspace.watcher"),
+    *("agent.workspace.attention", "agent.workspace.copying.places", "agent.workspace.checkpoints.aside"),
+    *("agent.workspace.checkpoints.territory", "watchdog.observers", "watchdog.events"),
+    *("app.screens.stage", "app.branch", "app.cli.options"),
 )
 """What opening a session needs: read on the event loop, some of these would hold up a key for 60 ms."""
 QUIET = 0.7
 """Seconds without a key before the next module is read."""
 SWITCH = 0.001
 """Seconds after which another thread may run; Python's own is five times as long."""
+PATIENCE, TRIES = 0.02, 3
+"""Seconds that a module waits for the event loop, and how many in a row do so in vain before they hurry."""
 
 Result = TypeVar("Result")
 
@@ -70,12 +72,61 @@ async def bring_session() -> None:
 
 async def aside(work: Callable[[], Result]) -> Result:
     """Do something in a thread, which gives way more often than threads do."""
+    courtesy = _Courtesy(asyncio.get_running_loop())
+
+    def courteous() -> Result:
+        sys.meta_path.insert(0, courtesy)
+        try:
+            courtesy.begin()
+            return work()
+        finally:
+            sys.meta_path.remove(courtesy)
+
     before = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH)
     try:
-        return await asyncio.to_thread(work)
+        return await asyncio.to_thread(courteous)
     finally:
         sys.setswitchinterval(before)
+
+
+class _Courtesy:
+    """Finds no module: it stands before those who do, as imports have no other place to stop at.
+
+    In the thread that began it, each import waits there until the event loop has come round,
+    so that keys and pictures share the interpreter with one module at most.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = 0
+        self._round = threading.Event()
+        self._round.set()
+        self._in_vain = 0
+
+    def begin(self) -> None:
+        """From now on the imports of this thread give way."""
+        self._thread = threading.get_ident()
+
+    def find_spec(self, _name: str, _path: object = None, _target: object = None) -> None:
+        """Wait for the event loop in the thread that gives way; in any other, let that one go on.
+
+        Waits are short, as no other thread can begin to read a module meanwhile, and few in a row,
+        as the loop may itself be waiting for what this thread reads.
+        """
+        if threading.get_ident() != self._thread:
+            self._in_vain = TRIES
+            return
+        if self._round.is_set():
+            self._round.clear()
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._loop.call_soon, self._come_round)
+        if self._in_vain < TRIES and not self._round.wait(PATIENCE):
+            self._in_vain += 1
+
+    def _come_round(self) -> None:
+        self._in_vain = 0
+        self._round.set()
 
 
 async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULES) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
@@ -94,13 +95,22 @@ class SessionScreen(Screen[None]):
         self.transcript.motion = self.status.motion
         self.workbench.restore(self._arranged)
         self.workbench.add_jump_target("prompt", self.prompt)
+        for part in (self.workbench, self.transcript):
+            part.use(self._empty.palette)
         # Out of sight until it is complete: then one layout and one paint put it in place.
         self.workbench.display = False
         await self.mount(self.workbench, after=self._empty)
         self.furnished = True
-        self.use(self._empty.palette)
+        await self._painted()
+        # What it covers stays, out of sight: taking it away would be one more layout.
         self._empty.display, self.workbench.display = False, True
-        await self._empty.remove()
+        await self._painted()
+
+    async def _painted(self) -> None:
+        """Wait until everything so far is on the screen."""
+        painted = asyncio.Event()
+        self.call_after_refresh(painted.set)
+        await painted.wait()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Esc leads out of the conversation while that has the keys; twice, back from an empty prompt."""

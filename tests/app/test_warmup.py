@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -40,6 +44,58 @@ async def test_nothing_is_read_while_somebody_types(tmp_path: Path, monkeypatch:
     typing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await typing
+
+
+OUTER = """
+import ahead_signals
+ahead_signals.begun.set()
+ahead_signals.go.wait(20)
+import ahead_inner
+"""
+"""A module that tells when its reading has begun, and goes on with the next one when told to."""
+
+
+@pytest.fixture
+def signals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Two modules, one of which reads the other, and the signals between it and the test."""
+    write_modules(tmp_path, monkeypatch, "ahead_inner", "ahead_outer")
+    (tmp_path / "ahead_outer.py").write_text(OUTER)
+    (tmp_path / "ahead_signals.py").write_text(
+        "import threading; begun, go = threading.Event(), threading.Event()"
+    )
+    (tmp_path / "ahead_other.py").write_text("import ahead_outer")
+    yield importlib.import_module("ahead_signals")
+    for name in ("ahead_signals", "ahead_outer", "ahead_inner", "ahead_other"):
+        sys.modules.pop(name, None)
+
+
+async def begun(signals: Any) -> asyncio.Task[ModuleType]:
+    reading = asyncio.create_task(warmup.bring("ahead_outer"))
+    while not signals.begun.is_set():
+        await asyncio.sleep(0.001)
+    return reading
+
+
+async def test_between_two_modules_the_event_loop_comes_first(
+    signals: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "PATIENCE", 60.0)
+    reading = await begun(signals)
+    signals.go.set()
+    time.sleep(0.1)
+    assert "ahead_inner" not in sys.modules
+    await reading
+    assert "ahead_inner" in sys.modules
+    assert not any(type(finder).__name__ == "_Courtesy" for finder in sys.meta_path)
+
+
+@pytest.mark.parametrize("name", ["ahead_outer", "ahead_other"])
+async def test_what_the_loop_reads_itself_is_not_kept_from_it(signals: Any, name: str) -> None:
+    reading = await begun(signals)
+    signals.go.set()
+    importlib.import_module(name)
+    assert "ahead_inner" in sys.modules
+    assert await reading is sys.modules["ahead_outer"]
 
 
 def test_what_is_read_ahead_exists() -> None:
