@@ -28,11 +28,13 @@ class CrashLog(io.StringIO):
 
     @property
     def text(self) -> str:
-        """Everything that was written, secrets masked."""
+        """Everything that was written, secrets masked, with what cannot be seen spelled out."""
         from agent.known_secrets import secrets_of_home
         from tools.redact import redact
+        from tools.text import reveal
 
-        return redact("".join(self._pieces).rstrip(), secrets_of_home())
+        # Whoever is sent the report looks at it in a terminal.
+        return reveal(redact("".join(self._pieces).rstrip(), secrets_of_home()))
 
     def write(self, text: str) -> int:
         self._pieces.append(text)
@@ -69,7 +71,8 @@ def farewell(report: Path | None, session: str) -> str:
     lines = [
         "",
         "  Hermes ended unexpectedly. That is a fault of ours.",
-        "  Nothing that was said or done is lost: it was on the disk before it was on the screen.",
+        "  Nothing that was said or done is lost: it was on the disk before it was",
+        "  on the screen.",
         "",
     ]
     lines += [f"  The report:   {report}"] if report else ["  The details are in the log; see hermes doctor."]

@@ -64,3 +64,8 @@ def test_where_no_report_can_be_written_the_log_is_named(tmp_path: Path) -> None
     report = write_report(crashed(), tmp_path / "logs", "1")
     assert report is None
     assert "log" in farewell(report, "abc") and "hermes --resume abc" in farewell(report, "abc")
+
+
+def test_the_calm_lines_fit_a_narrow_terminal() -> None:
+    told = farewell(Path("/home/ada/.hermes/logs/crash-20260304-140211.txt"), "20260202-013000-cccccc")
+    assert max(map(len, told.splitlines())) <= 80

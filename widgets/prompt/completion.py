@@ -14,6 +14,8 @@ from itertools import accumulate, compress, repeat
 from operator import contains
 from typing import Literal, NamedTuple
 
+from tools.text import clean
+
 LIMIT = 50
 """Candidates a ranking gives at most."""
 
@@ -96,6 +98,12 @@ def mention_of(path: str) -> str:
     return f'@"{path}"' if any(character.isspace() for character in path) else f"@{path}"
 
 
+def _can_be_mentioned(path: str) -> bool:
+    """Whether a path can stand in a draft as it is, with nothing hidden in it."""
+    seen = path.isascii() or clean(path) == path
+    return bool(path) and seen and path.isprintable() and '"' not in path
+
+
 class PathIndex:
     """Paths prepared for ranking: shallow and short ones first."""
 
@@ -103,7 +111,7 @@ class PathIndex:
         # Buckets instead of one sort: a long sort would keep the interpreter from the event loop.
         buckets: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
         for path in paths:
-            if path and path.isprintable() and '"' not in path:
+            if _can_be_mentioned(path):
                 buckets[path.rstrip("/").count("/"), len(path)].append(path)
         self._paths = [path for key in sorted(buckets) for path in buckets[key]]
         self._lowered = [path.lower() for path in self._paths]
