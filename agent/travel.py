@@ -48,6 +48,8 @@ class Went:
     """The branch in use now."""
     draft: str = ""
     """A message of the person that was taken back."""
+    note: bool = False
+    """Whether the branch begins with a note of what was left."""
 
     def sentence(self) -> str:
         """For a person."""
@@ -186,6 +188,20 @@ class Travel:
                 await self._operation("restore", f"files back to step {plan.position}", before)
             return restored
 
+    async def bring_in(self, work: Callable[[], Awaitable[Restored]], label: str, note: str) -> Restored:
+        """Let something else change files, such as a merge; it can be undone. Raises `HermesError`.
+
+        `label` names it for the person, `note` tells the model of it.
+        """
+        async with self._moving():
+            before = await self.place()
+            restored = await work()
+            if restored.step is not None:
+                data = {"kind": "restore", "to_model": True, "step": restored.step.number}
+                await self._session.add("notice", note, data)
+                await self._operation("restore", label, before)
+            return restored
+
     # Conversation and files
 
     async def place(self) -> Place:
@@ -241,7 +257,7 @@ class Travel:
             if note:
                 await self._session.add("notice", note, {"kind": "carry-over", "to_model": True})
             await self._operation("fork", f"branch {self._session.head}", before)
-            return Went(restored, self._session.head)
+            return Went(restored, self._session.head, note=bool(note))
 
     async def switch(
         self, head: str, *, files: bool = True, choices: Mapping[str, Choice] | None = None
@@ -414,9 +430,14 @@ class Travel:
     async def _note_of(self, node: int) -> str:
         """A note of what was done on the branch in use after a node it shares with another."""
         path = await self._session.whole_path()
-        after = [each for each in path if each.id > node]
+        before = await self._store.before(self._session.id, node, path[-1].id) if path else ()
+        shared = {node, *(each.id for each in before)}
+        last = next((at for at in range(len(path) - 1, -1, -1) if path[at].id in shared), -1)
+        after = path[last + 1 :]
+        if not after:
+            return ""
         position = self._recorder.position if self._recorder is not None else 0
-        changes = await self.changes(await self.position_of(node), position)
+        changes = await self.changes(await self.position_of(path[last].id if last >= 0 else None), position)
         return carried(self._session.head, after, changes)
 
 

@@ -10,6 +10,8 @@ from agent.engine import Engine
 from agent.model.catalog import ModelInfo, lookup
 from agent.travel import Travel
 from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.restore.parts import Parted
+from agent.workspace.checkpoints.restore.plan import PlanItem
 from app.file_changes import FileChanges
 from app.journeys import Journeys
 from app.replay import newest_first
@@ -22,7 +24,11 @@ from widgets.transcript.items import Item
 def restore_services(travel: Travel) -> RestoreServices:
     """For the look at a restore."""
     files = FileChanges(travel.contents)
-    return RestoreServices(files.described, files.sides, travel.merged)
+
+    async def parted(item: PlanItem, merging: bool) -> Parted:
+        return await travel.parted(item, merging=merging)
+
+    return RestoreServices(files.described, files.sides, travel.merged, parted)
 
 
 def rewind_services(journeys: Journeys) -> RewindServices:

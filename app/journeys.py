@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from app.retrace import last_calls, panes_of
-from app.rewinding import Back, Said, said
+from app.rewinding import Back, Said, back_with, said
 from app.screens.plan_words import wants_a_look
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from app.screens.timeline_services import What
 
 Choices = Mapping[str, "Choice"]
+CARRIED = "The model is told what was done on the branch that is left."
+NOTHING_CARRIED = "Nothing was done since, so there is nothing to carry over."
 
 
 class Journeys:
@@ -68,7 +70,7 @@ class Journeys:
 
     async def rewind(self, back: Back) -> str:
         """Back to before a message."""
-        choices = await self._decided(back.step) if back.files else {}
+        choices = await self._decided(back.step, look=back.look) if back.files else {}
         if choices is None:
             return ""
         went = await self.travel.rewind(
@@ -82,23 +84,24 @@ class Journeys:
         travel = self.travel
         position = await travel.position_of(node)
         if (await travel.node(node)).kind == "user":
-            return await self.rewind(Back(node, position, what != "conversation", what != "files"))
-        if what == "files":
-            plan, choices = await self._looked_at(position)
+            return await self.rewind(back_with(node, position, what))
+        if what in ("files", "some"):
+            plan, choices = await self._looked_at(position, look=what == "some")
             if choices is None:
                 return ""
             restored = await travel.restore(plan, choices)
             return f"{restored.sentence()} {self._undoes()}"
         return await self.fork(node, files=what == "both")
 
-    async def fork(self, node: int, name: str = "", *, files: bool = False) -> str:
-        """Go on from a node, on a branch of its own."""
+    async def fork(self, node: int, name: str = "", *, files: bool = False, carry_over: bool = False) -> str:
+        """Go on from a node, on a branch of its own, with a note of what is left if so wished."""
         travel = self.travel
         choices = await self._decided(await travel.position_of(node)) if files else {}
         if choices is None:
             return ""
-        went = await travel.fork(node, name, files=files, choices=choices)
-        return _told(f"On branch {went.head}.", went, self._undoes())
+        went = await travel.fork(node, name, files=files, carry_over=carry_over, choices=choices)
+        words = f"On branch {went.head}." + (f" {CARRIED if went.note else NOTHING_CARRIED}" * carry_over)
+        return _told(words, went, self._undoes())
 
     async def switch(self, head: str) -> str:
         """Go on with another branch, its files with it."""
@@ -141,20 +144,23 @@ class Journeys:
 
     # A look at what would happen to files
 
-    async def _decided(self, position: int) -> Choices | None:
-        """What is to become of conflicts on the way to a position; None: nothing is to be done at all."""
+    async def _decided(self, position: int, *, look: bool = False) -> Choices | None:
+        """What is to become of files on the way to a position; None: nothing is to be done at all."""
         if not self.travel.keeps_files:
             return {}
-        return (await self._looked_at(position))[1]
+        return (await self._looked_at(position, look=look))[1]
 
-    async def _looked_at(self, position: int) -> tuple[RestorePlan, Choices | None]:
-        """A plan as it was agreed to. Files that change while somebody looks at it are looked at again."""
+    async def _looked_at(self, position: int, *, look: bool = False) -> tuple[RestorePlan, Choices | None]:
+        """A plan as it was agreed to, shown where something is at stake, or in any case with `look`.
+
+        Files that change meanwhile are looked at again.
+        """
         from app.journey_services import restore_services
         from app.screens.restoring import RestoringScreen
 
         choices: Choices = {}
         plan = await self.travel.plan(position)
-        while wants_a_look(plan):
+        while wants_a_look(plan) or (look and plan.items):
             chosen = await self._app.push_screen_wait(
                 RestoringScreen(plan, restore_services(self.travel), choices)
             )

@@ -32,6 +32,13 @@ class Back:
     step: int
     files: bool
     conversation: bool
+    look: bool = False
+    """Whether files are shown before in any case, so that some of them can be left."""
+
+
+def back_with(node: int, step: int, what: str) -> Back:
+    """Where to go back to, with `both`, the `conversation`, the `files` or only `some` of these."""
+    return Back(node, step, what != "conversation", what in ("both", "conversation"), what == "some")
 
 
 def said(path: Sequence[Node], steps: Sequence[Step]) -> list[Said]:

@@ -98,8 +98,8 @@ class EngineTimeline:
     async def restore(self, node: int, what: What) -> str:
         return await self._journeys.back_to(node, what)
 
-    async def fork(self, node: int, name: str) -> str:
-        return await self._journeys.fork(node, name)
+    async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
+        return await self._journeys.fork(node, name, carry_over=carry_over)
 
     async def switch(self, head: str) -> str:
         return await self._journeys.switch(head)

@@ -8,7 +8,7 @@ from textual.content import Content
 
 from agent.workspace.checkpoints.entries import Change
 from agent.workspace.checkpoints.restore.merge import Merged
-from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
+from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan, Way
 from app.screens.dialog import line
 from app.screens.timeline_services import FileChange
 from app.screens.timeline_words import file_line
@@ -16,7 +16,7 @@ from widgets.timeline.paint import count, shown_path
 
 FEW = 5
 """Files that are changed without a look at them first, as long as nothing is in conflict."""
-CHOSEN: Mapping[Choice, str] = {"mine": "keep mine", "checkpoint": "take checkpoint", "merge": "merge"}
+CHOSEN: Mapping[Way, str] = {"mine": "keep mine", "checkpoint": "take checkpoint", "merge": "merge"}
 
 
 def wants_a_look(plan: RestorePlan) -> bool:
@@ -45,6 +45,11 @@ def overlapping(merged: Merged | None) -> str:
     if merged is None:
         return "cannot be merged"
     return "merge · " + (count(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
+
+
+def some_hunks(taken: int, of: int) -> str:
+    """How many of the hunks of a file go back."""
+    return f"{taken:,} of {count(of, 'hunk')} taken back"
 
 
 def listing(plan: RestorePlan, changes: Sequence[FileChange], most: int) -> Content:

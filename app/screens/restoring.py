@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,9 +17,11 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import Change
 from agent.workspace.checkpoints.restore.merge import Merged
-from agent.workspace.checkpoints.restore.plan import Choice, PlanItem, RestorePlan
+from agent.workspace.checkpoints.restore.parts import Parted, WholeError
+from agent.workspace.checkpoints.restore.plan import Choice, Part, PlanItem, RestorePlan, Way
 from app.screens.dialog import line
-from app.screens.plan_words import CHOSEN, back, overlapping, tally
+from app.screens.hunks import HunkScreen
+from app.screens.plan_words import CHOSEN, back, overlapping, some_hunks, tally
 from app.screens.split import PAUSE, PointedRows, SplitPage
 from app.screens.timeline_files import SIGNS, FileScreen, diff_of
 from app.screens.timeline_services import FileChange, Sides
@@ -39,6 +41,8 @@ class RestoreServices:
     """Both sides of a change."""
     merged: Callable[[PlanItem], Awaitable[Merged | None]]
     """A conflict with both sides put together; None where that makes no sense."""
+    parted: Callable[[PlanItem, bool], Awaitable[Parted]]
+    """A file in hunks, towards both sides put together if so wished; `WholeError` where it has none."""
 
 
 class PlanRows(PointedRows):
@@ -51,6 +55,8 @@ class PlanRows(PointedRows):
         self.items = items
         self.choices: dict[str, Choice] = dict(choices)
         self.merges: dict[str, Merged | None] = {}
+        self.parts: dict[str, Parted] = {}
+        """Files in hunks, as they were chosen."""
         self._changes: Mapping[int, FileChange] = {}
         self.reset(len(items))
 
@@ -60,8 +66,15 @@ class PlanRows(PointedRows):
         self.repaint()
 
     def choice(self, item: PlanItem) -> Choice:
-        """What becomes of a conflict: what stands there stays, unless something else was chosen."""
-        return self.choices.get(item.path, "mine")
+        """What becomes of a path: a conflict stays and others go back, unless something else was chosen."""
+        return self.choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
+
+    def way(self, item: PlanItem) -> Way:
+        """The same, whichever hunks were chosen."""
+        choice = self.choice(item)
+        if isinstance(choice, Part):
+            return "merge" if choice.merging else "checkpoint"
+        return choice
 
     def _row(self, index: int, width: int) -> list[Text]:
         item, change = self.items[index], self._changes.get(index)
@@ -73,10 +86,16 @@ class PlanRows(PointedRows):
         return [spread(left, self._right(item, change).append("  "), width)]
 
     def _right(self, item: PlanItem, change: FileChange | None) -> Text:
+        choice = self.choice(item)
         if item.state == "lost":
             return Text("stays as it is", self.ink("dim"))
+        if isinstance(choice, Part):
+            parted = self.parts.get(item.path)
+            of = f" of {len(parted.hunks):,}" if parted else ""
+            return Text(f"{len(choice.hunks):,}{of} hunks", self.ink("accent"))
+        if item.state == "change" and choice == "mine":
+            return Text("stays as it is", self.ink("dim"))
         if item.state == "conflict":
-            choice = self.choice(item)
             words = CHOSEN[choice]
             if choice == "merge" and item.path in self.merges:
                 words = overlapping(self.merges[item.path])
@@ -89,10 +108,10 @@ class PlanRows(PointedRows):
 
 
 class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
-    """Ends with what is to become of each conflict, or None: then nothing is done."""
+    """Ends with what is to become of the files, or None: then nothing is done."""
 
     heading = "Before files are changed"
-    keys = "a carry out · m mine · c checkpoint · b both · M C all · ⏎ open · ? help · esc cancel"
+    keys = "a carry out · m mine · c checkpoint · b both · ⏎ hunks · M C all · ? help · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
         Binding("m", "choose('mine')", "Keep mine", id="restoring.mine"),
@@ -128,8 +147,10 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
     @property
     def choices(self) -> dict[str, Choice]:
-        """What was chosen for each conflict."""
-        return {item.path: self._list.choice(item) for item in self._plan.having("conflict")}
+        """What was chosen: for each conflict, and for other files where they do not simply go back."""
+        chosen = dict(self._list.choices)
+        chosen.update((item.path, self._list.choice(item)) for item in self._plan.having("conflict"))
+        return chosen
 
     @work(group="count")
     async def _count(self) -> None:
@@ -160,9 +181,13 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     async def _difference(self, item: PlanItem) -> tuple[str, str]:
         """What would happen to a path, as a diff; else why there is none."""
         change = FileChange(item.path)
+        choice = self._list.choice(item)
         try:
             sides = await self._services.sides(back(item))
-            if item.state == "conflict" and self._list.choice(item) == "merge":
+            if isinstance(choice, Part):
+                taken = await asyncio.to_thread((await self._parted(item)).hunks.taken, choice.hunks)
+                sides = Sides(sides.before, taken.decode("utf-8", "replace"))
+            elif item.state == "conflict" and choice == "merge":
                 merged = await self._merged(item)
                 if merged is None:
                     return "", "These two cannot be put together: one is no text, or is not there."
@@ -170,6 +195,15 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         except HermesError as error:
             return "", line(str(error))
         return await asyncio.to_thread(diff_of, change, sides)
+
+    async def _parted(self, item: PlanItem) -> Parted:
+        """The hunks of a file, as far as it has some. Raises `HermesError`."""
+        merging = self._list.way(item) == "merge"
+        known = self._list.parts.get(item.path)
+        if known is None or known.merging != merging:
+            known = self._list.parts[item.path] = await self._services.parted(item, merging)
+            self._list.repaint()
+        return known
 
     async def _merged(self, item: PlanItem) -> Merged | None:
         if item.path not in self._list.merges:
@@ -181,13 +215,19 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         """What is shown below it, and why."""
         if item.state == "lost":
             return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
+        choice = self._list.choice(item)
+        if isinstance(choice, Part):
+            parted = self._list.parts.get(item.path)
+            some = some_hunks(len(choice.hunks), len(parted.hunks) if parted else len(choice.hunks))
+            return Content.assemble((shown_path(item.path), "bold"), (f" · {some}:", "$text-muted"))
         if item.state == "change":
-            return Content.assemble((shown_path(item.path), "bold"), (" goes back to this:", "$text-muted"))
+            does = "stays as it is. Going back would do this:" if choice == "mine" else "goes back to this:"
+            return Content.assemble((shown_path(item.path), "bold"), (f" {does}", "$text-muted"))
         words = {
             "mine": "Stays as it is. The checkpoint would make this of it:",
             "checkpoint": "Goes back to the checkpoint. Of what stands there now it makes this:",
             "merge": "The session's changes are taken out, all others stay:",
-        }[self._list.choice(item)]
+        }[choice]
         merged = self._list.merges.get(item.path)
         if self._list.choice(item) == "merge" and merged is not None and merged.overlaps:
             words = f"{count(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
@@ -196,11 +236,14 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     # What can be done
 
     @work(exclusive=True, group="choose")
-    async def action_choose(self, choice: Choice) -> None:
+    async def action_choose(self, choice: Way) -> None:
         index = self._list.cursor
         item = None if index is None else self._list.items[index]
-        if item is None or item.state != "conflict":
-            self.notify("Nothing is to be chosen here: this is no conflict.", markup=False)
+        if item is None or item.state == "lost":
+            self.notify("Nothing is to be chosen here: this stays as it is.", markup=False)
+            return
+        if choice == "merge" and item.state != "conflict":
+            self.notify("Nobody else changed this, so there is nothing to merge.", markup=False)
             return
         if choice == "merge" and await self._cannot_merge(item):
             self.notify("This cannot be merged; keep yours or take the checkpoint.", markup=False)
@@ -215,7 +258,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         except HermesError:
             return True
 
-    def action_choose_all(self, choice: Choice) -> None:
+    def action_choose_all(self, choice: Way) -> None:
         for item in self._plan.having("conflict"):
             self._list.choices[item.path] = choice
         self._list.repaint()
@@ -230,7 +273,37 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         if event.rows is not self._list:
             return
         item = self._list.items[event.index]
-        described = await self._services.describe([back(item)])
-        screen = FileScreen(described[0])
-        await self.app.push_screen(screen)
-        screen.show(*await self._difference(item))
+        change, *_ = await self._services.describe([back(item)])
+        try:
+            parted = await self._parted(item)
+        except HermesError as error:
+            diff, nothing = await self._difference(item)
+            whole = isinstance(error, WholeError)
+            screen = FileScreen(change, "as a whole" if whole and item.state != "lost" else "")
+            await self.app.push_screen(screen)
+            screen.show(diff, line(str(error)) if whole else nothing)
+            return
+
+        def take(taken: frozenset[int]) -> None:
+            self._take(item, parted, taken)
+
+        self.app.push_screen(HunkScreen(change, parted, self._taken(item, parted), take))
+
+    def _taken(self, item: PlanItem, parted: Parted) -> Collection[int]:
+        """The hunks of a file that go back."""
+        choice = self._list.choice(item)
+        if isinstance(choice, Part):
+            return choice.hunks
+        return () if choice == "mine" else range(1, len(parted.hunks) + 1)
+
+    def _take(self, item: PlanItem, parted: Parted, taken: frozenset[int]) -> None:
+        """These hunks go back, and no others."""
+        choice: Choice = "mine"
+        if len(taken) == len(parted.hunks):
+            choice = "merge" if parted.merging else "checkpoint"
+        elif taken:
+            choice = parted.part(taken)
+        self._list.parts[item.path] = parted
+        self._list.choices[item.path] = choice
+        self._list.repaint()
+        self._look(self._list.cursor)

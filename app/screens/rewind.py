@@ -17,7 +17,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import Change
 from agent.workspace.checkpoints.restore.plan import RestorePlan
-from app.rewinding import Back, Said
+from app.rewinding import Back, Said, back_with
 from app.screens.dialog import Skinned, line
 from app.screens.plan_words import back, listing
 from app.screens.split import PAUSE, PointedRows, SplitPage
@@ -163,4 +163,4 @@ class RewindScreen(SplitPage[Back | None]):
         chosen = await self.app.push_screen_wait(Pick(question, BRING_BACK))
         if chosen is not None:
             what = WHATS[chosen]
-            self.dismiss(Back(said.node, said.step, what != "conversation", what != "files"))
+            self.dismiss(back_with(said.node, said.step, what))

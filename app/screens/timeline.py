@@ -40,7 +40,10 @@ WIDE = 100
 """Columns from which on the preview is beside the tree."""
 PAUSE = 0.05
 """Seconds the cursor rests before the preview is read."""
-ACTIONS = "r restore · b branch · s switch · l label · * bookmark · e export · R rename branch · esc back"
+ACTIONS = (
+    "r restore · b branch · B with a note · s switch · l label · * bookmark · "
+    "e export · R rename branch · esc back"
+)
 WAYS = (
     "⏎ open · space fold · m d compare · f filter · / search · "
     "n next · z fold all · c close branch · y copy · ? help"
@@ -56,6 +59,7 @@ class TimelineScreen(Page[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "restore", "Restore", id="timeline.restore"),
         Binding("b", "branch", "Branch from here", id="timeline.branch"),
+        Binding("B", "branch(True)", "Branch, and carry over a note of what is left", id="timeline.carry"),
         Binding("s", "switch", "Switch to this branch", id="timeline.switch"),
         Binding("R", "rename", "Rename this branch", id="timeline.rename"),
         Binding("l", "label", "Label", id="timeline.label"),
@@ -268,15 +272,16 @@ class TimelineScreen(Page[None]):
             await self._do(lambda: self._services.restore(row.id, what))
 
     @work(exclusive=True, group="act")
-    async def action_branch(self) -> None:
+    async def action_branch(self, carry_over: bool = False) -> None:
         row = self.timeline.pointed
         if row is None:
             return
         names = [name for ends in self.timeline.nodes.tips.values() for name in ends]
-        asked = TextDialog("Name of the new branch", next_name(names))
+        question = "Name of the new branch; the model is told what was done on the one that is left"
+        asked = TextDialog(question if carry_over else "Name of the new branch", next_name(names))
         name = await self.app.push_screen_wait(asked)
         if name and name.strip():
-            await self._do(lambda: self._services.fork(row.id, name.strip()))
+            await self._do(lambda: self._services.fork(row.id, name.strip(), carry_over=carry_over))
 
     @work(exclusive=True, group="act")
     async def action_switch(self) -> None:

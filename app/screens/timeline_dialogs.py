@@ -10,11 +10,12 @@ from app.screens.dialog import Choices, Dialog, words
 from app.screens.keyline import KeyLine
 from app.screens.timeline_services import What
 
-WHATS: tuple[What, ...] = ("both", "conversation", "files")
+WHATS: tuple[What, ...] = ("both", "conversation", "files", "some")
 BRING_BACK = (
     "Conversation and files",
     "Only the conversation; files stay as they are",
     "Only the files; the conversation goes on from its end",
+    "Only some files, or hunks of them; I choose on the next screen",
 )
 NOTHING = "Leave everything as it is"
 
@@ -30,7 +31,7 @@ class Pick(Dialog[int | None]):
     def body(self) -> ComposeResult:
         yield words(self._question)
         yield Choices([*self._choices, NOTHING], chosen=len(self._choices))
-        yield KeyLine("1 2 3 or ⏎ choose · esc leave everything as it is", classes="keys")
+        yield KeyLine("a number or ⏎ choose · esc leave everything as it is", classes="keys")
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

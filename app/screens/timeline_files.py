@@ -129,19 +129,26 @@ class FileScreen(ModalScreen[None]):
     CSS_PATH = "page.tcss"
     AUTO_FOCUS = "DiffRows"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "dismiss", "Back", id="file.back"), HELP]
+    keys: ClassVar[str] = "↑↓←→ move · w wrap · / filter · y copy · ? help · esc back"
 
-    def __init__(self, change: FileChange) -> None:
+    def __init__(self, change: FileChange, note: str = "", rows: DiffRows | None = None) -> None:
+        """`note` stands behind what happened to the file."""
         super().__init__()
         self._change = change
-        self.rows = DiffRows()
+        self._note = note
+        self.rows = rows or DiffRows()
 
     def compose(self) -> ComposeResult:
         change = self._change
         with Horizontal(id="page-top"):
             yield Static(Content(shown_path(change.path)), id="page-title")
-            yield Static(Content(line(figures(change))), id="page-state")
+            yield Static(Content(line(self.told(figures(change)))), id="page-state")
         yield self.rows
-        yield KeyLine("↑↓←→ move · w wrap · / filter · y copy · ? help · esc back", id="page-keys")
+        yield KeyLine(self.keys, id="page-keys")
+
+    def told(self, happened: str) -> str:
+        """What stands at the right end of the title, given what happened to the file."""
+        return " · ".join(filter(None, (happened, self._note)))
 
     def on_mount(self) -> None:
         self.rows.use(Palette(getattr(self.app, "skin", None) or Skin()))

@@ -10,8 +10,8 @@ from agent.store.marks import Mark
 from agent.store.nodes import Head, Node
 from agent.store.outline import OutlineRow
 
-What = Literal["both", "conversation", "files"]
-"""What a restore brings back."""
+What = Literal["both", "conversation", "files", "some"]
+"""What a restore brings back; `some` are files that are chosen one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,11 @@ class TimelineServices(Protocol):
         """Go back to a node, with a preview that can be declined. What happened, in a sentence, or empty."""
         ...
 
-    async def fork(self, node: int, name: str) -> str:
-        """Begin a branch at a node and go on there. What happened, in a sentence, or empty."""
+    async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
+        """Begin a branch at a node and go on there. What happened, in a sentence, or empty.
+
+        With `carry_over` it begins with a note for the model of what was done on the branch in use since.
+        """
         ...
 
     async def switch(self, head: str) -> str:

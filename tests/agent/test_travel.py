@@ -163,6 +163,21 @@ async def test_a_branch_may_begin_with_a_note_of_the_one_it_leaves(tmp_path: Pat
         assert "asked: write b two" in heard and "made b" in heard
 
 
+async def test_a_note_tells_what_was_done_since_both_branches_parted(tmp_path: Path) -> None:
+    async with working(tmp_path, "write a one", "write b two") as (_, engine):
+        other = asked(engine, "write b two")
+        end = engine.session.path[-1].id
+        await engine.travel.fork(asked(engine, "write a one"))
+        await engine.run("write c three")
+        went = await engine.travel.fork(end, carry_over=True)
+        assert went.note
+        note = next(node for node in reversed(engine.session.path) if node.kind == "notice")
+        assert "asked: write c three" in note.content and "made c" in note.content
+        assert "write b two" not in note.content
+        assert other in [node.id for node in engine.session.path]
+        assert not (await engine.travel.fork(engine.session.path[-1].id, carry_over=True)).note
+
+
 async def test_a_resumed_session_goes_on_where_it_was_and_can_still_be_undone(tmp_path: Path) -> None:
     async with bench(tmp_path, Engineer()) as b:
         async with b.engine() as engine:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from pathlib import Path
 
 from agent.comparison import Comparison, compare
 from agent.model.catalog import ModelInfo
 from agent.store.nodes import Node
 from agent.workspace.checkpoints.entries import Change, Entry, Kind, Step
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore import parts
 from agent.workspace.checkpoints.restore.merge import Merged, merge
+from agent.workspace.checkpoints.restore.parts import Parted
 from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, PlanItem, RestorePlan
 from app.file_changes import FileChanges
 from app.rewinding import Said
@@ -82,7 +86,36 @@ async def merged(item: PlanItem) -> Merged | None:
     return merge(base, mine, theirs)
 
 
-RESTORE = RestoreServices(FILES.described, FILES.sides, merged)
+class Objects(ObjectStore):
+    """The contents above, where a store would look for them."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("/nowhere"))
+
+    def read(self, digest: str) -> bytes:
+        return CONTENTS[digest]
+
+
+async def parted(item: PlanItem, merging: bool) -> Parted:
+    return parts.parted(item, Objects(), merging=merging)
+
+
+RESTORE = RestoreServices(FILES.described, FILES.sides, merged, parted)
+LIST = "# Shopping\n\n" + "".join(f"- {n} bags of rice\n" for n in range(40))
+BOUGHT = (
+    LIST.replace("- 3 bags of rice\n", "- 3 bags of flour\n")
+    .replace("- 17 bags of rice\n- 18 bags of rice\n", "")
+    .replace("- 36 bags of rice\n", "- 36 bags of rice\n- and [b]salt[/b]\n")
+)
+HUNKS = RestorePlan(
+    PLAN.root,
+    3,
+    (
+        PlanItem("docs/shop list.md", entry(BOUGHT), entry(LIST), "change"),
+        PlanItem("logo.png", entry("\0PNG 2"), entry("\0PNG 1"), "change"),
+        PlanItem("src/money.py", entry(NEW), entry(OLD), "change"),
+    ),
+)
 
 SAID = [
     Said(9, "and add a changelog line", NOW - 120, 6, 0),

@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
 from app.screens import dialog as dialogs
+from app.screens.hunks import HunkScreen
 from app.screens.restoring import RestoringScreen
 from app.screens.rewind import RewindScreen, SaidRows
 from app.screens.timeline_dialogs import Pick
@@ -19,6 +20,7 @@ from app.twice import Twice
 from tests.agent.test_travel import Engineer
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
+from widgets.timeline.hunk_rows import HunkRows
 from widgets.transcript.items import CallItem, NoticeItem, UserItem
 
 
@@ -207,16 +209,20 @@ WORK = ("write a one", "write a two", "write b x")
         ("1", {"a": "one"}, ["write a one"]),
         ("2", {"a": "two", "b": "x"}, ["write a one"]),
         ("3", {"a": "one"}, list(WORK)),
+        ("4a", {"a": "one"}, list(WORK)),
     ],
 )
 async def test_going_back_takes_what_was_chosen(
     tmp_path: Path, key: str, left: dict[str, str], words: list[str]
 ) -> None:
     async with worked(tmp_path, *WORK) as scene:
-        await choose(scene, key)
+        await choose(scene, key[0])
+        if key[1:]:
+            await scene.until(screen(scene, RestoringScreen))
+            await scene.pilot.press(key[1:])
         await scene.until(lambda: any("undoes it" in text for text in notices(scene)))
         assert (files(scene), said(scene)) == (left, words)
-        assert scene.app.session.prompt.text == ("" if key == "3" else "write a two")
+        assert scene.app.session.prompt.text == ("write a two" if key in "12" else "")
         await scene.pilot.press("alt+u")
         await scene.until(lambda: files(scene) == {"a": "two", "b": "x"} and said(scene) == list(WORK))
 
@@ -302,6 +308,88 @@ async def test_files_that_change_during_the_look_are_looked_at_again(tmp_path: P
         await scene.pilot.press("a")
         await scene.until(lambda: notices(scene))
         assert files(scene) == {"a": "newer"}
+
+
+LONG = "".join(f"line {number}\n" for number in range(30))
+EDITED = LONG.replace("line 2\n", "two\n").replace("line 15\n", "").replace("line 28\n", "line 28\nmore\n")
+
+
+async def test_a_person_takes_some_hunks_of_a_file_and_leaves_the_others(tmp_path: Path) -> None:
+    script = [
+        call("write_file", path="a", content=LONG),
+        say("ok"),
+        call("write_file", path="a", content=EDITED),
+        say("ok"),
+        call("write_file", path="b", content="x"),
+        say("ok"),
+    ]
+    async with worked(tmp_path, "one", "two", "three", script=script) as scene:
+        # Only two files would change; the look at them was asked for.
+        await choose(scene, "4")
+        await scene.until(screen(scene, RestoringScreen))
+        shown = scene.app.screen
+        assert isinstance(shown, RestoringScreen)
+        await scene.pilot.press("enter")
+        await scene.until(screen(scene, HunkScreen))
+        rows = scene.app.screen.query_one(HunkRows)
+        await scene.until(lambda: rows.numbers == [1, 2, 3])
+        await scene.pilot.press("right_square_bracket", "j", "j", "space", "escape")
+        await scene.until(lambda: scene.app.screen is shown)
+        await scene.until(lambda: "2 of 3 hunks" in shown.rows.render_line(0).text)
+        await scene.pilot.press("j", "m", "a")
+        await scene.until(lambda: notices(scene))
+        assert files(scene) == {"a": LONG.replace("line 15\n", ""), "b": "x"}
+        assert said(scene) == ["one", "two", "three"]
+        await scene.pilot.press("alt+u")
+        await scene.until(lambda: files(scene) == {"a": EDITED, "b": "x"})
+
+
+async def test_hunks_that_were_chosen_are_asked_for_again_when_the_file_changes(tmp_path: Path) -> None:
+    script = [
+        call("write_file", path="a", content=LONG),
+        say("ok"),
+        call("write_file", path="a", content=EDITED),
+        say("ok"),
+        say("ok"),
+    ]
+    async with worked(tmp_path, "one", "two", "three", script=script) as scene:
+        await choose(scene, "4")
+        await scene.until(screen(scene, RestoringScreen))
+        first = scene.app.screen
+        await scene.pilot.press("enter")
+        await scene.until(screen(scene, HunkScreen))
+        await scene.pilot.press("space", "escape")
+        await scene.until(lambda: scene.app.screen is first)
+        theirs = f"mine\n{EDITED}"
+        (scene.bench.workspace / "a").write_text(theirs)
+        await scene.pilot.press("a")
+        await scene.until(lambda: scene.app.screen is not first and screen(scene, RestoringScreen)())
+        again = scene.app.screen
+        assert isinstance(again, RestoringScreen) and again.choices == {"a": "mine"}
+        await scene.pilot.press("a")
+        await scene.until(lambda: notices(scene))
+        assert files(scene) == {"a": theirs}
+
+
+async def test_a_branch_carries_over_what_was_done_on_the_one_that_is_left(tmp_path: Path) -> None:
+    async with worked(tmp_path, "write a one", "write b two") as scene:
+        node = next(item.node for item in scene.items(UserItem) if item.text == "write a one")
+        assert node is not None
+        told: list[str] = []
+
+        async def begin() -> None:
+            told.append(await scene.app.journeys.fork(node, "again", carry_over=True))
+            told.append(await scene.app.journeys.fork(await scene.app.journeys.end(), carry_over=True))
+
+        scene.app.run_worker(begin())
+        await scene.until(lambda: len(told) == 2)
+        assert told[0].startswith(
+            "On branch again. The model is told what was done on the branch that is left."
+        )
+        assert "Nothing was done since" in told[1]
+        scene.app.outbox.send("hello")
+        await scene.quiet(3)
+        assert "asked: write b two" in str(scene.bench.server.requests[-1].messages)
 
 
 async def test_undo_asks_as_well_when_files_were_changed_by_others(tmp_path: Path) -> None:

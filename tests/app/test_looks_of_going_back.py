@@ -13,7 +13,7 @@ from app.screens.branches import BranchesScreen
 from app.screens.compare import CompareScreen
 from app.screens.restoring import RestoringScreen
 from app.screens.rewind import RewindScreen
-from tests.app.going_back_stage import BRANCHES, PLAN, RESTORE, comparison, rewind
+from tests.app.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.pages import PageHost, pressing, until
 from tests.app.timeline_stage import NOW
 
@@ -36,6 +36,11 @@ SCENES: dict[str, tuple[Make, tuple[str, ...]]] = {
     "restore-overlap": (lambda: RestoringScreen(PLAN, RESTORE), ("b", "j", "b")),
     "restore-lost": (lambda: RestoringScreen(PLAN, RESTORE), ("j", "j")),
     "restore-plain": (lambda: RestoringScreen(PLAN, RESTORE), ("j", "j", "j")),
+    "restore-left": (lambda: RestoringScreen(HUNKS, RESTORE), ("m", "j", "m", "j")),
+    "restore-hunks": (lambda: RestoringScreen(HUNKS, RESTORE), ("enter", "right_square_bracket", "space")),
+    "restore-some": (lambda: RestoringScreen(HUNKS, RESTORE), ("enter", "G", "space", "escape")),
+    "restore-merged-hunks": (lambda: RestoringScreen(PLAN, RESTORE), ("b", "enter", "x")),
+    "restore-whole": (lambda: RestoringScreen(HUNKS, RESTORE), ("j", "enter")),
     "compare": (lambda: CompareScreen(comparison()), ()),
     "compare-file": (lambda: CompareScreen(comparison()), ("G", "k", "enter")),
     "compare-alike": (lambda: CompareScreen(comparison(alike=True)), ()),

@@ -159,6 +159,14 @@ async def test_a_branch_is_begun_switched_to_and_renamed(tmp_path: Path) -> None
         await stage.until(lambda: any("◇ cents" in line for line in stage.lines))
 
 
+async def test_a_branch_begins_with_a_note_of_what_is_left_if_so_wished(tmp_path: Path) -> None:
+    async with staged(tmp_path, small) as stage:
+        await stage.press("k", "B")
+        await stage.until(lambda: isinstance(stage.host.screen, Dialog))
+        await stage.dialog("enter")
+        await stage.until(lambda: "On branch branch-2 with a note." in stage.host.told)
+
+
 async def test_labels_and_bookmarks_are_put_and_taken_away(tmp_path: Path) -> None:
     async with staged(tmp_path, small) as stage:
         await stage.press("asterisk")

@@ -110,9 +110,9 @@ class Book:
         self.done.append(("restore", node, what))
         return "Files and conversation are as they were."
 
-    async def fork(self, node: int, name: str) -> str:
+    async def fork(self, node: int, name: str, *, carry_over: bool = False) -> str:
         await self.store.fork(self.session, node, name)
-        return f"On branch {name}."
+        return f"On branch {name}" + (" with a note." if carry_over else ".")
 
     async def switch(self, head: str) -> str:
         await self.store.use_head(self.session, head)

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from tools.text import clean
 from widgets.row_text import fit
 from widgets.rows import RowList
-from widgets.timeline.sides import Pair, Part, old_numbers, side_by_side, unified
+from widgets.timeline.sides import Pair, Part, Start, old_numbers, side_by_side, unified
 from widgets.transcript.code import CodeLine
 from widgets.transcript.diff import LineDrawer, colored, number_size, without_tabs
 from widgets.transcript.hunks import FileDiff, Hunk, Line, read_diff
@@ -43,9 +43,11 @@ class DiffRows(RowList):
     ]
 
     def __init__(self, empty: str = "Reading …", *, id: str | None = None) -> None:
-        super().__init__(self._row, search_text=self._plain, empty=empty, id=id)
-        self._file = FileDiff()
-        self._parts: list[Part] = []
+        super().__init__(self.row, search_text=self._plain, empty=empty, id=id)
+        self.file = FileDiff()
+        """What is shown."""
+        self.parts: list[Part] = []
+        """The rows."""
         self._hunks: dict[int, _Drawn] = {}
         self._old: list[list[int]] = []
         self._wide = Wide()
@@ -55,9 +57,9 @@ class DiffRows(RowList):
     def show(self, diff: str, nothing: str) -> None:
         """Show a unified diff of one file; `nothing` stands there if it has no lines."""
         files = read_diff(clean(diff)) if diff.strip() else []
-        self._file = files[0] if files else FileDiff()
+        self.file = files[0] if files else FileDiff()
         self._hunks.clear()
-        self._old = old_numbers(self._file)
+        self._old = old_numbers(self.file)
         self._digits = number_size(files)
         self.empty = nothing
         self._arrange()
@@ -79,26 +81,38 @@ class DiffRows(RowList):
             self._arrange()
 
     def _arrange(self) -> None:
-        self._parts = (side_by_side if self._columns == 2 else unified)(self._file)
-        self.reset(len(self._parts))
+        parts = (side_by_side if self._columns == 2 else unified)(self.file)
+        self.parts = [part for part in parts if not isinstance(part, Start) or self.begins(part)]
+        self.reset(len(self.parts))
+
+    def begins(self, start: Start) -> bool:
+        """Whether a hunk has a row of its own before its lines."""
+        return start.number > 1
+
+    def start(self, start: Start, width: int) -> Text:
+        """That row."""
+        return fit(Text(f" ⋯ {start.section}".rstrip(), self.ink("dim")), width)
 
     def _plain(self, number: int) -> str:
-        part = self._parts[number]
-        if isinstance(part, str):
-            return part
+        part = self.parts[number]
+        if not isinstance(part, Pair):
+            return part if isinstance(part, str) else part.section
         hunk = self._hunk(part.hunk)
         sides = dict.fromkeys(at for at in (part.left, part.right) if at is not None)
         return "\n".join(hunk.lines[at].text for at in sides)
 
     def _hunk(self, number: int) -> _Drawn:
         if number not in self._hunks:
-            part = self._file.parts[number]
+            part = self.file.parts[number]
             lines = without_tabs(part.lines) if isinstance(part, Hunk) else []
-            self._hunks[number] = _Drawn(lines, colored(lines, self._file.path), changed_words(lines))
+            self._hunks[number] = _Drawn(lines, colored(lines, self.file.path), changed_words(lines))
         return self._hunks[number]
 
-    def _row(self, number: int, width: int) -> list[Text]:
-        part = self._parts[number]
+    def row(self, number: int, width: int) -> list[Text]:
+        """The lines of one row."""
+        part = self.parts[number]
+        if isinstance(part, Start):
+            return [self.start(part, width)]
         if isinstance(part, str):
             return [fit(Text(f" {part}", self.ink("dim")), width)]
         if self._columns == 1:

@@ -20,8 +20,17 @@ class Pair:
     right: int | None
 
 
-Part = Pair | str
-"""A row; text is what the diff says outside of its lines, or the place where a hunk begins."""
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The row before the lines of a hunk. `hunk` counts as in `Pair`, `number` only hunks, from 1."""
+
+    hunk: int
+    number: int
+    section: str
+
+
+Part = Pair | Start | str
+"""A row; text is what the diff says outside of its hunks."""
 
 
 def unified(file: FileDiff) -> list[Part]:
@@ -35,14 +44,13 @@ def side_by_side(file: FileDiff) -> list[Part]:
 
 
 def _rows(file: FileDiff, pairs) -> Iterator[Part]:
-    began = False
+    begun = 0
     for number, part in enumerate(file.parts):
         if isinstance(part, str):
             yield part
             continue
-        if began:
-            yield f"⋯ {part.section}".rstrip()
-        began = True
+        begun += 1
+        yield Start(number, begun, part.section)
         for left, right in pairs(part):
             yield Pair(number, left, right)
 

@@ -30,13 +30,17 @@ class Hunks:
     def __len__(self) -> int:
         return len(self.groups)
 
+    def check(self, numbers: Collection[int]) -> None:
+        """Raises `ValueError` for the number of a hunk that is not there."""
+        if missing := sorted(set(numbers) - set(range(1, len(self) + 1))):
+            raise ValueError(f"there is no hunk {missing[0]}; the last one is {len(self)}")
+
     def taken(self, numbers: Collection[int]) -> bytes:
         """What stands now with these hunks as they were; none gives `now`, all give `then`.
 
         Raises `ValueError` for the number of a hunk that is not there.
         """
-        if missing := sorted(set(numbers) - set(range(1, len(self) + 1))):
-            raise ValueError(f"there is no hunk {missing[0]}; the last one is {len(self)}")
+        self.check(numbers)
         then, now = _lines(self.then), _lines(self.now)
         kept: list[str] = []
         here = 0

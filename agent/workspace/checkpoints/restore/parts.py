@@ -13,6 +13,7 @@ from agent.workspace.checkpoints.entries import Entry, Kind
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided
 from agent.workspace.checkpoints.restore.plan import Part, PlanItem, merged
+from tools.text import clean
 
 CHANGED = "changed after its hunks were chosen"
 _HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)
@@ -32,16 +33,19 @@ class Parted:
 
     item: PlanItem
     hunks: Hunks
+    now: str
+    """SHA-256 of what stands there, in hex."""
+    then: str
+    """SHA-256 of what the file becomes as a whole."""
     merging: bool = False
 
     def part(self, numbers: Collection[int]) -> Part:
         """The choice of these hunks. Raises `StoreError` for one that is not there."""
         try:
-            self.hunks.taken(numbers)
+            self.hunks.check(numbers)
         except ValueError as error:
             raise StoreError(f"{self.item.path}: {error}.") from error
-        now, then = (sha256(text.encode("latin-1")).hexdigest() for text in (self.hunks.now, self.hunks.then))
-        return Part(now, then, frozenset(numbers), self.merging)
+        return Part(self.now, self.then, frozenset(numbers), self.merging)
 
 
 def parted(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
@@ -50,6 +54,8 @@ def parted(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Pa
     Blocking. Raises `WholeError`.
     """
     now, then = item.now, item.target
+    if item.state == "lost":
+        raise WholeError(f"This stays as it is: {clean(item.reason)}.")
     if now is None:
         raise _whole("it is not there now")
     if then is None:
@@ -64,17 +70,19 @@ def parted(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Pa
         text, wanted = objects.read(now.digest), objects.read(then.digest)
     except StoreError as error:
         raise _whole("its contents are no longer in the checkpoints") from error
+    digest = then.digest
     if merging:
         both = merged(item, objects)
         if both is None:
             raise _whole("it is no text that could be merged")
         wanted = both.data
+        digest = sha256(wanted).hexdigest()
     if reason := undivided(text, wanted):
         raise _whole(f"it is {reason}")
     hunks = divide(text, wanted)
     if not hunks:
         raise _whole("its text is the same")
-    return Parted(item, hunks, merging)
+    return Parted(item, hunks, now.digest, digest, merging)
 
 
 def part_entry(item: PlanItem, part: Part, objects: ObjectStore) -> Entry:

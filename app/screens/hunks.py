@@ -1,0 +1,50 @@
+"""One file of a restore, hunk by hunk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import ClassVar
+
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.workspace.checkpoints.restore.parts import Parted
+from app.screens.dialog import line
+from app.screens.plan_words import some_hunks
+from app.screens.timeline_files import FileScreen
+from app.screens.timeline_services import FileChange
+from widgets.timeline.hunk_rows import HunkRows
+from widgets.timeline.paint import shown_path
+
+
+class HunkScreen(FileScreen):
+    """Hunks are taken and left here; `chosen` hears of each choice at once."""
+
+    keys: ClassVar[str] = (
+        "space take or leave · ] [ next hunk · t take all · x leave all · ? help · w wrap · "
+        "←→ shift · / filter · y copy · esc done"
+    )
+
+    def __init__(
+        self,
+        change: FileChange,
+        parted: Parted,
+        taken: Collection[int],
+        chosen: Callable[[frozenset[int]], object],
+    ) -> None:
+        self._hunks = HunkRows(taken)
+        super().__init__(change, rows=self._hunks)
+        self._parted = parted
+        self._chosen = chosen
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.show(self._parted.hunks.diff(shown_path(self._change.path)), "")
+
+    def told(self, happened: str) -> str:
+        return some_hunks(len(self._hunks.taken), len(self._parted.hunks))
+
+    def on_hunk_rows_chosen(self, event: HunkRows.Chosen) -> None:
+        event.stop()
+        self.query_one("#page-state", Static).update(Content(line(self.told(""))))
+        self._chosen(event.taken)
