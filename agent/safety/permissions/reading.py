@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from agent.safety.shell import marks
 from agent.safety.shell.recording import record
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """One program that would be started. All texts are marked (see `agent.safety.shell.marks`)."""
 
     name: str
@@ -33,8 +33,7 @@ class Command:
         return " ".join(marks.literal(word) for word in (self.name, *self.arguments))
 
 
-@dataclass(frozen=True, slots=True)
-class Touched:
+class Touched(NamedTuple):
     """A file that the shell itself would open, as a marked path, and the folders it may be seen from."""
 
     path: str

@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agent.safety.look import current
+from agent.safety.look import Look, current
 from agent.safety.permissions.address_patterns import AddressPattern, glob
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.command_patterns import CommandPattern, meant_by
@@ -81,7 +81,7 @@ READERS = _ONLY_NAMES | words(
     "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
 )
 """Programs that do not change the files they are given."""
-_UNTIDY = ("//", "/.", "\0")
+_is_untidy = re.compile(r"//|/\.|\0").search
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,16 +126,19 @@ def _touched(reading: Reading, reads: bool) -> tuple[tuple[str, tuple[str, ...]]
 @lru_cache(maxsize=8)
 def _given(reading: Reading) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
     """Paths that commands are given, made absolute for each folder, and whether they may be changed."""
-    found: dict[tuple[str, tuple[str, ...], bool], None] = {}
-    for command in reading.commands:
-        if command.name in _ONLY_NAMES:
+    # Wrappers are given the same words again and again.
+    named: dict[tuple[str, tuple[str, ...], bool], None] = {}
+    for name, arguments, _, cwds in reading.commands:
+        if name in _ONLY_NAMES:
             continue
-        changes, cwds = command.name not in READERS, command.cwds
-        for word in command.arguments:
-            for path in _paths(word):
-                if _is_told(path):
-                    found[path, _places(path, cwds), changes] = None
-    return tuple(found)
+        changes = name not in READERS
+        for word in arguments:
+            if "=" in word or "@" in word:
+                for path in _paths(word):
+                    named[path, cwds, changes] = None
+            elif not word.startswith("-"):
+                named[word, cwds, changes] = None
+    return tuple([(path, _places(path, cwds), changes) for path, cwds, changes in named if _is_told(path)])
 
 
 def _is_told(path: str) -> bool:
@@ -144,6 +147,8 @@ def _is_told(path: str) -> bool:
 
 
 def _places(path: str, cwds: Sequence[str]) -> tuple[str, ...]:
+    if len(cwds) == 1 and UNKNOWN not in cwds[0]:
+        return (absolute(joined(cwds[0], path)),)
     return tuple([absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd])
 
 
@@ -331,13 +336,12 @@ def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Pat
 
 def _is_tidy(path: str) -> bool:
     """Whether there is surely nothing to resolve in an absolute path."""
-    return path.startswith("/") and not path.endswith("/") and not any(each in path for each in _UNTIDY)
+    return path.startswith("/") and not path.endswith("/") and not _is_untidy(path)
 
 
-def _texts(path: str) -> tuple[str, ...]:
+def _texts(path: str, look: Look) -> tuple[str, ...]:
     """The path as it is given and where its links lead; the last part may be a link that is meant itself."""
     text = path if _is_tidy(path) else os.path.normpath(path)
-    look = current()
     real = look.real(text)
     if real == text:  # then no folder on the way is a link either
         return (text,)
@@ -347,7 +351,7 @@ def _texts(path: str) -> tuple[str, ...]:
 
 
 def _spellings(path: Path) -> tuple[Path, ...]:
-    return tuple(Path(each) for each in _texts(str(path)))
+    return tuple(Path(each) for each in _texts(str(path), current()))
 
 
 Spell = Callable[[str], tuple[str, ...]]
@@ -357,9 +361,13 @@ Spell = Callable[[str], tuple[str, ...]]
 def speller() -> Spell:
     """Spellings of paths, each looked up once; for a single decision, as links may change."""
     look = current()
+    known: dict[str, tuple[str, ...]] = look.once("spelled", dict)
 
     def spell(path: str) -> tuple[str, ...]:
-        return look.once(("spelled", path), lambda: _texts(path))
+        found = known.get(path)
+        if found is None:
+            found = known[path] = _texts(path, look)
+        return found
 
     return spell
 

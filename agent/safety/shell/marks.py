@@ -31,6 +31,9 @@ KEEP = "\ue008"
 
 ALTERNATIVES = 256
 """Most readings of one word that are followed one by one."""
+LONGEST_READINGS = 400_000
+"""Characters of all readings of one word together, when they are more than a `FEW`."""
+FEW = 16
 LONGEST_NAME = 1_024
 """Characters of a glob that are looked at; names of files have at most 255 bytes."""
 LONGEST_SEQUENCE = 32
@@ -134,18 +137,29 @@ def _set(body: str) -> str:
     return f"[{'^' if negated else ''}{safe}]"
 
 
+class TangledError(Exception):
+    """The script is too involved to be followed to its end."""
+
+
 def combine(segments: Sequence[Sequence[str]]) -> list[str]:
     """All texts that take one option from each segment.
 
     When they are too many, the options of each segment are tried in turn while
-    the other open segments count as unknown.
+    the other open segments count as unknown. Raises `TangledError` when even these are too long.
     """
     for options in segments:
         if len(options) != 1:
             break
     else:
         return ["".join([options[0] for options in segments])]
-    if prod(len(options) for options in segments) <= ALTERNATIVES:
+    count = prod([len(options) for options in segments])
+    crossed = count <= ALTERNATIVES
+    if not crossed:
+        count = sum([len(options) for options in segments if 1 < len(options) <= ALTERNATIVES * 16])
+    length = sum([max(map(len, options), default=0) for options in segments])
+    if count > FEW and count * length > LONGEST_READINGS:
+        raise TangledError
+    if crossed:
         return ["".join(choice) for choice in product(*segments)]
     fixed = [options[0] if len(options) == 1 else UNKNOWN for options in segments]
     found: dict[str, None] = {}

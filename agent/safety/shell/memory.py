@@ -18,7 +18,7 @@ from agent.safety.shell.output import Output
 from agent.safety.shell.state import State, Watch
 
 MOST_KEPT = 4
-"""Times of following one thing that are remembered, each with other surroundings: the first ones and the last."""
+"""Surroundings that are remembered for one thing: the first ones and the last."""
 
 Depths = tuple[int, ...]
 Work = Callable[[], Output]
@@ -55,16 +55,19 @@ class Memory:
         if self._asked is not None:
             self._asked.add(function)
 
+    def is_new(self, name: Hashable) -> bool:
+        """Whether nothing of this name was followed before, as is so with most things."""
+        seen = name in self._seen
+        self._seen.add(name)
+        return not seen
+
     def follow(self, what: Hashable, depths: Depths, work: Work) -> Output:
         """What `work` returns and does, done only where that may differ from before.
 
-        `what` names the work together with all it depends on besides the state's
-        tables. Raises what `work` raises.
+        `what` names the work together with all it depends on besides the state.
+        Raises what `work` raises.
         """
         key = (what, self._state.cwds, self._state.positional)
-        if key not in self._seen:  # most things are followed once, and cost nothing more
-            self._seen.add(key)
-            return work()
         kept = self._kept.setdefault(key, [])
         for followed in kept:
             if self._holds(followed, depths):

@@ -21,12 +21,13 @@ from agent.safety.shell.backquotes import rewritten
 from agent.safety.shell.bombs import is_bomb
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
+from agent.safety.shell.lines import command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import Output, content, either, remember
-from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
+from agent.safety.shell.redirects import Redirection
 from agent.safety.shell.state import State, TangledError
-from agent.safety.shell.tree import REDIRECTS, Source, is_several, parse, plain_words, rough_commands
+from agent.safety.shell.tree import Source, is_several, parse, plain_words, rough_commands
 from agent.safety.shell.values import Value
 from agent.safety.shell.words import expand, expand_quoted, expand_text
 
@@ -40,9 +41,6 @@ DEEPEST_SCRIPT = 16
 DEEPEST_RECURSION = 2
 """Calls of a function by itself that are followed."""
 
-_STATEMENTS = frozenset(
-    {"subshell", "compound_statement", "if_statement", "while_statement", "for_statement"}
-)
 _EXPRESSIONS = frozenset(
     {
         "test_command",
@@ -75,10 +73,12 @@ class Interpreter:
             raise TangledError
         if (words := plain_words(text)) is not None:
             return self._plainly(words, stdin)
-        return self._remembered(text, stdin, lambda: self._parsed(text, stdin))
+        if self._memory.is_new(text):
+            return self._parsed(text, stdin)
+        return self._again(text, stdin, lambda: self._parsed(text, stdin))
 
-    def _remembered(self, what: Hashable, stdin: Output, work: Callable[[], Output]) -> Output:
-        """Follow something that may come again and again; see `Memory`."""
+    def _again(self, what: Hashable, stdin: Output, work: Callable[[], Output]) -> Output:
+        """Follow something that has come before; see `Memory`."""
         given = None if stdin is None else tuple(stdin)
         depths = (self._depth, self._scripts, self.commands.depth)
         return self._memory.follow((what, given, self.judge, self._loops > 0), depths, work)
@@ -246,7 +246,7 @@ class Interpreter:
             self.state.positional = None
             self._call_body(self.source, body, None)
             # Redirections of a definition count each time the function runs.
-            self._finish(redirection(self.source, [c for c in node.children if c.type in REDIRECTS]), None)
+            self._finish(redirections(self.source, node), None)
         return [""]
 
     def call_function(self, name: str, arguments: Sequence[str], stdin: Output) -> Output:
@@ -255,7 +255,9 @@ class Interpreter:
         positional = self.state.positional
         self.state.positional = tuple([marks.value(argument) for argument in arguments])
         try:
-            return self._remembered((source, body.id), stdin, lambda: self._call_body(source, body, stdin))
+            if self._memory.is_new((body.id, self.state.positional)):
+                return self._call_body(source, body, stdin)
+            return self._again((source, body.id), stdin, lambda: self._call_body(source, body, stdin))
         finally:
             self.state.positional = positional
 
@@ -276,7 +278,7 @@ class Interpreter:
 
     def _redirected(self, node: Node, stdin: Output) -> Output:
         body = node.child_by_field_name("body")
-        around = redirection(self.source, [child for child in node.children if child.type in REDIRECTS])
+        around = redirections(self.source, node)
         stdin = self._input(around, stdin)
         if body is not None and body.type == "command":
             output = self._command(body, stdin, around.words)
@@ -331,32 +333,21 @@ class Interpreter:
         return paths
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:
-        inner: list[Node] = []
-        inside: list[Node] = []  # `time ( … )`
-        words: list[Node] = []
-        assignments: list[Node] = []
-        for child in node.children:
-            kind = child.type
-            if kind in REDIRECTS:
-                inner.append(child)
-            elif kind in _STATEMENTS:
-                inside.append(child)
-            elif kind == "variable_assignment":
-                assignments.append(child)
-            else:
-                words.append(child)
-        around = redirection(self.source, inner) if inner else NO_REDIRECTION
-        if inner:
-            stdin = self._input(around, stdin)
-        raw = [*self.source.words(words), *around.words, *more]
-        output = self._run_words(raw, stdin, assignments)
-        if any(is_several(word) for word in raw):
+        line = command_line(self.source, node)
+        if line.plain and not more:
+            self.state.spend(len(line.words))
+            return self.commands.invoke(line.words, stdin)
+        around = line.around
+        stdin = self._input(around, stdin)
+        raw = (*line.words, *more)
+        output = self._run_words(raw, stdin, line.assignments)
+        if line.several or any(map(is_several, more)):
             self.judge.doubt("part of the command is not understood")
             self._run_roughly(" ".join(raw))
             output = None
-        for child in inside:
+        for child in line.inside:
             output = self._statement(child, stdin)
-        return self._finish(around, output) if inner else output
+        return self._finish(around, output)
 
     def _run_words(self, raw: Sequence[str], stdin: Output, assignments: Sequence[Node] = ()) -> Output:
         """Expand raw words and follow every command line they may form."""

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from agent.safety.places import LONGEST_PATH, absolute
-from agent.safety.shell.marks import UNKNOWN
+from agent.safety.shell.marks import UNKNOWN, TangledError
 from agent.safety.shell.values import Value
 
 MOST_VALUES = 4_096
@@ -27,10 +27,6 @@ MOST_FOLDERS = 16
 
 _NAME = re.compile(r"[\w-][\w.-]*", re.ASCII)
 """A folder's name that cannot lead elsewhere."""
-
-
-class TangledError(Exception):
-    """The script is too involved to be followed to its end."""
 
 
 class Watch:

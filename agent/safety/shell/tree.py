@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,9 @@ from agent.safety.shell.words import after_quote, closing
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
+
+    from agent.safety.shell.lines import CommandLine
+    from agent.safety.shell.redirects import Redirection
 
 PORTION = 4_096
 """Bytes the parser reads at a time."""
@@ -41,6 +44,9 @@ class Source:
     root: Node
     complete: bool = True
     """Whether all of the text is shell, and all of it is in the tree."""
+    lines: dict[int, CommandLine] = field(default_factory=dict)
+    """Command lines that were taken apart already, by their nodes."""
+    redirections: dict[int, Redirection] = field(default_factory=dict)
 
     def text(self, node: Node) -> str:
         return self.slice(node.start_byte, node.end_byte)

@@ -63,6 +63,11 @@ class Scope(Protocol):
         """Count work that is done. Raises when there was too much of it."""
 
 
+def is_plain(word: str) -> bool:
+    """Whether a raw word stands for itself wherever it is."""
+    return bool(word) and _PLAIN.fullmatch(word) is not None
+
+
 def expand(word: str, scope: Scope) -> list[list[str]]:
     """All readings of a word of a command line; each is the list of its fields."""
     if _PLAIN.fullmatch(word):

@@ -98,7 +98,7 @@ def test_a_function_is_followed_again_when_what_it_uses_has_changed(change: str,
 
 @pytest.mark.parametrize("call", ["f{}", 'eval "$f{}"', 'sh -c "$f{}"'])
 def test_calls_that_double_with_each_level_are_not_followed_each_time(call: str) -> None:
-    levels = 8
+    levels = 9
     lines = ["f0='echo'; f0() { echo; }"]
     for level in range(levels):
         body = f"{call.format(level)}; {call.format(level)}"

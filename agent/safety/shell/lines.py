@@ -1,0 +1,70 @@
+"""Command lines as they stand in the tree, taken apart once however often they are followed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
+from agent.safety.shell.tree import REDIRECTS, Source, is_several
+from agent.safety.shell.words import is_plain
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_STATEMENTS = frozenset(
+    {"subshell", "compound_statement", "if_statement", "while_statement", "for_statement"}
+)
+
+
+class CommandLine(NamedTuple):
+    """The parts of one simple command."""
+
+    words: tuple[str, ...]
+    """Raw words, also those behind redirections."""
+    plain: bool
+    """Whether the words stand for themselves, and nothing else is in the line."""
+    several: bool
+    """Whether what the grammar takes for one word goes on after the end of the command."""
+    assignments: tuple[Node, ...]
+    inside: tuple[Node, ...]
+    """Statements in it: `time ( … )`."""
+    around: Redirection
+
+
+def command_line(source: Source, node: Node) -> CommandLine:
+    """The parts of a `command` node."""
+    known = source.lines.get(node.id)
+    if known is None:
+        known = source.lines[node.id] = _command_line(source, node)
+    return known
+
+
+def redirections(source: Source, node: Node) -> Redirection:
+    """The redirections directly in a node."""
+    known = source.redirections.get(node.id)
+    if known is None:
+        found = redirection(source, [child for child in node.children if child.type in REDIRECTS])
+        known = source.redirections[node.id] = found
+    return known
+
+
+def _command_line(source: Source, node: Node) -> CommandLine:
+    inner: list[Node] = []
+    inside: list[Node] = []
+    words: list[Node] = []
+    assignments: list[Node] = []
+    for child in node.children:
+        kind = child.type
+        if kind in REDIRECTS:
+            inner.append(child)
+        elif kind in _STATEMENTS:
+            inside.append(child)
+        elif kind == "variable_assignment":
+            assignments.append(child)
+        else:
+            words.append(child)
+    around = redirection(source, inner) if inner else NO_REDIRECTION
+    raw = (*source.words(words), *around.words)
+    several = "\n" in "".join(raw) and any(map(is_several, raw))
+    plain = bool(raw) and not (inner or inside or assignments) and all(map(is_plain, raw))
+    return CommandLine(raw, plain, several, tuple(assignments), tuple(inside), around)
