@@ -21,6 +21,7 @@ from agent.turn import TurnRunner
 
 if TYPE_CHECKING:
     from agent.futures import Futures
+    from agent.spending.metering import Metering
     from agent.subagents.scheduler import Scheduler
     from agent.travel import Travel
     from agent.workspace.attention import Attention
@@ -49,6 +50,7 @@ class Engine:
         futures: Futures | None = None,
         agent: str = "main",
         agents: Scheduler | None = None,
+        metering: Metering | None = None,
     ) -> None:
         self.session = session
         self.stream = stream
@@ -64,6 +66,7 @@ class Engine:
         self._futures = futures
         self._agent = agent
         self._agents = agents
+        self._metering = metering
         if travel is not None:
             travel.busy = lambda: self.busy
         self._task: asyncio.Task[TurnEnded] | None = None
@@ -105,6 +108,13 @@ class Engine:
     def watches(self) -> bool:
         """Whether it is noticed what others change in the project."""
         return self._attention is not None and self._attention.enabled
+
+    @property
+    def metering(self) -> Metering:
+        """What the session spends, and what happens when a ceiling is reached. Raises `HermesError`."""
+        if self._metering is None:
+            raise HermesError("What this session spends is not counted.")
+        return self._metering
 
     @property
     def travel(self) -> Travel:

@@ -112,8 +112,12 @@ def open_adviser(
     secrets: Mapping[str, str],
     emit: Callable[[Event], None],
     closers: list[Closer],
+    metered: Callable[[ModelClient, str], ModelClient] = lambda client, _: client,
 ) -> Adviser | None:
-    """The side model of the smart mode, None if there is none. Nothing is connected yet."""
+    """The side model of the smart mode, None if there is none. Nothing is connected yet.
+
+    `metered` makes a client and the name of its model one whose requests are paid for.
+    """
     target = plan.side
     if target is None:
         return None
@@ -125,7 +129,7 @@ def open_adviser(
         client = _client(target, settings, home, emit)
         closers.append(client.aclose)
     return Adviser(
-        client,
+        metered(client, target.label),
         name=target.label,
         model=target.model,
         timeout=settings.safety.smart.timeout,

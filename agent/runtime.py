@@ -26,6 +26,7 @@ from agent.opening import swept
 from agent.options import Options
 from agent.policy_news import permission_problems
 from agent.routes import RoutePlan, plan_routes
+from agent.spending.metering import Metering
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.subagents.child import Services
@@ -42,10 +43,14 @@ if TYPE_CHECKING:
 
 
 async def open_engine(
-    options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
+    options: Options,
+    *listeners: Listener,
+    environ: Mapping[str, str] = os.environ,
+    metering: Metering | None = None,
 ) -> Engine:
     """Open a session, new or resumed, ready for its first message.
 
+    `metering` is that of a session which the engine works beside.
     Raises a `HermesError` when there is no model, no usable store, or no such session.
     """
     home = Home.locate(dict(environ))
@@ -70,6 +75,7 @@ async def open_engine(
         stream=stream,
         secrets=secrets,
         closers=closers,
+        metering=metering,
     )
     try:
         return await _assemble(base, await asyncio.to_thread(_problems, loaded, plan))
@@ -133,6 +139,8 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
     )
     if team is not None and talk.opened.owned:
         await team.find_again()
+    if beside is None:
+        await talk.metering.begin()
     return Engine(
         session,
         base.stream,
@@ -148,6 +156,7 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
         futures=futures,
         agent=base.agent,
         agents=None if team is None else team.scheduler,
+        metering=talk.metering,
     )
 
 
@@ -202,6 +211,7 @@ def _team(
         root=talk.session.id,
         routes=talk.routes,
         infos={target.label: target.info for target in base.plan.targets},
+        metering=talk.metering,
         profile=base.plan.profile,
         tools=talk.tools,
         registry=registry,
@@ -216,7 +226,7 @@ def _team(
         attachments=AttachmentStore(base.home.attachments),
         scratch=reach.scratch,
     )
-    team = open_team(services, settings.subagents, mailbox)
+    team = open_team(services, settings.subagents, mailbox, talk.metering.purse)
     base.closers.append(team.scheduler.aclose)
     return team
 
@@ -225,7 +235,7 @@ def _futures(
     base: Foundation, talk: Conversation, reach: Reach, inbox: Inbox, steps: Steps, travel: Travel
 ) -> Futures:
     async def beside_us(chosen: Options, listener: Listener) -> Engine:
-        return await open_engine(chosen, listener, environ=base.environ)
+        return await open_engine(chosen, listener, environ=base.environ, metering=talk.metering)
 
     futures = Futures(
         talk.session,

@@ -16,6 +16,7 @@ SUBCOMMANDS = {
     "model": "fetch and list models that run on this machine",
     "rollback": "show what steps did to files, and take files back",
     "checkpoints": "show, check and clear what is kept to take steps back",
+    "usage": "show what requests to models took",
     "audit": "show and check the log of what was allowed and refused",
     "skins": "list, show, check and begin skins",
     "permissions": "list, explain, test and change what may be done",

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.assembly.foundation import Foundation
+from agent.assembly.paying import open_metering
 from agent.context.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.opening import Opened, open_session
 from agent.routes import open_routes
 from agent.session import LiveSession
+from agent.spending.metering import Metering
 from agent.system import ensure_system
 from tools.registry import registry
 from tools.toolsets import resolve
@@ -28,6 +30,8 @@ class Conversation:
     opened: Opened
     tools: tuple[ToolSpec, ...]
     routes: tuple[Route, ...]
+    """As they are; whoever asks on them does it through `metering`."""
+    metering: Metering
     changed: bool
     """Whether a resumed session had to get a new system prompt."""
 
@@ -45,7 +49,14 @@ async def open_conversation(base: Foundation) -> Conversation:
         await session.branch_off()
     changed = await renew_system(base, session, tools)
     routes = await open_routes(plan, base.settings, base.home, tools, base.emit, base.closers)
-    return Conversation(session=session, opened=opened, tools=tools, routes=routes, changed=changed)
+    return Conversation(
+        session=session,
+        opened=opened,
+        tools=tools,
+        routes=routes,
+        metering=open_metering(base, session),
+        changed=changed,
+    )
 
 
 async def renew_system(base: Foundation, session: LiveSession, tools: tuple[ToolSpec, ...]) -> bool:

@@ -10,6 +10,7 @@ from agent.events import Event
 from agent.home import Home
 from agent.options import Options
 from agent.routes import RoutePlan
+from agent.spending.metering import Metering
 from agent.store.store import Store
 from agent.stream import EventStream
 
@@ -34,6 +35,8 @@ class Foundation:
     """What is masked wherever text is shown, stored or sent, by name."""
     closers: list[Closer]
     """What has to be closed, in the order in which it was opened."""
+    metering: Metering | None = None
+    """That of the session which an engine works beside."""
 
     @property
     def agent(self) -> str:

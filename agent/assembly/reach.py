@@ -83,7 +83,15 @@ async def _gate(
 ) -> Gate:
     options, home, settings = base.options, base.home, base.settings
     adviser = open_adviser(
-        base.plan, talk.routes, settings, home, options.workspace, secrets, base.emit, base.closers
+        base.plan,
+        talk.routes,
+        settings,
+        home,
+        options.workspace,
+        secrets,
+        base.emit,
+        base.closers,
+        talk.metering.side,
     )
     audit = Recorder(AuditLog(home.audit), talk.session.id, options.surface, options.workspace, secrets)
     surface = options.surface or ("tui" if options.attended else "oneshot")

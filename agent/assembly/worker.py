@@ -130,7 +130,7 @@ def _dialogue(base: Foundation, talk: Conversation, state: TaskState) -> Dialogu
     temperature = settings.model.temperature
     return Dialogue(
         talk.session,
-        talk.routes,
+        talk.metering.routes(talk.routes),
         profile,
         base.plan.meter,
         base.emit,

@@ -226,6 +226,22 @@ class SubagentSettings(Section):
     )
 
 
+class SessionBudget(Section):
+    turns: int | None = Field(None, ge=1, description="Requests to models one session may make, all agents.")
+    tokens: int | None = Field(None, ge=1, description="Tokens one session may use, as a hard ceiling.")
+    money: float | None = Field(None, gt=0, description="US dollars one session may use, as a hard ceiling.")
+
+
+class DayBudget(Section):
+    tokens: int | None = Field(None, ge=1, description="Tokens all sessions of a day may use together.")
+    money: float | None = Field(None, gt=0, description="US dollars all sessions of a day may use together.")
+
+
+class BudgetSettings(Section):
+    session: SessionBudget = SessionBudget.model_construct()
+    day: DayBudget = DayBudget.model_construct()
+
+
 class Settings(Section):
     """Everything in `config.yaml`."""
 
@@ -244,6 +260,7 @@ class Settings(Section):
     watcher: WatcherSettings = WatcherSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
+    budget: BudgetSettings = BudgetSettings.model_construct()
     keys: dict[str, str] = Field(
         default={},
         description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",

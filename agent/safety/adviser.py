@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from agent.errors import ModelError
+from agent.errors import HermesError
 from agent.messages import Message
 from agent.model.protocol import End, ModelClient, Request, TextDelta, Usage, UsageDelta
 from agent.safety.smart import LONGEST_ANSWER, SYSTEM, Opinion, matter, question, read_answer
@@ -100,7 +100,7 @@ class Adviser:
                 answer = await self._ask(text)
         except TimeoutError:
             return self._failed(f"gave no answer within {self._timeout:g} s")
-        except ModelError as error:
+        except HermesError as error:
             return self._failed(f"could not be asked: {clean(str(error))[:200]}")
         opinion = read_answer(answer)
         if opinion is None:
@@ -112,7 +112,7 @@ class Adviser:
         return self._said(opinion)
 
     async def _ask(self, text: str) -> str:
-        """The answer as text. Raises `ModelError`."""
+        """The answer as text. Raises `ModelError`, or `BudgetReachedError`."""
         from agent.model.codecs import codec_for
 
         codec = codec_for("native")

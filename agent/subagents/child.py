@@ -25,10 +25,12 @@ from agent.safety.gate import Gate, Verdict
 from agent.safety.outlook import Surroundings
 from agent.script_journal import Journals
 from agent.session import LiveSession
+from agent.spending.metering import Metering
+from agent.spending.table import agent_name
 from agent.store.nodes import Session
 from agent.store.store import Store
 from agent.subagents.budget import Purse
-from agent.subagents.metered import MeteredClient, Tally
+from agent.subagents.metered import Tally
 from agent.subagents.pause import PatientPolicy, Pause
 from agent.subagents.records import Task
 from agent.subagents.throttle import Throttle
@@ -71,6 +73,7 @@ class Services:
     routes: tuple[Route, ...]
     infos: Mapping[str, ModelInfo]
     """What is known of the models, by the names of the routes."""
+    metering: Metering
     profile: Profile
     tools: tuple[ToolSpec, ...]
     """What the session's own agent is offered."""
@@ -303,9 +306,15 @@ def _dialogue(
             await session.add("notice", render(items), {"kind": "todos", "to_model": True})
 
     def metered(route: Route) -> Route:
-        info = services.infos.get(route.name, UNKNOWN)
-        client = MeteredClient(
-            route.client, place.purse, info, place.throttle, place.pause, place.tally, place.counted
+        client = services.metering.client(
+            route.client,
+            route.name,
+            agent_name(place.task.name),
+            purse=place.purse,
+            throttle=place.throttle,
+            pause=place.pause,
+            tally=place.tally,
+            told=place.counted,
         )
         return replace(route, client=client, tools=tools)
 

@@ -1,0 +1,106 @@
+"""How the requests of one session are paid for: its purse, its accounts, what happens at a ceiling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.protocol import ModelClient
+from agent.spending.table import MAIN, SIDE, Payer
+from agent.subagents.budget import Budget, BudgetReachedError, Purse
+from agent.subagents.metered import MeteredClient, Reached, Tally
+
+if TYPE_CHECKING:
+    from agent.config.schema import BudgetSettings
+    from agent.model.transport.reply import Route
+    from agent.spending.spending import Spending
+    from agent.subagents.pause import Pause
+    from agent.subagents.throttle import Throttle
+
+OWNER = "this session"
+SETTING = "budget.session"
+
+Infos = Mapping[str, ModelInfo]
+"""What is known of the models of a session, by the names of their routes."""
+
+
+class Metering:
+    """Meters every request of a session. `purse` is what all of them take from.
+
+    `agent` names whose engine it is, as `Payer.agent` does. `reached` may be set by a surface: it is
+    awaited when a ceiling stands in the way, with the error whose `stands.raise_to(measure, value)`
+    raises it; True tries the request again.
+    """
+
+    def __init__(
+        self, spending: Spending, purse: Purse, session: str, project: str, infos: Infos, agent: str = MAIN
+    ) -> None:
+        self.spending = spending
+        self.purse = purse
+        self.session = session
+        self.reached: Reached | None = None
+        self._project = project
+        self._infos = infos
+        self._agent = agent
+
+    def beside(self, agent: str, infos: Infos) -> Metering:
+        """The same for an engine of its own that works for the same session, on the same purse."""
+        other = Metering(self.spending, self.purse, self.session, self._project, infos, agent)
+        other.reached = self._raised
+        return other
+
+    async def begin(self) -> None:
+        """Let the purse know what the session has spent before. Raises `StoreError`."""
+        if self.purse.budget != Budget():
+            self.purse.begin_with(await self.spending.of_session(self.session))
+
+    def client(
+        self,
+        client: ModelClient,
+        model: str,
+        agent: str = "",
+        *,
+        purse: Purse | None = None,
+        throttle: Throttle | None = None,
+        pause: Pause | None = None,
+        tally: Tally | None = None,
+        told: Callable[[], None] = lambda: None,
+    ) -> MeteredClient:
+        """A metered way to a model (by the name of its route) for an agent, at first the engine's own."""
+        info = self._infos.get(model, UNKNOWN)
+        payer = Payer(session=self.session, project=self._project, agent=agent or self._agent, model=model)
+        return MeteredClient(
+            client,
+            purse or self.purse,
+            info,
+            throttle,
+            pause,
+            tally or Tally(),
+            told,
+            account=self.spending.account(payer, info),
+            reached=self._raised,
+        )
+
+    def routes(self, routes: Sequence[Route]) -> list[Route]:
+        """The routes of the engine's own agent, metered."""
+        return [replace(route, client=self.client(route.client, route.name)) for route in routes]
+
+    def side(self, client: ModelClient, model: str) -> MeteredClient:
+        """A metered way to the side model of the smart mode."""
+        return self.client(client, model, SIDE)
+
+    async def _raised(self, error: BudgetReachedError) -> bool:
+        return self.reached is not None and await self.reached(error)
+
+
+def session_budget(settings: BudgetSettings) -> Budget:
+    """The ceilings of a session."""
+    limits = settings.session
+    return Budget(turns=limits.turns, tokens=limits.tokens, money=limits.money)
+
+
+def day_budget(settings: BudgetSettings) -> Budget:
+    """The ceilings of a day."""
+    return Budget(tokens=settings.day.tokens, money=settings.day.money)

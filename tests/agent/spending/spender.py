@@ -1,0 +1,48 @@
+"""A process that spends from the day's ceiling of a home until it is reached: prints what it was given.
+
+python -m tests.agent.spending.spender STORE CEILING SEED [hang]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from random import Random
+
+from agent.model.catalog import UNKNOWN
+from agent.model.protocol import Usage
+from agent.spending.spending import Spending
+from agent.spending.table import Payer
+from agent.store.store import Store
+from agent.subagents.budget import Budget, BudgetReachedError
+
+
+async def spend(path: Path, ceiling: int, seed: int, *, hang: bool) -> int:
+    chance, given = Random(seed), 0
+    async with await Store.open(path) as store:
+        spending = Spending(store.database, lambda _: UNKNOWN, Budget(tokens=ceiling))
+        account = spending.account(Payer(session=str(seed), project="p", agent="main", model="m"), UNKNOWN)
+        assert account is not None
+        while True:
+            try:
+                entry = await account.open(chance.randint(1, 400), chance.randint(100, 900), 50)
+            except BudgetReachedError as error:
+                if not error.may_pass or hang:
+                    break
+                await asyncio.sleep(0.01)
+                continue
+            if hang:
+                print(entry.input + entry.output, flush=True)
+                await asyncio.sleep(60)
+            await asyncio.sleep(chance.random() * 0.005)
+            usage = Usage(chance.randint(0, entry.input), chance.randint(0, entry.output))
+            given += (usage.input or 0) + (usage.output or 0)
+            account.close(entry, usage)
+            await spending.settled()
+    return given
+
+
+if __name__ == "__main__":
+    store, ceiling, seed, *rest = sys.argv[1:]
+    print(asyncio.run(spend(Path(store), int(ceiling), int(seed), hang=bool(rest))))
