@@ -92,6 +92,9 @@ class LiveSession:
         path = await self.store.path(self.id, self.head)
         tip = self._path[-1].id if self._path else None
         known = next((at for at in range(len(path), 0, -1) if path[at - 1].id == tip), 0)
+        if self._path and not known:
+            self.move(self.head, path)
+            return
         for node in path[known:]:
             self._take(node)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
+from app import front
 from app.commands import BY_ID, Command, read_slash
 from app.host import Wish
 
@@ -62,7 +63,7 @@ class Actions:
             case "quit":
                 return not app.session.prompt.text and not app.host.busy
             case "jump_to_end":
-                return not app.session.prompt.text
+                return not front.prompt(app).text
             case _:
                 return True
 
@@ -126,7 +127,7 @@ class Actions:
     async def find(self, argument: str) -> None:
         from app.screens.confirm import TextDialog
 
-        transcript = self._app.session.transcript
+        transcript = front.transcript(self._app)
         text = argument or await self._app.push_screen_wait(TextDialog("Find in the conversation"))
         if text is None:
             return
@@ -141,17 +142,19 @@ class Actions:
             self._app.say("Nothing found.")
 
     def fold(self, _argument: str) -> None:
-        self._app.session.transcript.fold_all()
+        front.transcript(self._app).fold_all()
 
     def unfold(self, _argument: str) -> None:
-        self._app.session.transcript.unfold_all()
+        front.transcript(self._app).unfold_all()
 
     def jump_to_end(self, _argument: str) -> None:
-        self._app.session.transcript.jump_to_end()
+        front.transcript(self._app).jump_to_end()
 
-    def copy(self, _argument: str) -> None:
-        engine = self._app.need_engine()
-        answers = (node.content for node in reversed(engine.session.path) if node.kind == "assistant")
+    async def copy(self, _argument: str) -> None:
+        path = self._app.need_engine().session.path
+        if agent := front.agent(self._app):
+            path = (await self._app.agents.past(agent)).path
+        answers = (node.content for node in reversed(path) if node.kind == "assistant")
         text = next((answer for answer in answers if answer.strip()), "")
         if text:
             self._app.copy_to_clipboard(text)

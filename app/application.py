@@ -19,7 +19,7 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from agent.errors import HermesError
-from app import leaving, skeleton
+from app import front, leaving, skeleton
 from app.actions import Actions
 from app.beginning import Beginning, taking_over
 from app.commands import BY_ID, BY_SLASH, COMMANDS
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from agent.events import BranchSwitched, Event
     from agent.store.nodes import Node
     from agent.workspace.repository import Checkout
+    from app.agents import Agents
     from app.branch import BranchWatch
     from app.bridge import Bridge
     from app.journeys import Journeys
@@ -131,6 +132,12 @@ class HermesApp(App[None], inherit_bindings=False):
         from app.journeys import Journeys
 
         return Journeys(self)
+
+    @cached_property
+    def agents(self) -> Agents:
+        from app.agents import Agents
+
+        return Agents(self)
 
     @cached_property
     def branch(self) -> BranchWatch:
@@ -288,7 +295,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def spill(self, text: str) -> None:
         """Put what was meant for the draft into it, as if it were pasted."""
-        self.session.prompt.post_message(events.Paste(text))
+        front.prompt(self).post_message(events.Paste(text))
 
     def preview(self, path: Sequence[Node]) -> None:
         """Show the end of a session that is being opened."""
@@ -303,6 +310,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
         self.session.transcript.document.archive.folder = Home.locate().root
         self.bridge.show_head(engine.session.head)
+        self.agents.recall(engine)
         path = tuple(engine.session.path)
         if len(path) > 1:
             self.session.transcript.put_above(self._said(path))
@@ -377,7 +385,7 @@ class HermesApp(App[None], inherit_bindings=False):
         except SuspendNotSupported:
             self.complain("This terminal cannot be left to an editor.")
         else:
-            self.session.prompt.set_text(text)
+            front.prompt(self).set_text(text)
 
     # What the panes ask for
 
@@ -414,8 +422,16 @@ class HermesApp(App[None], inherit_bindings=False):
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
     def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
-        if text := self.bridge.team.report(event.agent):
-            self._show_in_full("Subagent", text)
+        self.agents.open(event.agent)
+
+    def on_agents_pane_asked(self, event: AgentsPane.Asked) -> None:
+        match event.what:
+            case "kill":
+                self.run_worker(self.agents.kill(event.agent))
+            case "pause":
+                self.run_worker(self.agents.pause(event.agent))
+            case "clear":
+                self.agents.clear_ended()
 
     @on(StatusBar.Chosen)
     def _open_part(self, event: StatusBar.Chosen) -> None:

@@ -8,39 +8,31 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent.attachments import shown
 from agent.events import (
     ApprovalAsked,
-    AssistantMessageAdded,
     BranchSwitched,
     Event,
     FileChange,
     FilesChanged,
     ModeChanged,
-    Noticed,
-    PrefixBroken,
     QuestionAsked,
     QueueChanged,
-    ReasoningAdded,
-    ReplyCut,
     RequestResolved,
-    RetryScheduled,
     SessionOpened,
-    StepTaken,
-    TextAdded,
-    TodosChanged,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
     TurnEnded,
     TurnStarted,
     UsageChanged,
-    UserMessageAdded,
 )
 from agent.store.nodes import MAIN
+from app.agent_streams import AgentStreams
+from app.conversation import tell
 from app.screens.requests import RequestQueue
 from app.team import Team
 from app.terminal import Attention
+from app.todos import TodoTree
 from tools.results import DiffDetail
 from widgets.panes.files import Change
 from widgets.panes.status import Status
@@ -76,63 +68,33 @@ class Bridge:
         self._panes = panes
         self._requests = requests
         self._attention = attention
-        self._clock = clock
+        self.clock = clock
+        """Seconds, as the panes count them."""
         self.state = Status()
         self.team = Team(clock)
+        self.todos = TodoTree()
+        self.streams = AgentStreams()
+        self._own_cost: float | None = None
+        """US dollars of the session's own agent; None: unknown, or nothing was counted yet."""
         self._finished: dict[str, ToolFinished] = {}
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """What the watcher saw change during calls that still run."""
 
     def __call__(self, event: Event) -> None:
         if event.agent == "main":
-            self._conversation(event)
-        self._around(event)
+            tell(self._panes.transcript, event)
+            self._session(event)
+        self._anybody(event)
+        self.streams.hear(event)
 
-    def _conversation(self, event: Event) -> None:
-        """What the transcript shows: the main agent's words and calls."""
-        transcript = self._panes.transcript
-        match event:
-            case UserMessageAdded():
-                transcript.add_user(shown(event.text, event.attachments), event.node, event.origin)
-            case ReasoningAdded():
-                transcript.add_reasoning(event.text)
-            case TextAdded():
-                transcript.add_text(event.text)
-            case AssistantMessageAdded():
-                transcript.finish_answer(event.text, event.reasoning, event.node)
-            case ReplyCut():
-                transcript.cut(event.reason)
-            case ToolStarted(parent=""):
-                transcript.start_call(event.call, event.tool, event.display, event.arguments)
-            case ToolProgressed():
-                transcript.progress_call(event.call, event.text)
-            case ToolFinished(parent=""):
-                transcript.finish_call(event.call, event.outcome, event.seconds, event.display, event.result)
-            case StepTaken():
-                transcript.changed_files(event.call, event.count)
-            case ModeChanged():
-                self.show_approvals(event.mode)
-            case Noticed():
-                transcript.add_notice(event.kind, event.text)
-            case RetryScheduled():
-                words = f"{event.reason} Trying again in {event.delay:.1f} s ({event.model})."
-                transcript.add_notice("warning", words)
-            case PrefixBroken():
-                transcript.add_notice("info", f"The provider's cache begins anew: {event.reason}.")
-            case TurnEnded():
-                for kind, words in ending(event):
-                    transcript.add_notice(kind, words)
-
-    def _around(self, event: Event) -> None:
-        """Everything beside the conversation."""
+    def _session(self, event: Event) -> None:
+        """What is about the session and its own agent, beside the conversation."""
         panes = self._panes
-        if self.team.hear(event):
-            panes.agents.show(self.team.rows())
         match event:
             case SessionOpened():
                 self._opened(event)
             case TurnStarted():
-                self.change(busy_since=self._clock(), budget_reached=False, offline=False)
+                self.change(busy_since=self.clock(), budget_reached=False, offline=False)
                 panes.prompt.busy = True
             case TurnEnded():
                 offline = event.outcome == "failed" and event.exit_code == 3
@@ -141,6 +103,23 @@ class Bridge:
                 self._attention.call(f"{self.state.title or 'hermes'}: {event.outcome}")
             case QueueChanged():
                 panes.prompt.queued, panes.prompt.steering = event.queued, event.steering
+            case ModeChanged():
+                self.show_approvals(event.mode)
+            case UsageChanged():
+                self._used(event)
+            case BranchSwitched():
+                self._finished.clear()
+                self._touched.clear()
+                self.show_head(event.head)
+
+    def _anybody(self, event: Event) -> None:
+        """What is shown of every agent."""
+        panes = self._panes
+        if self.team.hear(event):
+            self._show_team()
+        if self.todos.hear(event):
+            panes.todo.show(self.todos.items(), self.todos.below())
+        match event:
             case ToolStarted():
                 parent = _key(event, event.parent) if event.parent else None
                 panes.calls.start(
@@ -155,19 +134,35 @@ class Bridge:
                 self._record_files(event, self._touched.pop(key, ()))
             case FilesChanged():
                 self._files_changed(event)
-            case TodosChanged():
-                panes.todo.show(event.items)
-            case UsageChanged():
-                self._used(event)
-            case BranchSwitched():
-                self._finished.clear()
-                self._touched.clear()
-                self.show_head(event.head)
             case QuestionAsked() | ApprovalAsked():
                 self._requests.add(event)
                 self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
             case RequestResolved():
                 self._requests.resolved(event.id)
+
+    # The agents that were sent
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Show agents of earlier processes, as these events tell of them."""
+        for event in events:
+            self.team.hear(event)
+            self.todos.hear(event)
+        self._show_team()
+
+    def stopping(self, agent: str) -> None:
+        """Show at once that an agent was told to stop."""
+        self.team.stopping(agent)
+        self._show_team()
+
+    def clear_ended_agents(self) -> int:
+        """Clear away the rows of agents that are over; how many went."""
+        count = self.team.clear_ended()
+        self._show_team()
+        return count
+
+    def _show_team(self) -> None:
+        self._panes.agents.soon(self.team.rows)
+        self._add_up()
 
     def change(self, **fields: Any) -> None:
         """Change the status line."""
@@ -194,7 +189,9 @@ class Bridge:
         self._requests.clear()
         for pane in (panes.transcript, panes.calls, panes.files):
             pane.clear()
-        self.team.clear()
+        for kept in (self.team, self.todos, self.streams):
+            kept.clear()
+        self._own_cost = None
         panes.agents.show(())
         panes.todo.show(())
         panes.prompt.busy = False
@@ -230,12 +227,18 @@ class Bridge:
         self.change(head="" if head == MAIN else head)
 
     def _used(self, event: UsageChanged) -> None:
+        self._own_cost = event.session_cost
         self.change(
             context_used=event.context_used,
             context_window=event.context_window,
-            cost=event.session_cost,
             cache=event.session_cached / event.session_input if event.session_input else None,
         )
+        self._add_up()
+
+    def _add_up(self) -> None:
+        """What the session costs: its own agent and all it sent. Unknown as soon as one part is."""
+        sent = self.team.cost()
+        self.change(cost=None if self._own_cost is None or sent is None else self._own_cost + sent)
 
     def _files_changed(self, event: FilesChanged) -> None:
         """Changes of a running call wait for its end: its own diff is the better one."""
@@ -268,21 +271,6 @@ def _key(event: Event, call: str) -> str:
 
 def _change(file: FileChange) -> Change:
     return Change(file.path, file.added, file.removed, file.diff, file.kind)
-
-
-def ending(event: TurnEnded) -> list[tuple[str, str]]:
-    """What is said when a turn ended in another way than by an answer, as notices. Pure."""
-    match event.outcome:
-        case "failed":
-            return [("error", event.error or "The turn failed.")]
-        case "interrupted":
-            return [("info", "Stopped.")]
-        case "denied":
-            return [("warning", event.error or "Stopped at the gate.")]
-        case "budget":
-            return [("warning", "The limit of requests was reached; send a message to go on.")]
-        case _:
-            return []
 
 
 def changed_files(diff: str) -> list[tuple[str, int, int]]:

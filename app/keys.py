@@ -34,6 +34,7 @@ _PREFIXES: Mapping[str, Surface] = {
     "transcript": "conversation",
     "rows": "lists",
     "pane": "lists",
+    "agents": "lists",
     "bar": "bar",
     "workbench": "frame",
 }
@@ -108,13 +109,14 @@ def _prompt() -> Iterator[Bindable]:
 def _widgets() -> Iterator[Bindable]:
     from textual.binding import Binding
 
+    from widgets.panes.agents import AgentsPane
     from widgets.panes.bar import PaneBar
     from widgets.panes.pane import Pane
     from widgets.panes.workbench import Workbench
     from widgets.rows import RowList
     from widgets.transcript.browser import Browser
 
-    for owner in (Browser, RowList, Pane, PaneBar, Workbench):
+    for owner in (Browser, RowList, Pane, AgentsPane, PaneBar, Workbench):
         for binding in owner.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
                 keys = tuple(key.key for key in Binding.make_bindings([binding]))

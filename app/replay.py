@@ -9,6 +9,7 @@ from typing import Any, cast
 from agent.attachments import attachments_of
 from agent.attachments import shown as shown_with
 from agent.store.nodes import Node
+from app.conversation import ended
 from tools.registry import Registry
 from tools.results import Display, Outcome
 from tools.text import clean
@@ -22,6 +23,9 @@ from widgets.transcript.items import (
     source_of,
 )
 
+AGENT_ENDED = "subagent_end"
+AGENT_NOTES = frozenset({"subagent", AGENT_ENDED})
+"""Kinds of the notices around the work of an agent that was sent, as `agent.subagents.ledger` writes them."""
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
 
@@ -67,6 +71,11 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
             return shown
         case "tool":
             return [_call(node, arguments, tools)]
+        case "notice" if (kind := node.data.get("kind")) in AGENT_NOTES:
+            # What an agent was asked is its first message, and what it reports its last one.
+            if kind != AGENT_ENDED:
+                return []
+            return [NoticeItem(*ended(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))]
         case "notice" if node.data.get("kind") != "todos":
             return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
         case "compaction":

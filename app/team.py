@@ -1,4 +1,4 @@
-"""The subagents of a session: from events to the rows of their pane."""
+"""The agents of a session: from events to the rows of their pane, and what all of them cost."""
 
 from __future__ import annotations
 
@@ -15,23 +15,27 @@ from agent.events import (
     RequestResolved,
     TurnOutcome,
 )
-from widgets.panes import figures
-from widgets.panes.agents import AgentRow, AgentState
+from widgets.panes.agent_row import UNDER_WAY, AgentRow, AgentState
+from widgets.panes.sparkline import Pulse
 
 ENDED: Mapping[TurnOutcome, AgentState] = {
     "done": "done",
     "failed": "failed",
     "denied": "denied",
     "interrupted": "interrupted",
-    "budget": "interrupted",
+    "budget": "budget",
 }
 
 
 @dataclass(slots=True)
 class _Member:
     row: AgentRow
-    goal: str
+    parent: str
     children: list[str] = field(default_factory=list)
+    cost: float | None = 0.0
+    """US dollars, as told last; None: unknown."""
+    cleared: bool = False
+    """Whether the person cleared it away."""
 
 
 class Team:
@@ -43,6 +47,7 @@ class Team:
         self._top: list[str] = []
         self._asking: dict[str, str] = {}
         """Requests that wait for the person, and the agents that asked."""
+        self._stopping: set[str] = set()
 
     def hear(self, event: Event) -> bool:
         """Take in an event. Whether a row looks different now."""
@@ -50,15 +55,7 @@ class Team:
             case AgentStarted():
                 self._start(event)
             case AgentProgressed() if event.agent in self._members:
-                self._change(
-                    event.agent,
-                    state=event.state,
-                    action=event.action,
-                    calls=event.calls,
-                    tokens=event.tokens,
-                    cost=event.cost,
-                    budget=event.budget,
-                )
+                self._progress(event)
             case AgentEnded() if event.agent in self._members:
                 self._end(event)
             case QuestionAsked() | ApprovalAsked() if event.agent in self._members:
@@ -70,64 +67,133 @@ class Team:
         return True
 
     def rows(self) -> list[AgentRow]:
-        """Every subagent below the one that sent it, siblings in the order they were sent."""
+        """Every agent below the one that sent it, siblings in the order they were sent.
+
+        Those with something under way come first; those that are over altogether stand below them.
+        """
         asking = set(self._asking.values())
+        trees = [[self._shown(row, asking) for row in self._walk(top)] for top in self._top]
+        busy = [any(row.state in UNDER_WAY for row in tree) for tree in trees]
         return [
-            replace(row, state="waiting", action="asks you")
-            if row.agent in asking and row.state in ("pending", "running")
-            else row
-            for row in self._walk(self._top)
+            row
+            for wanted in (True, False)
+            for tree, is_busy in zip(trees, busy, strict=True)
+            if is_busy is wanted
+            for row in tree
         ]
 
-    def report(self, agent: str) -> str:
-        """What is known of a subagent, as text for a person; empty for one that is not known."""
+    def row(self, agent: str) -> AgentRow | None:
+        """One agent as it stands; None for one that is not known."""
+        member = self._members.get(agent)
+        return None if member is None else self._shown(member.row, set(self._asking.values()))
+
+    def called(self, agent: str) -> str:
+        """What a person calls an agent: its name, and its id where that says more."""
+        member = self._members.get(agent)
+        if member is None or member.row.name == agent:
+            return agent
+        return f"{member.row.name} ({agent})"
+
+    def parent(self, agent: str) -> str:
+        """Who sent an agent."""
+        return self._members[agent].parent if agent in self._members else "main"
+
+    def below(self, agent: str) -> list[AgentRow]:
+        """The agents that one sent, and those they sent; their depth counts from it."""
         member = self._members.get(agent)
         if member is None:
-            return ""
-        row = next(row for row in self.rows() if row.agent == agent)
-        seconds = row.seconds if row.since is None else self._clock() - row.since
-        spent = [
-            figures.elapsed(seconds),
-            f"{row.calls} call{'s' * (row.calls != 1)}",
-            f"{figures.tokens(row.tokens)} tokens",
-            figures.money(row.cost),
+            return []
+        asking, top = set(self._asking.values()), member.row.depth + 1
+        return [
+            replace(self._shown(row, asking), depth=row.depth - top)
+            for child in member.children
+            for row in self._walk(child)
         ]
-        if row.budget is not None:
-            spent.append(f"{figures.percent(row.budget)} of its budget")
-        return "\n".join([f"{row.name} · {row.state}", " · ".join(spent), "", member.goal, "", row.action])
+
+    def cost(self) -> float | None:
+        """US dollars of all agents together; None if that of one is unknown."""
+        costs = [member.cost for member in self._members.values()]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    def stopping(self, agent: str) -> None:
+        """The person stops an agent and those below it: say so until they have ended."""
+        chosen = [agent, *(row.agent for row in self.below(agent))]
+        self._stopping.update(id for id in chosen if self._is_under_way(id))
+
+    def clear_ended(self) -> int:
+        """Clear away the rows of agents that are over, with all below them; how many went."""
+        count = 0
+        for top in self._top:
+            tree = [self._members[row.agent] for row in self._walk(top)]
+            if not any(member.row.state in UNDER_WAY for member in tree):
+                count += len(tree)
+                for member in tree:
+                    member.cleared = True
+        return count
 
     def clear(self) -> None:
         """Forget everything, as when another session opens."""
         self._members.clear()
         self._top.clear()
         self._asking.clear()
+        self._stopping.clear()
 
     def _start(self, event: AgentStarted) -> None:
         known = self._members.get(event.agent)
         above = self._members.get(event.parent)
         depth = known.row.depth if known else above.row.depth + 1 if above else 0
+        now = self._clock()
+        before = known.row if known else None
         row = AgentRow(
             agent=event.agent,
             name=event.name,
             state="pending",
-            action=event.goal,
-            since=self._clock(),
+            goal=event.goal,
+            since=now,
             depth=depth,
+            tokens=before.tokens if before else None,
+            cost=before.cost if before else None,
+            pulse=Pulse().counted(now, (before.tokens or 0) if before else 0),
         )
+        self._stopping.discard(event.agent)
         if known is not None:
             # The same agent once more: it keeps its place and what stands below it.
-            known.row, known.goal = row, event.goal
+            known.row, known.cleared = row, False
+            self._bring_back(known.parent)
             return
-        self._members[event.agent] = _Member(row, event.goal)
+        self._members[event.agent] = _Member(row, event.parent)
         (above.children if above else self._top).append(event.agent)
+        self._bring_back(event.parent)
+
+    def _bring_back(self, agent: str) -> None:
+        """Show the agents above one that works again."""
+        while (member := self._members.get(agent)) is not None and member.cleared:
+            member.cleared = False
+            agent = member.parent
+
+    def _progress(self, event: AgentProgressed) -> None:
+        member = self._members[event.agent]
+        member.cost = event.cost
+        member.row = replace(
+            member.row,
+            state=event.state,
+            action=event.action,
+            calls=event.calls,
+            tokens=event.tokens,
+            cost=event.cost,
+            budget=event.budget,
+            pulse=member.row.pulse.counted(self._clock(), event.tokens or 0),
+        )
 
     def _end(self, event: AgentEnded) -> None:
         self._asking = {id: agent for id, agent in self._asking.items() if agent != event.agent}
-        why = "budget reached · " if event.outcome == "budget" else ""
-        self._change(
-            event.agent,
+        self._stopping.discard(event.agent)
+        member = self._members[event.agent]
+        member.cost = event.cost
+        member.row = replace(
+            member.row,
             state=ENDED[event.outcome],
-            action=why + event.summary,
+            action=event.summary,
             seconds=event.seconds,
             since=None,
             calls=event.calls,
@@ -136,13 +202,21 @@ class Team:
             budget=event.budget,
         )
 
-    def _change(self, agent: str, **fields: object) -> None:
-        member = self._members[agent]
-        member.row = replace(member.row, **fields)  # type: ignore[arg-type]
+    def _is_under_way(self, agent: str) -> bool:
+        return agent in self._members and self._members[agent].row.state in UNDER_WAY
 
-    def _walk(self, agents: list[str]) -> Iterator[AgentRow]:
-        waiting = agents[::-1]
+    def _shown(self, row: AgentRow, asking: set[str]) -> AgentRow:
+        """The row with what is known beside its own progress."""
+        if row.state not in UNDER_WAY:
+            return row
+        if row.agent in self._stopping:
+            return replace(row, state="stopping")
+        return replace(row, state="waiting") if row.agent in asking else row
+
+    def _walk(self, *agents: str) -> Iterator[AgentRow]:
+        waiting = list(agents)
         while waiting:
             member = self._members[waiting.pop()]
-            yield member.row
+            if not member.cleared:
+                yield member.row
             waiting += member.children[::-1]

@@ -92,7 +92,7 @@ class SessionScreen(Screen[None]):
         new = (await bring(FURNITURE)).Furniture(self._empty.size)
         self.transcript, self.todo, self.agents = new.transcript, new.todo, new.agents
         self.calls, self.files, self.workbench = new.calls, new.files, new.workbench
-        self.transcript.motion = self.status.motion
+        self.transcript.motion = self.agents.motion = self.status.motion
         self.workbench.restore(self._arranged)
         self.workbench.add_jump_target("prompt", self.prompt)
         for part in (self.workbench, self.transcript):
@@ -148,7 +148,8 @@ class SessionScreen(Screen[None]):
             self.transcript.use(palette)
 
     def move(self, motion: bool) -> None:
-        """Whether anything moves: the two places that have a spinner."""
+        """Whether anything moves: what has a spinner, and the speed of agents."""
         self.status.move(motion)
         if self.furnished:
             self.transcript.motion = motion
+            self.agents.move(motion)

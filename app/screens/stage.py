@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from textual.command import CommandPalette
 
 from agent.events import Decision, QuestionAsked
 from app.screens.approval import ApprovalDialog
@@ -22,8 +25,12 @@ class DialogStage:
 
     def __init__(self, app: HermesApp) -> None:
         self._app = app
+        self._shown: Dialog[Any] | None = None
 
     def typing_for(self) -> float:
+        top = self._app.screen
+        if top is not self._shown and isinstance(top, (Dialog, CommandPalette)):
+            return 0.0  # what is open for a moment is not covered, as if a key had just been pressed
         return time.monotonic() - self._app.last_key
 
     def later(self, delay: float, act: Callable[[], object]) -> None:
@@ -31,11 +38,14 @@ class DialogStage:
 
     def show(self, request: Request, done: Callable[[Answer | Decision | None], None]) -> Callable[[], None]:
         spill = self._app.spill
+        # The one who asks as the person knows it.
+        asked = replace(request, agent=self._app.bridge.team.called(request.agent))
         dialog: Dialog[Any]
-        if isinstance(request, QuestionAsked):
-            dialog = ClarifyDialog(request, spill)
+        if isinstance(asked, QuestionAsked):
+            dialog = ClarifyDialog(asked, spill)
         else:
-            dialog = ApprovalDialog(request, spill)
+            dialog = ApprovalDialog(asked, spill)
+        self._shown = dialog
         self._app.push_screen(dialog, done)
         return lambda: self._close(dialog)
 

@@ -32,7 +32,8 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.model.protocol import Usage
-from app.bridge import KEPT_RESULTS, Bridge, changed_files, ending
+from app.bridge import KEPT_RESULTS, Bridge, changed_files
+from app.conversation import ending
 from app.terminal import Attention
 from tools.context import Answer, Todo
 from tools.results import DiffDetail, Display
@@ -251,7 +252,7 @@ def test_queue_and_tasks_reach_their_panes(all_: Fixture) -> None:
     all_.bridge(QueueChanged(queued=("a", "b")))
     todos = (Todo("1", "x", "pending"),)
     all_.bridge(TodosChanged(items=todos))
-    assert all_.panes.prompt.queued == ("a", "b") and all_.panes.todo.calls == [("show", todos)]
+    assert all_.panes.prompt.queued == ("a", "b") and all_.panes.todo.calls == [("show", todos, ())]
 
 
 def test_another_session_begins_with_a_clean_screen(all_: Fixture) -> None:

@@ -29,6 +29,7 @@ from agent.model.protocol import Usage
 from app.application import HermesApp
 from app.host import Listener, Wish
 from app.screens import requests
+from app.screens.agent import AgentScreen
 from app.screens.clarify import ClarifyDialog
 from app.screens.detail import DetailScreen
 from tools.results import Display
@@ -215,8 +216,9 @@ async def test_subagents_show_up_by_events_and_enter_tells_about_one(tmp_path: P
         assert "b read" in stage.app.session.calls.render_line(1).text
         pane.focus()
         await pilot.press("g", "enter")
-        await until(pilot, lambda: isinstance(stage.app.screen, DetailScreen))
+        await until(pilot, lambda: isinstance(stage.app.screen, AgentScreen))
         await pilot.press("escape")
+        await until(pilot, lambda: stage.app.focused is pane)
         stage.hear(opened(tmp_path))
         await until(pilot, lambda: not pane.display)
 

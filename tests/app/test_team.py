@@ -34,7 +34,7 @@ def states(made: Team) -> list[tuple[str, str, int]]:
 
 def test_an_agent_that_was_sent_waits_with_its_goal() -> None:
     row = team(sent("a")).rows()[0]
-    assert (row.state, row.action, row.since) == ("pending", "the goal of a", 100.0)
+    assert (row.state, row.goal, row.since) == ("pending", "the goal of a", 100.0)
 
 
 def test_agents_stand_below_the_one_that_sent_them_in_the_order_they_were_sent() -> None:
@@ -62,8 +62,7 @@ def test_every_end_has_a_state_of_its_own() -> None:
     made = team(*(sent(name) for name in ("done", "failed", "denied", "interrupted", "budget")))
     for name in ("done", "failed", "denied", "interrupted", "budget"):
         made.hear(AgentEnded(agent=name, outcome=name, summary="s", seconds=1))  # type: ignore[arg-type]
-    assert [row.state for row in made.rows()] == ["done", "failed", "denied", "interrupted", "interrupted"]
-    assert made.rows()[-1].action == "budget reached · s"
+    assert [row.state for row in made.rows()] == ["done", "failed", "denied", "interrupted", "budget"]
 
 
 async def test_an_agent_that_asks_wants_attention_until_it_is_answered() -> None:
@@ -85,7 +84,7 @@ def test_what_is_not_about_subagents_changes_nothing() -> None:
     assert not made.hear(TurnStarted(turn=1))
     assert not made.hear(AgentProgressed(agent="never sent"))
     assert not made.hear(AgentEnded(agent="never sent", outcome="done", summary="", seconds=1))
-    assert made.rows() == [] and made.report("never sent") == ""
+    assert made.rows() == [] and made.row("never sent") is None and made.below("never sent") == []
 
 
 def test_an_agent_sent_twice_or_by_itself_is_one_row() -> None:
@@ -96,13 +95,6 @@ def test_an_agent_sent_twice_or_by_itself_is_one_row() -> None:
 def test_a_chain_of_many_agents_is_walked() -> None:
     made = team(*(sent(str(number), str(number - 1)) for number in range(3_000)))
     assert made.rows()[-1].depth == 2_999
-
-
-def test_the_report_tells_goal_state_and_figures() -> None:
-    made = team(sent("a", name="callers"), AgentProgressed(agent="a", action="reading", calls=1, budget=0.5))
-    text = made.report("a")
-    assert text.startswith("callers · running\n0:00 · 1 call · – tokens · $– · 50% of its budget")
-    assert "the goal of a" in text and text.endswith("reading")
 
 
 async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
@@ -124,8 +116,10 @@ async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
         await pilot.pause(0.1)
         rows = lines(app.agents)
         assert rows[0].endswith("◆1  2 live")
-        assert rows[1].startswith(" ▶ callers  reading") and rows[3].startswith(" ◆ └ views    asks you")
+        assert rows[1].startswith(" ▶ callers  the goal of a")
+        assert rows[2].startswith("   reading api/views.py")
+        assert rows[4].startswith(" ◆ └ views    the goal of b") and rows[5].startswith("     asks you")
         app.seconds = 163.0
         await pilot.pause(1.1)
-        assert lines(app.agents)[2].startswith("   1:03 · 11 calls · 8.1k ▕██░░▏ $0.03")
-        assert lines(app.agents)[4].startswith("     1:03 · 1 call")
+        assert lines(app.agents)[3].startswith("   1:03 · 11 calls · 8.1k ▕██░░▏ $0.03")
+        assert lines(app.agents)[6].startswith("     1:03 · 1 call")

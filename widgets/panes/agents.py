@@ -1,97 +1,107 @@
-"""The subagents, one or two lines each."""
+"""The agents at work for the session: a row for each, and the keys that steer it."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Literal
 
-from rich.cells import cell_len
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from widgets.panes import figures
+from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentState, Look, drawn, height
 from widgets.panes.pane import Pane, Summary
-from widgets.row_text import fit, one_line, spread
+from widgets.panes.sparkline import draws_ascii_only
+from widgets.row_text import one_line
 from widgets.rows import RowList
 
-AgentState = Literal["pending", "running", "waiting", "done", "failed", "denied", "interrupted"]
-"""`waiting`: it asks the person something."""
+__all__ = ["AgentRow", "AgentState", "AgentsPane"]
 
-LOOKS: Mapping[AgentState, tuple[str, str]] = {
-    "pending": ("○", "dim"),
-    "running": ("▶", "accent"),
-    "waiting": ("◆", "warning"),
-    "done": ("✓", "success"),
-    "failed": ("✗", "error"),
-    "denied": ("⊘", "warning"),
-    "interrupted": ("■", "warning"),
-}
-LIVE: frozenset[AgentState] = frozenset({"running", "waiting"})
-NAME_CELLS = 8
-DEEPEST = 4
-"""Levels below which a row is no longer indented."""
-TIGHT = 0.9
-"""Share of the budget from which the figures change colour."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentRow:
-    """One subagent as it stands. None means unknown."""
-
-    agent: str
-    """Its id, as in events."""
-    name: str
-    state: AgentState
-    action: str = ""
-    """What it does now or, when it is over, what came of it."""
-    seconds: float | None = None
-    """How long it has worked."""
-    since: float | None = None
-    """While it works: when it began, on the clock of the pane (seconds, monotonic), instead of `seconds`."""
-    depth: int = 0
-    """How many agents stand between it and the main one."""
-    calls: int = 0
-    tokens: int | None = None
-    budget: float | None = None
-    """The share of its budget that is used, 0 to 1."""
-    cost: float | None = None
-    """US dollars."""
+FRAME = 1 / 30
+"""Seconds between two pictures, however often something is told."""
+LINES_OF_ENDED = 6
+"""Lines that agents that are over ask for together; the others are reached by scrolling."""
 
 
 class AgentsPane(Pane):
     """Who else is at work, on what, and what it takes. Out of sight while there is nobody."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("k", "ask('kill')", "Stop the agent for good", id="agents.kill"),
+        Binding("p", "ask('pause')", "Pause the agent, or let it go on", id="agents.pause"),
+        Binding("x", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
+    ]
+    KEYS: ClassVar[str] = "⏎ open · k kill · p pause · x clear ended · / filter · ? help · esc back"
+
     class Opened(Message):
-        """The person wants to see the transcript of a subagent."""
+        """The person wants to see the conversation of an agent."""
 
         def __init__(self, agent: str) -> None:
             super().__init__()
             self.agent = agent
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+    class Asked(Message):
+        """The person wants something done with an agent: to `clear` is about all that are over."""
+
+        def __init__(self, what: Literal["kill", "pause", "clear"], agent: str) -> None:
+            super().__init__()
+            self.what: Literal["kill", "pause", "clear"] = what
+            self.agent = agent
+
+    def __init__(
+        self, *, clock: Callable[[], float] = time.monotonic, ascii_only: bool | None = None
+    ) -> None:
+        """`ascii_only` None: as the terminal says."""
         super().__init__(
             "agents",
             self._row,
             title="AGENTS",
             search_text=self._text,
-            empty="No subagents. Large tasks are shared out here.",
+            empty="No agents. Large tasks are shared out here.",
         )
         self.agents: tuple[AgentRow, ...] = ()
+        self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
+        """Whether speed is drawn as bars that move; else it is told in words."""
+        self._ascii_only = draws_ascii_only(os.environ) if ascii_only is None else ascii_only
         self._clock = clock
         self._ticker: Timer | None = None
+        self._frame: Timer | None = None
+        self._rows: Callable[[], Sequence[AgentRow]] = tuple
 
     @property
     def vacant(self) -> bool:
         return not self.agents
 
+    @property
+    def pointed(self) -> AgentRow | None:
+        """The agent under the cursor."""
+        row = self.cursor
+        return self.agents[row] if row is not None and row < len(self.agents) else None
+
+    def soon(self, rows: Callable[[], Sequence[AgentRow]]) -> None:
+        """With the next picture, show what `rows` gives then."""
+        self._rows = rows
+        if not self.is_running:
+            self._show_rows()
+        elif self._frame is None:
+            self._frame = self.set_timer(FRAME, self._show_rows)
+
+    def _show_rows(self) -> None:
+        self._frame = None
+        self.show(self._rows())
+
     def show(self, rows: Sequence[AgentRow]) -> None:
-        """Show these subagents, in this order. Unchanged rows are not drawn again."""
+        """Show these agents, in this order. Unchanged rows are not drawn again; the cursor stays put."""
+        pointed = self.pointed
         before, self.agents = self.agents, tuple(rows)
-        if [row.agent for row in before] != [row.agent for row in self.agents]:
+        ids = [row.agent for row in self.agents]
+        if [row.agent for row in before] != ids:
             self.reset(len(self.agents))
+            if pointed is not None and pointed.agent in ids:
+                self.move_to(ids.index(pointed.agent))
         else:
             for index, (old, new) in enumerate(zip(before, self.agents, strict=True)):
                 if old != new:
@@ -99,6 +109,12 @@ class AgentsPane(Pane):
         if [row.state for row in before] != [row.state for row in self.agents]:
             self.reshaped()
         self._tick()
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves."""
+        if motion != self.motion:
+            self.motion = motion
+            self.repaint()
 
     def on_mount(self) -> None:
         self._ticker = self.set_interval(1.0, self._redraw_running, pause=True)
@@ -111,11 +127,13 @@ class AgentsPane(Pane):
 
     def _redraw_running(self) -> None:
         for index, row in enumerate(self.agents):
-            if row.since is not None:
+            if row.since is not None and row.state in LIVE:
                 self.changed(index)
 
     def wanted_lines(self, width: int) -> int:
-        return sum(2 if row.state in LIVE else 1 for row in self.agents) or 1
+        lines = [(row.since is None, height(row)) for row in self.agents]
+        ended = sum(tall for over, tall in lines if over)
+        return sum(tall for over, tall in lines if not over) + min(ended, LINES_OF_ENDED) or 1
 
     def figure(self) -> str:
         live = self._live()
@@ -140,46 +158,14 @@ class AgentsPane(Pane):
         event.stop()
         self.post_message(self.Opened(self.agents[event.index].agent))
 
+    def action_ask(self, what: Literal["kill", "pause", "clear"]) -> None:
+        if (row := self.pointed) is not None:
+            self.post_message(self.Asked(what, row.agent))
+
     def _text(self, index: int) -> str:
         row = self.agents[index]
-        return f"{one_line(row.name)} {row.state} {one_line(row.action)}"
+        return f"{one_line(row.name)} {WORDS[row.state]} {one_line(row.action)} {one_line(row.goal)}"
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
-        row = self.agents[index]
-        glyph, role = LOOKS[row.state]
-        live = row.state in LIVE
-        indent = _indent(row)
-        room = max(width // 3 - len(indent), NAME_CELLS)
-        name = fit(Text(one_line(row.name), self.ink("text", bold=live)), room)
-        name.pad_right(max(NAME_CELLS - name.cell_len, 0))
-        first = Text.assemble(" ", (glyph, self.ink(role)), " ", (indent, self.ink("rule")), name, " ")
-        first.append(one_line(row.action) or row.state, self.ink("text" if live else "dim"))
-        hint = Text("⏎ ", self.ink("warning")) if row.state == "waiting" else Text(" ")
-        lines = [spread(first, hint, width)]
-        if live:
-            lines.append(fit(self._figures(row, width), width))
-        return lines
-
-    def _seconds(self, row: AgentRow) -> float | None:
-        return row.seconds if row.since is None else self._clock() - row.since
-
-    def _figures(self, row: AgentRow, width: int) -> Text:
-        """What it took so far. Short of room, the gauge goes first, then the number of calls."""
-        calls = f"{row.calls} call{'s' * (row.calls != 1)}"
-        gauge = "" if row.budget is None else figures.gauge(row.budget, 4)
-        cost = "" if row.cost is None else figures.money(row.cost)
-        line = ""
-        for figure, bar in ((calls, gauge), (calls, ""), ("", "")):
-            parts = (figures.elapsed(self._seconds(row)), figure, figures.tokens(row.tokens))
-            words = " · ".join(part for part in parts if part)
-            line = "   " + " " * len(_indent(row)) + " ".join(part for part in (words, bar, cost) if part)
-            if cell_len(line) < width:
-                break
-        tight = row.budget is not None and row.budget >= TIGHT
-        return Text(line, self.ink("warning" if tight else "dim"))
-
-
-def _indent(row: AgentRow) -> str:
-    """What shows that another subagent sent it."""
-    depth = min(row.depth, DEEPEST)
-    return "  " * (depth - 1) + "└ " if depth else ""
+        look = Look(self.ink, self._clock(), self.motion, self._ascii_only)
+        return drawn(self.agents[index], width, look)

@@ -32,6 +32,8 @@ class Pane(RowList):
 
     FLEXIBLE: ClassVar[bool] = False
     """Whether it takes the height that others leave."""
+    KEYS: ClassVar[str] = ""
+    """What its keys do, shown below the panes while it has them; empty where the usual ones say it all."""
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "fold", "Fold", id="pane.fold")]
 
     class Reshaped(Message):

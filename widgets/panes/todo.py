@@ -1,4 +1,4 @@
-"""The live task list."""
+"""The live task list, with those of the agents that were sent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from rich.text import Text
 
 from tools.context import Todo, TodoStatus
 from widgets.panes.pane import Pane, Summary
-from widgets.row_text import one_line
+from widgets.panes.todo_rows import Below, TodoRow, counted, current, rows_of
+from widgets.row_text import fit, one_line, spread
+from widgets.rows import RowList
 
 LOOKS: Mapping[TodoStatus, tuple[str, str, str]] = {
     "completed": ("✓", "success", "dim"),
@@ -17,36 +19,58 @@ LOOKS: Mapping[TodoStatus, tuple[str, str, str]] = {
     "cancelled": ("✗", "error", "dim"),
 }
 """By status: the glyph, its role, the role of the text."""
+DEEPEST = 4
+"""Levels below which a row is no longer indented."""
 
 
 class TodoPane(Pane):
-    """What the agent has set out to do, one task a row, and how far it is."""
+    """What the agent has set out to do, one task a row, and how far it is.
 
-    def __init__(self) -> None:
+    The list of an agent it sent is folded into one row below the task for which it was sent.
+    """
+
+    def __init__(self, owner: str = "main", *, shy: bool = False) -> None:
+        """`owner` is the agent whose tasks these are; `shy`: out of sight while there are none."""
         super().__init__(
             "todo",
             self._row,
             title="TODO",
-            search_text=lambda index: one_line(self.items[index].content),
+            search_text=self._text,
             empty="Longer work is listed here as tasks.",
         )
         self.items: tuple[Todo, ...] = ()
+        self._owner = owner
+        self._shy = shy
+        self._below: tuple[Below, ...] = ()
+        self._opened: set[str] = set()
+        self._rows: tuple[TodoRow, ...] = ()
 
-    def show(self, items: tuple[Todo, ...]) -> None:
-        """Show the whole list as it is now; the task in progress comes into view."""
-        if items == self.items:
+    @property
+    def vacant(self) -> bool:
+        return self._shy and not self._rows
+
+    def show(self, items: tuple[Todo, ...], below: tuple[Below, ...] = ()) -> None:
+        """Show the whole list as it is now, and those of agents; the task in progress comes into view."""
+        if (items, below) == (self.items, self._below):
             return
-        self.items = items
-        self.reset(len(items))
-        if not self.has_focus:
+        moved = items != self.items
+        self.items, self._below = items, below
+        self._opened &= {each.agent for each in below}
+        self._lay_out()
+        if moved and not self.has_focus:
             self._reveal_current()
+
+    def _lay_out(self) -> None:
+        self._rows = rows_of(self.items, self._below, self._opened, self._owner)
+        self.reset(len(self._rows))
         self.reshaped()
 
     def _reveal_current(self) -> None:
-        open_tasks = ("in_progress", "pending")
-        current = next((i for s in open_tasks for i, item in enumerate(self.items) if item.status == s), None)
-        if current is not None and self.is_running:
-            self.move_to(current)
+        tasks = [(at, row.todo.status) for at, row in enumerate(self._rows) if row.todo and not row.depth]
+        wanted = (at for status in ("in_progress", "pending") for at, each in tasks if each == status)
+        at = next(wanted, None)
+        if at is not None and self.is_running:
+            self.move_to(at)
 
     def on_resize(self) -> None:
         if not self.has_focus:
@@ -59,20 +83,70 @@ class TodoPane(Pane):
 
     def figure(self) -> str:
         """`3/5`: completed of all that were not cancelled."""
-        wanted = [item for item in self.items if item.status != "cancelled"]
-        done = sum(item.status == "completed" for item in wanted)
-        return f"{done}/{len(wanted)}" if self.items else ""
+        return "{}/{}".format(*counted(self.items)) if self.items else ""
 
     def summary(self) -> Summary:
-        current = next((item for item in self.items if item.status == "in_progress"), None)
-        note = f"▶ {one_line(current.content, 200)}" if current else ""
+        at = current(self.items)
+        note = f"▶ {one_line(at.content, 200)}" if at else ""
         return Summary(self.title, self.figure(), note)
 
+    def on_row_list_activated(self, event: RowList.Activated) -> None:
+        """Unfold or fold the list of an agent; on a task, those that hang below it."""
+        event.stop()
+        agents = self._agents_at(event.index)
+        if not agents:
+            return
+        if agents <= self._opened:
+            self._opened -= agents
+        else:
+            self._opened |= agents
+        self._lay_out()
+
+    def _agents_at(self, index: int) -> set[str]:
+        row = self._rows[index]
+        if row.below is not None:
+            return {row.below.agent}
+        found: set[str] = set()
+        for under in self._rows[index + 1 :]:
+            if under.depth <= row.depth:
+                break
+            if under.below is not None and under.depth == row.depth + 1:
+                found.add(under.below.agent)
+        return found
+
+    def _text(self, index: int) -> str:
+        row = self._rows[index]
+        if row.todo is not None:
+            return one_line(row.todo.content)
+        assert row.below is not None
+        return " ".join(
+            one_line(text) for text in (row.below.name, *(each.content for each in row.below.items))
+        )
+
     def _row(self, index: int, width: int) -> Sequence[Text]:
-        item = self.items[index]
+        row = self._rows[index]
+        indent = "  " * min(row.depth, DEEPEST)
+        return [self._head(row, indent, width)] if row.todo is None else self._item(row.todo, indent, width)
+
+    def _head(self, row: TodoRow, indent: str, width: int) -> Text:
+        """The list of an agent in one line: whose it is, how far it is, what it is at."""
+        assert row.below is not None
+        at = None if row.opened else current(row.below.items)
+        left = Text.assemble(
+            f" {indent}",
+            ("▾ " if row.opened else "▸ ", self.ink("dim")),
+            (one_line(row.below.name) or row.below.agent, self.ink("dim", bold=True)),
+        )
+        left = fit(left, max(width - 8, 1))
+        if at is not None:
+            left.append(f"  {one_line(at.content)}", self.ink("dim"))
+        done, wanted = counted(row.below.items)
+        return spread(left, Text(f"{done}/{wanted} ", self.ink("dim")), width)
+
+    def _item(self, item: Todo, indent: str, width: int) -> Sequence[Text]:
         glyph, glyph_role, role = LOOKS[item.status]
-        style = self.ink(role, bold=item.status == "in_progress")
+        style = self.ink(role, bold=item.status == "in_progress" and not indent)
         content = one_line(item.content) or "–"
-        wrapped = Text(content, style).wrap(self.app.console, max(width - 4, 1))
-        first = Text.assemble(" ", (glyph, self.ink(glyph_role)), " ", wrapped[0])
-        return [first, *(Text("   ").append_text(line) for line in wrapped[1:])]
+        wrapped = Text(content, style).wrap(self.app.console, max(width - 4 - len(indent), 1))
+        first = Text.assemble(f" {indent}", (glyph, self.ink(glyph_role)), " ", wrapped[0])
+        return [first, *(Text(f"   {indent}").append_text(line) for line in wrapped[1:])]

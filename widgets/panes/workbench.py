@@ -104,6 +104,7 @@ class Workbench(Container):
         for part in (self._top, self._bottom, self._divider, self.bar, *self._rules, *self.panes):
             part.use(palette)
         self._side.styles.background = palette.skin.colors["surface"]
+        self._tell_keys()
 
     def state(self) -> dict[str, Any]:
         """What the person arranged, as data for `restore`."""
@@ -217,6 +218,18 @@ class Workbench(Container):
         if self._jump is not None:
             self._end_jump()
 
+    def on_descendant_focus(self) -> None:
+        self._tell_keys()
+
+    def on_descendant_blur(self) -> None:
+        self._tell_keys()
+
+    def _tell_keys(self) -> None:
+        """Say below the panes what the keys of the one that has them do."""
+        keys = next((pane.KEYS for pane in self.panes if pane.has_focus), "")
+        if self._jump is None and (keys or self._bottom.hint):
+            self._bottom.say(Text(f" {keys} ", self.palette.style("dim")) if keys else Text())
+
     def _end_jump(self) -> None:
         self._jump = None
         self.can_focus = False
@@ -284,14 +297,15 @@ class Workbench(Container):
         """Give every part its place. Sets only what changes, so it costs nothing when nothing does."""
         if not self.is_attached:
             return
-        wide = self.mode == "wide"
+        vacant = bool(self.panes) and all(pane.vacant for pane in self.panes)
+        wide = self.mode == "wide" and not vacant
         width = side_width(self._wished, self._room.width)
         over = self.opened is not None
         self._side.set_class(over, "-over")
         _set(self._side, "width", "100%" if over else width)
         self._show(self._side, wide or over)
         self._show(self._divider, wide)
-        self._show(self.bar, self.mode == "bar")
+        self._show(self.bar, self.mode == "bar" and not vacant)
         joint = self._room.width - width - 1 if wide else None
         self._top.join(joint)
         self._bottom.join(joint)

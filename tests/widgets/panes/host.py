@@ -18,6 +18,7 @@ from widgets.panes.agents import AgentRow, AgentsPane
 from widgets.panes.bar import PaneBar
 from widgets.panes.files import Change, FilesPane
 from widgets.panes.log import LogPane
+from widgets.panes.sparkline import Pulse
 from widgets.panes.status import Status, StatusBar
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
@@ -61,7 +62,9 @@ AGENTS = (
         agent="a1",
         name="callers",
         state="running",
+        goal="Find every caller of money.round()",
         action="reading api/views.py",
+        pulse=Pulse(((70, 0), (82, 1_900), (88, 3_100), (96, 8_100))),
         seconds=42,
         calls=11,
         tokens=8100,
@@ -69,7 +72,7 @@ AGENTS = (
         cost=0.03,
     ),
     AgentRow(agent="a2", name="history", state="waiting", action="asks a question", seconds=12, calls=1),
-    AgentRow(agent="a3", name="docs", state="done", action="done · 4 findings"),
+    AgentRow(agent="a3", name="docs", state="done", action="4 findings"),
 )
 STATUS = Status(
     title="fix-rounding",
@@ -137,7 +140,7 @@ class Host(App[None]):
     def note(self, message: Message) -> None:
         self.seen.append(message)
 
-    on_agents_pane_opened = on_log_pane_opened = on_files_pane_opened = note
+    on_agents_pane_opened = on_agents_pane_asked = on_log_pane_opened = on_files_pane_opened = note
     on_workbench_state_changed = on_status_bar_chosen = note
 
 

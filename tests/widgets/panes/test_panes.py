@@ -71,11 +71,12 @@ async def test_agents_show_figures_while_they_live_and_one_line_after() -> None:
         await pilot.pause()
         rows = lines(app.agents)
         assert rows[0].endswith("2 live")
-        assert rows[1].startswith(" ▶ callers  reading api/views.py")
-        assert rows[2] == "   0:42 · 11 calls · 8.1k ▕██░░▏ $0.03"
-        assert rows[3].startswith(" ◆ history") and rows[3].endswith("⏎")
-        assert rows[4] == "   0:12 · 1 call · –"
-        assert rows[5] == " ✓ docs     done · 4 findings"
+        assert rows[1].startswith(" ▶ callers  Find every caller of")
+        assert rows[2].startswith("   reading api/views.py") and rows[2].endswith("▂▃▃▃▃██▁")
+        assert rows[3] == "   0:42 · 11 calls · 8.1k ▕██░░▏ $0.03"
+        assert rows[4].startswith(" ◆ history  asks you") and rows[4].endswith("⏎")
+        assert rows[5] == "   0:12 · 1 call · –"
+        assert rows[6] == " ✓ docs     done · 4 findings"
 
 
 async def test_enter_opens_the_agent_under_the_cursor() -> None:
@@ -91,7 +92,7 @@ async def test_the_agents_pane_comes_and_goes_with_its_agents() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         app.agents.show(AGENTS)
         await pilot.pause(0.1)
-        assert app.agents.display and app.agents.size.height == 6
+        assert app.agents.display and app.agents.size.height == 7
         app.agents.show([])
         await pilot.pause(0.1)
         assert not app.agents.display

@@ -1,0 +1,285 @@
+"""The conversation of an agent that was sent, live, with a prompt of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.screen import Screen
+
+from agent.errors import HermesError
+from agent.events import AgentEnded, AgentStarted, Event, QueueChanged, SessionOpened, TodosChanged
+from app.agent_streams import Flight
+from app.command_list import COMMANDS
+from app.commands import Call, bindings, read_slash
+from app.conversation import ended, tell
+from app.replay import newest_first
+from app.screens.keyline import KeyLine
+from widgets.palette import Palette
+from widgets.panes.agent_header import AgentHeader
+from widgets.panes.agent_row import UNDER_WAY, AgentRow
+from widgets.panes.agents import AgentsPane
+from widgets.panes.bar import PaneBar
+from widgets.panes.todo import TodoPane
+from widgets.panes.workbench import Workbench
+from widgets.prompt.completion import Command as MenuCommand
+from widgets.prompt.widget import Prompt
+from widgets.row_text import one_line
+from widgets.transcript.browser import Browser
+from widgets.transcript.view import Transcript
+
+if TYPE_CHECKING:
+    from agent.store.nodes import Node
+    from app.agents import Agents
+    from app.application import HermesApp
+    from app.bridge import Bridge
+
+CONVERSATION = tuple(command for command in COMMANDS if command.group == "Conversation")
+"""The commands that work on any conversation."""
+READS = 5
+"""How often a conversation is read at most, because it went on while it was read."""
+
+
+class AgentScreen(Screen[None]):
+    """Reads what the agent has said and done, then follows it. Esc leads back to where the person was."""
+
+    CSS_PATH = "agent.tcss"
+    AUTO_FOCUS = "Prompt"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # First of all, as Textual would end a selection on the way and leave nothing to go by.
+        Binding(
+            "escape", "leave_conversation", "Back", show=False, priority=True, id="agent.leave_conversation"
+        ),
+        *bindings(CONVERSATION),
+        Binding("alt+p", "pause", "Pause the agent, or let it go on", id="agent.pause"),
+        Binding("alt+k", "kill", "Stop the agent for good", id="agent.kill"),
+        Binding("escape", "back", "Back", id="agent.back"),
+        Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="agent.help"),
+    ]
+
+    def __init__(self, agent: str, agents: Agents, bridge: Bridge) -> None:
+        super().__init__()
+        self.shows_agent = agent
+        """The id of the agent."""
+        self._agents = agents
+        self._bridge = bridge
+        clock = bridge.clock
+        self.header = AgentHeader(lambda: bridge.team.row(agent), clock=clock)
+        self.transcript = Transcript()
+        self.transcript.clock = clock
+        self.todo = TodoPane(agent, shy=True)
+        self.below = AgentsPane(clock=clock)
+        self.workbench = Workbench(self.transcript, (self.todo, self.below), PaneBar())
+        self.prompt = Prompt()
+        self._keys = KeyLine(id="agent-keys")
+        self._stop: Callable[[], None] = lambda: None
+        self._missed: list[Event] | None = []
+        """What was told while the conversation was read; None once it is shown."""
+        self._ending = ""
+        """What was said of its end last, so that it is said once."""
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        yield self.workbench
+        yield Container(self.prompt, id="agent-prompt")
+        yield self._keys
+
+    def on_mount(self) -> None:
+        app = cast("HermesApp", self.app)
+        main = app.session
+        self.transcript.document.archive.folder = main.transcript.document.archive.folder
+        self.transcript.wrap_code(main.transcript.document.wrap)
+        self.prompt.vi = main.prompt.vi
+        self.prompt.bind_keys(app.keys.for_prompt())
+        self.prompt.files_provider = main.prompt.files_provider
+        self.prompt.commands = [
+            MenuCommand(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
+        ]
+        self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))
+        self.workbench.restore({"width": main.workbench.state()["width"]})
+        self.workbench.add_jump_target("prompt", self.prompt)
+        self.move(app.looks.motion)
+        self.use(app.looks.palette)
+        self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
+        self._show_standing()
+        self.run_worker(self._read(), group="read")
+
+    def on_unmount(self) -> None:
+        self._stop()
+
+    def use(self, palette: Palette) -> None:
+        """Draw everything in another skin."""
+        for part in (self.header, self.workbench, self.transcript, self.prompt):
+            part.use(palette)
+
+    def move(self, motion: bool) -> None:
+        """Whether anything moves."""
+        self.transcript.motion = self.header.motion = motion
+        self.below.move(motion)
+
+    # What it shows
+
+    async def _read(self) -> None:
+        """Show what there is, and go on from there."""
+        from tools.registry import registry
+
+        path: Sequence[Node] = ()
+        try:
+            for _ in range(READS):
+                self._missed = []
+                past = await self._agents.past(self.shows_agent)
+                path = known(past.path, self._flight, self._is_under_way)
+                if not self._bridge.todos.of(self.shows_agent):
+                    self.todo.show(past.todos)
+                if not any(getattr(event, "node", 0) for event in self._missed):
+                    break
+        except HermesError as error:
+            cast("HermesApp", self.app).complain(str(error))
+        self._missed = None
+        self.transcript.load(earlier=newest_first(path, registry))
+        for event in self._flight.events():
+            tell(self.transcript, event)
+        self._show_standing()
+
+    @property
+    def _flight(self) -> Flight:
+        return self._bridge.streams.flight(self.shows_agent)
+
+    @property
+    def _row(self) -> AgentRow | None:
+        return self._bridge.team.row(self.shows_agent)
+
+    @property
+    def _is_under_way(self) -> bool:
+        return (row := self._row) is not None and row.state in UNDER_WAY
+
+    def _hear(self, event: Event) -> None:
+        match event:
+            case SessionOpened():
+                self.dismiss(None)
+                return
+            case QueueChanged():
+                self.prompt.steering = (*event.steering, *event.queued)
+            case TodosChanged() | AgentStarted() | AgentEnded():
+                self._show_standing()
+        if self._missed is not None:
+            self._missed.append(event)
+        elif isinstance(event, AgentEnded):
+            self.transcript.add_notice(*ended(event.outcome))
+        else:
+            tell(self.transcript, event)
+        self.header.tell()
+        self.below.soon(lambda: self._bridge.team.below(self.shows_agent))
+        self._show_keys()
+
+    def _show_standing(self) -> None:
+        """Show all that is not the conversation."""
+        todos = self._bridge.todos
+        if items := todos.of(self.shows_agent):
+            self.todo.show(items, todos.below(self.shows_agent))
+        self.below.show(self._bridge.team.below(self.shows_agent))
+        waiting = self._agents.waiting(self.shows_agent)
+        if waiting:
+            self.prompt.steering = waiting
+        self.header.tell()
+        self._show_keys()
+
+    def _show_keys(self) -> None:
+        row = self._row
+        name = one_line(row.name) if row is not None else self.shows_agent
+        over = not self._is_under_way
+        hint = f"let {name} go on with …" if over else f"tell {name} something"
+        if self.prompt.placeholder != hint:
+            self.prompt.placeholder = hint
+            self.prompt.use(self.prompt.palette)
+        held = "go on" if row is not None and row.state == "paused" else "pause"
+        steering = () if over else (f"alt+p {held}", "alt+k kill")
+        self._keys.say(
+            " · ".join(
+                (
+                    "⏎ let it go on" if over else "⏎ tell it",
+                    *steering,
+                    "tab conversation",
+                    "F1 help",
+                    "esc back",
+                )
+            )
+        )
+
+    # What the person does
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc ends a selection or a search first while the conversation has the keys."""
+        if action == "leave_conversation":
+            return self.transcript.has_focus and bool(
+                self.get_selected_text() or self.transcript.finder.pattern
+            )
+        return True
+
+    def action_leave_conversation(self) -> None:
+        """End a selection or a search in the conversation."""
+        if self.get_selected_text():
+            self.clear_selection()
+        else:
+            self.run_worker(self.transcript.find(""), group="find")
+
+    def action_back(self) -> None:
+        """Back to where the person was; what was written for the agent is kept."""
+        if text := self.prompt.text:
+            self._agents.drafts[self.shows_agent] = text
+        self.dismiss(None)
+
+    def action_pause(self) -> None:
+        """Hold the agent, or let it go on."""
+        self.app.run_worker(self._agents.pause(self.shows_agent))
+
+    def action_kill(self) -> None:
+        """Ask, and stop the agent."""
+        self.app.run_worker(self._agents.kill(self.shows_agent))
+
+    def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
+        event.stop()
+        if event.kind == "command":
+            call = read_slash(event.text)
+            if isinstance(call, Call) and call.command in CONVERSATION:
+                self.app.run_worker(cast("HermesApp", self.app).actions.run_slash(event.text))
+                return
+        if event.kind in ("command", "shell"):
+            sign = "/" if event.kind == "command" else "!"
+            self._give_back(sign + event.text)
+            words = "That works in the main prompt (esc leads there); // begins a message with a slash."
+            cast("HermesApp", self.app).complain(words)
+        else:
+            self.run_worker(self._tell(event.text), group="tell")
+
+    async def _tell(self, text: str) -> None:
+        if await self._agents.tell(self.shows_agent, text):
+            self.transcript.jump_to_end()
+            self._show_standing()
+        else:
+            self._give_back(text)
+
+    def _give_back(self, text: str) -> None:
+        """Put a message that went nowhere into the prompt again."""
+        self.prompt.set_text("\n".join(filter(None, (text, self.prompt.text))))
+
+    def on_workbench_state_changed(self, event: Workbench.StateChanged) -> None:
+        # The arrangement of the session's own panes is the one that is remembered.
+        event.stop()
+
+    def on_transcript_placed(self, event: Browser.Placed) -> None:
+        event.stop()
+        cast("HermesApp", self.app).say("The timeline has the messages of the session's own agent only.")
+
+
+def known(path: Sequence[Node], flight: Flight, under_way: bool) -> Sequence[Node]:
+    """The part of a path that was told: what was stored just now is still to be heard of. Pure."""
+    if not under_way or not flight.node:
+        return path
+    end = len(path)
+    while end and path[end - 1].id > flight.node and path[end - 1].kind in ("user", "assistant", "tool"):
+        end -= 1
+    return path[:end]
