@@ -237,6 +237,8 @@ class Scheduler:
         if run.child is None:
             await self.services.store.recover(run.record.id)
         await ledger.resumed(self.services.store, run.record.id)
+        if run.child is not None:
+            await run.child.session.catch_up()
         run.pause.end()
         self._teller.begins(run)
         self._workshop.begin(run, message)
