@@ -84,34 +84,42 @@ def guarded_place(
     Give the path something lands at, not the folder it lands in: `cp -r autostart ~/.config`
     writes `~/.config/autostart`.
     """
-    if len(path) > LONGEST_PATH and not is_open(path):
-        return None
-    look = current()
-    guard = _guard(workspace, home, own)
-    return look.once((guard, path, whole), lambda: _guarded(path, guard, home, look, whole))
-
-
-def _guarded(path: str, guard: _Guard, home: Path, look: Look, whole: bool) -> str | None:
-    for spelling in _spellings(path, look):
-        if place := guard.place(spelling, look, whole=whole):
-            return place
-    return _other_name(path, home, look) if not whole else None
+    return guard(workspace, home, own).leads_to(path, whole=whole)
 
 
 @lru_cache(maxsize=32)
-def _guard(workspace: Path, home: Path, own: Path | None) -> _Guard:
-    return _Guard(workspace, home, own or home / ".hermes")
+def guard(workspace: Path, home: Path, own: Path | None = None) -> Guard:
+    """The guarded places of one person and workspace, for whoever asks about many paths."""
+    return Guard(workspace, home, own or home / ".hermes")
 
 
-class _Guard:
+class Guard:
     """The tables with the folders of one person filled in."""
 
     def __init__(self, workspace: Path, home: Path, own: Path) -> None:
+        self._home = home
         self._workspaces = _both(workspace)
         self._homes = _both(home)
         self._owns = _both(own)
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
         self._telling = _TELLING | named | {name.casefold() for name in named}
+        self._says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
+
+    def leads_to(self, path: str, *, whole: bool = False) -> str | None:
+        """What a marked absolute path leads to; see `guarded_place`."""
+        look = current()
+        answers: dict[tuple[str, bool], str | None] = look.once(self, dict)
+        key = (path, whole)
+        if key not in answers:
+            too_long = len(path) > LONGEST_PATH and not is_open(path)
+            answers[key] = None if too_long else self._found(path, look, whole)
+        return answers[key]
+
+    def _found(self, path: str, look: Look, whole: bool) -> str | None:
+        for spelling in _spellings(path, look):
+            if place := self.place(spelling, look, whole=whole):
+                return place
+        return _other_name(path, self._home, look) if not whole else None
 
     def place(self, path: str, look: Look, *, whole: bool) -> str | None:
         """What a marked absolute path leads to; links in it are not followed."""
@@ -121,7 +129,7 @@ class _Guard:
             return look.once((self, names[:-1], whole), lambda: self._place(names, whole))
         return self._place(names, whole)
 
-    def _says_nothing(self, name: str) -> bool:
+    def _is_silent(self, name: str) -> bool:
         """Whether no table knows a name, nor any rule about the form of names."""
         if not _is_simple(name) or name.startswith(".") or name in self._telling:
             return False

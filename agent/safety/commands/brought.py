@@ -66,21 +66,26 @@ def tree(call: Call, source: str, target: str, *, inside: bool | None = None) ->
     `inside` says whether a target is a folder in which it will lie under its own name;
     None when that depends on whether there is such a folder.
     """
-    path = call.path(source)
-    aside = call.path(target).startswith(tuple(f"{place}/" for place in TEMPORARY))
-    if _is_open(path) or (aside and not call.ground.inside(call.path(target))):
+    path, goal, look = call.path(source), call.path(target), current()
+    if _is_open(path) or look.once(("aside", call.ground, goal), lambda: _is_aside(call, goal)):
         return None
     name = absolute(path).rpartition("/")[2]
     within = "" if source.endswith(("/.", "/", "/..")) or source in (".", "..") else f"{name}/"
     if inside is None:
-        inside = target.endswith("/") or _is_folder(call.path(target))
+        inside = target.endswith("/") or look.once(("folder", goal), lambda: _is_folder(goal))
     place = f"{target.rstrip('/')}/{within}" if inside else f"{target}/"
-    names = current().once(("tree", path), lambda: _files(path))
+    # Most of what is copied is a single file, or made by another part of the script.
+    names = None if look.missing(path) else look.once(("tree", path), lambda: _files(path))
     if names:
         return landing(call, names, place)
     if not within and not os.path.lexists(path) and not _is_near(call, source):
         return UNREAD
     return call.changed([place.rstrip("/")]) if within and inside else None
+
+
+def _is_aside(call: Call, path: str) -> bool:
+    """Whether a place is one for scraps, where nothing is guarded, and not in the workspace."""
+    return path.startswith(tuple(f"{place}/" for place in TEMPORARY)) and not call.ground.inside(path)
 
 
 def landing(call: Call, names: Iterable[str], folder: str, strip: int = 0) -> Opinion | None:
@@ -139,7 +144,8 @@ def _is_near(call: Call, file: str) -> bool:
 
 
 def _is_open(path: str) -> bool:
-    return UNKNOWN in path or any(mark in path for mark in GLOBS)
+    # Marks are no ASCII characters.
+    return not path.isascii() and (UNKNOWN in path or any(mark in path for mark in GLOBS))
 
 
 def _is_folder(path: str) -> bool:

@@ -57,7 +57,7 @@ _SAMPLES = (
     "server.key",
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
-_STARTS = ("/.", "/Library/", "/etc/", "/run/", "/var/", "/proc/")
+_has_start = re.compile(r"/\.|/Library/|/etc/|/run/|/var/|/proc/").search
 """One of these is in every path that `_FOLDERS` finds something in."""
 
 
@@ -69,7 +69,7 @@ def is_secret(path: str) -> bool:
             return False
         if _NAMES.fullmatch(name.replace(UNKNOWN, "")):
             return True
-        return any(start in path for start in _STARTS) and _FOLDERS.search(path) is not None
+        return _has_start(path) is not None and _FOLDERS.search(path) is not None
     return _may_be_secret(path)
 
 

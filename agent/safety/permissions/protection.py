@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from agent.safety.commands.git import is_harmless_setting
-from agent.safety.guarded import guarded_place, guarded_reason
+from agent.safety.guarded import guard, guarded_reason
 from agent.safety.permissions.reading import Command, Touched
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places, joined
@@ -55,6 +55,7 @@ class Protection:
         text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
         cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
         reading = setting.reading(text, cwd)
+        guarded = guard(setting.workspace, setting.home, self._own)
         for command in reading.commands:
             if command.name == "git" and _sets(command):
                 return "changes settings of Git, which can run programs"
@@ -64,8 +65,7 @@ class Protection:
                 path = joined(folder, each.path)
                 # Of a place that is not known, the names that are known count.
                 path = path if path.startswith("/") else f"/{path}"
-                place = guarded_place(path, setting.workspace, setting.home, own=self._own, whole=whole)
-                if place:
+                if place := guarded.leads_to(path, whole=whole):
                     return f"changes {place}"
         return None
 
@@ -73,11 +73,12 @@ class Protection:
 def _written(commands: tuple[Command, ...]) -> Iterator[tuple[Touched, bool]]:
     for command in commands:
         if command.name in _WRITERS and not (command.name in ("sed", "perl") and not _in_place(command)):
+            whole = command.name in _WHOLE
             for word in command.arguments:
-                paths = [word] if not word.startswith("-") else []
-                paths += [rest for rest in (word.partition("=")[2],) if rest]
-                for path in paths:
-                    yield Touched(path, command.cwds), command.name in _WHOLE
+                if not word.startswith("-"):
+                    yield Touched(word, command.cwds), whole
+                if "=" in word and (rest := word.partition("=")[2]):
+                    yield Touched(rest, command.cwds), whole
         if command.name in _PLACERS:
             for path in _landings(command):
                 yield Touched(path, command.cwds), True
