@@ -6,8 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from agent.events import ApprovalAsked, Decision, QuestionAsked
+from app.screens import requests
+from app.screens.clarify import ClarifyDialog
+from app.screens.confirm import TextDialog
+from app.screens.palette import Palette
 from app.screens.requests import TYPING_PAUSE, Request, RequestQueue
+from tests.support import story
+from tests.support.staged import Staged, drawn, scene, until
 from tools.context import Answer
 
 
@@ -126,3 +134,21 @@ async def test_clearing_forgets_everything() -> None:
     queue.add(question("b"))
     queue.clear()
     assert stage.closed == ["a"] and len(queue) == 0 and stage.counts[-1] == 0
+
+
+@pytest.mark.parametrize("make", [Palette, lambda: TextDialog("New title")], ids=["palette", "title"])
+async def test_a_dialog_does_not_cover_what_is_open_for_a_moment(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "TYPING_PAUSE", 0.02)
+    app = Staged()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await scene(lambda _app, _pilot: drawn(pilot))(pilot)
+        app.hear([story.opened(), *story.asked()])
+        opened = make()
+        await app.push_screen(opened)
+        app.hear([story.question(), story.question()])
+        await pilot.pause(0.2)
+        assert app.screen is opened and app.session.status.status.questions == 2
+        opened.dismiss(None)
+        await until(pilot, lambda: isinstance(app.screen, ClarifyDialog), "the question")
