@@ -94,6 +94,8 @@ class RowList(Widget, can_focus=True):
         """What stands in an empty list: one hint that teaches one thing."""
         self.lit = False
         """Whether the cursor is shown while something else has the keys, and moves it from there."""
+        self.margin = 1
+        """Cells before and behind that hint."""
         self._draw = draw
         self._search_text = search_text or self._drawn_text
         self._view = RowView(self._height_of, count=count, follow=follow)
@@ -412,8 +414,10 @@ class RowList(Widget, can_focus=True):
         if self._view.count:
             looking = self._view.scanned is not None and self._view.scanned < self._view.count
             text = "Looking …" if looking else "No row matches. esc shows all."
-        wrapped = Text(text, self.ink("dim")).wrap(self.app.console, max(self.size.width - 2, 1))
-        return [Text(" ").append_text(line) for line in wrapped]
+        wrapped = Text(text, self.ink("dim")).wrap(
+            self.app.console, max(self.size.width - 2 * self.margin, 1)
+        )
+        return [Text(" " * self.margin).append_text(line) for line in wrapped]
 
     def _filter_line(self) -> Text:
         cursor = "█" if self._filter.typing else ""

@@ -15,6 +15,7 @@ from agent.safety.grants import Grant, Grants, GrantsError
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import line
+from app.screens.keyline import KeyLine
 from app.screens.page import Page
 from widgets.row_text import fit
 from widgets.rows import RowList
@@ -76,6 +77,7 @@ class ApprovalsScreen(Page[None]):
         waiting = len(self._lines) - len(grants)
         counts = ((waiting, "waiting"), (len(grants) - always, "for this session"), (always, "always"))
         self.state(" · ".join(f"{count} {what}" for count, what in counts if count) or "none")
+        self.query_one(KeyLine).say(self.keys if len(self._lines) else "? help · esc back")
 
 
 class ApprovalRows(RowList):

@@ -20,6 +20,7 @@ from app.screens.dialog import line
 from app.screens.page import Page
 from widgets.row_text import fit
 from widgets.rows import RowList
+from widgets.timeline.paint import count
 
 POLL = 0.5
 """Seconds between two looks at the log."""
@@ -91,9 +92,10 @@ class AuditScreen(Page[None]):
         self.app.push_screen(DetailScreen("Ruling", self._lines.text(event.index)))
 
     def _tell(self) -> None:
-        count = f"{self._lines.count:,} {'refused' if self._lines.refused else 'rulings'}"
-        following = "following" if self._lines.follows else ""
-        self.state(" · ".join(filter(None, (count, following, self._checked))))
+        lines = self._lines
+        number = f"{lines.count:,} refused" if lines.refused else count(lines.count, "ruling")
+        following = "following" if lines.follows else ""
+        self.state(" · ".join(filter(None, (number, following, self._checked))))
 
 
 class AuditRows(RowList):

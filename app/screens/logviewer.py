@@ -15,6 +15,7 @@ from app.screens.detail import DetailScreen
 from app.screens.page import Page
 from widgets.row_text import fit
 from widgets.rows import RowList
+from widgets.timeline.paint import count
 
 POLL = 0.5
 """Seconds between two looks at the file."""
@@ -68,8 +69,12 @@ class LogScreen(Page[None]):
         self.app.push_screen(DetailScreen("Log", self._lines.text(event.index)))
 
     def _tell(self) -> None:
-        what = {"all": "lines", "errors": "errors", "warnings": "warnings and errors"}[self._shown]
-        self.state(f"{self._lines.count:,} {what}{' · following' if self._lines.follows else ''}")
+        number = self._lines.count
+        if self._shown == "warnings":
+            said = f"{number:,} {'warning or error' if number == 1 else 'warnings and errors'}"
+        else:
+            said = count(number, {"all": "line", "errors": "error"}[self._shown])
+        self.state(f"{said}{' · following' if self._lines.follows else ''}")
 
 
 class LogRows(RowList):

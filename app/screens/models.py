@@ -249,10 +249,16 @@ def about(choice: Choice) -> str:
         return choice.problem
     info = choice.info
     parts = [
-        f"{choice.name}",
-        f"window {tokens(info.context_window)} tokens",
-        f"longest reply {tokens(info.max_output)}",
-        f"per million tokens: in {dollars(info.input_price)}, out {dollars(info.output_price)}, "
-        f"from the cache {dollars(info.cached_price)}",
+        choice.name,
+        f"window {tokens(info.context_window)} tokens" if info.context_window else "window unknown",
+        f"longest reply {tokens(info.max_output)}" if info.max_output else "",
     ]
-    return " · ".join(parts)
+    prices = (info.input_price, info.output_price, info.cached_price)
+    if prices.count(None) == len(prices):
+        parts.append("price unknown")
+    elif not any(prices):
+        parts.append("free")
+    else:
+        each = zip(("in", "out", "from the cache"), map(dollars, prices), strict=True)
+        parts.append("per million tokens: " + ", ".join(f"{what} {price}" for what, price in each))
+    return " · ".join(filter(None, parts))

@@ -38,6 +38,7 @@ class Page(ModalScreen[Outcome]):
     def __init__(self, rows: RowList) -> None:
         super().__init__()
         self.rows = rows
+        rows.margin = 2  # as its title has
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="page-top"):

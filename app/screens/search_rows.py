@@ -51,6 +51,7 @@ class HitRows(RowList):
         super().__init__(self._draw_hit, search_text=lambda at: self.hits[at].snippet, empty=EMPTY)
         self.can_focus = False
         self.lit = True
+        self.margin = 2
         self.hits: tuple[Hit, ...] = ()
         self._query: Query | None = None
         self._now = now

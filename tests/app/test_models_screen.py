@@ -178,7 +178,13 @@ def test_prices_are_short_exact_and_never_invented() -> None:
 
 def test_what_is_unknown_is_said_to_be() -> None:
     choice = Choice(name="a/b", label="a/b", origin="server")
-    assert about(choice).count("–") == 5
+    assert about(choice) == "a/b · window unknown · price unknown"
+    known = replace(choice, info=ModelInfo(context_window=9_000, max_output=1_000, input_price=3))
+    assert about(known) == (
+        "a/b · window 9k tokens · longest reply 1k · per million tokens: in $3, out –, from the cache –"
+    )
+    free = ModelInfo(input_price=0, output_price=0, cached_price=0)
+    assert about(replace(choice, info=free)) == "a/b · window unknown · free"
     assert about(replace(choice, problem="No.")) == "No."
 
 
