@@ -105,8 +105,12 @@ class CallRunner:
         attention: Attention | None = None,
         recorder: Recorder | None = None,
         left_by: LeftBy | None = None,
+        step_of: Callable[[str], Step | None] = lambda _call: None,
     ) -> None:
-        """`left_by` tells what else is known of a call that was cut off."""
+        """`left_by` tells what else is known of a call that was cut off.
+
+        `step_of` gives the step of a call that had something else change files, such as a merge.
+        """
         self._session = session
         self._tools = tools
         self._offered = offered
@@ -121,6 +125,7 @@ class CallRunner:
         self._steps: dict[str, Step] = {}
         """What calls that have ended did to files, until their result is committed."""
         self._left_by = left_by
+        self._step_of = step_of
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self.guard = RepeatGuard()
@@ -298,7 +303,7 @@ class CallRunner:
         finished: dict[str, Finished],
     ) -> None:
         data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
-        step = self._steps.pop(call.id, None)
+        step = self._steps.pop(call.id, None) or self._step_of(call.id)
         if step is not None:
             data["step"], data["files"] = step.number, len(step.changes)
         node = await self._session.finish_call(call, text, data)

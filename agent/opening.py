@@ -10,8 +10,9 @@ from pathlib import Path
 from agent.errors import ConfigError
 from agent.future_marks import settle
 from agent.home import Home
-from agent.options import Beside, Options
+from agent.options import Options
 from agent.script_journal import Journals
+from agent.store.faults import NoSession
 from agent.store.locks import SessionLock
 from agent.store.nodes import MAIN, Node, Session
 from agent.store.store import Store
@@ -88,26 +89,40 @@ async def open_session(options: Options, home: Home, store: Store, model: str) -
     return Opened(record, await store.path(record.id, head), lock, head, owned, recovered, interrupted)
 
 
-def apart(beside: Beside | None, copy: Path) -> Callable[[str, Action], Awaitable[None]] | None:
-    """Keeps the file tools of an engine that works in a copy out of the workspace it was made of."""
-    if beside is None:
-        return None
+def apart(origin: Path, copy: Path) -> Callable[[str, Action], Awaitable[None]]:
+    """Keeps the file tools of an agent that works in a copy out of the workspace it was made of."""
 
     async def acting(_call: str, action: Action) -> None:
-        if isinstance(action, (WritePath, DeletePath)) and action.path.is_relative_to(beside.origin):
-            place = copy / action.path.relative_to(beside.origin)
+        if not isinstance(action, (WritePath, DeletePath)) or action.path.is_relative_to(copy):
+            return
+        if action.path.is_relative_to(origin):
+            place = copy / action.path.relative_to(origin)
             raise ToolError(f"{action.path} is in the project itself. You work in a copy of it: use {place}.")
 
     return acting
 
 
-def swept(copies: Path) -> Callable[[], Awaitable[None]]:
-    """Clear away what killed processes left of copies, in the background; returns how to wait for that."""
-    from agent.workspace.copying.places import sweep
+def swept(copies: Path, store: Store) -> Callable[[], Awaitable[None]]:
+    """Clear away what killed processes left of copies, in the background; returns how to wait for that.
 
+    What is held for an agent stays as long as its session is there.
+    """
     if not copies.is_dir():
         return _nothing
-    task = asyncio.create_task(asyncio.to_thread(sweep, copies), name="sweep copies")
+
+    async def clear() -> None:
+        from agent.workspace.copying.held import holders
+        from agent.workspace.copying.places import sweep
+
+        forsaken: set[str] = set()
+        for id, holder in (await asyncio.to_thread(holders, copies)).items():
+            try:
+                await store.session(holder.session)
+            except NoSession:
+                forsaken.add(id)
+        await asyncio.to_thread(sweep, copies, forsaken)
+
+    task = asyncio.create_task(clear(), name="sweep copies")
 
     async def wait() -> None:
         await asyncio.gather(task, return_exceptions=True)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.announcing import announce
 from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.foundation import Closer, Foundation
-from agent.assembly.reach import Reach, open_reach
+from agent.assembly.reach import Reach, around_session, open_reach
 from agent.assembly.worker import Surround, open_worker
 from agent.attachments import AttachmentStore
 from agent.checkpoint_service import CheckpointService
 from agent.checkpointing import open_recorder
 from agent.engine import Engine
+from agent.events import Noticed
 from agent.futures import Futures
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
@@ -30,11 +32,14 @@ from agent.spending.metering import Metering
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.subagents.child import Services
+from agent.subagents.copies import Copies
+from agent.subagents.grounds import Ground, Grounds
 from agent.subagents.team import Team, open_team
 from agent.system import tone_of
 from agent.travel import Travel
 from tools.discovery import discover
 from tools.registry import registry
+from tools.text import clean
 
 if TYPE_CHECKING:
     from agent.config.loader import Loaded
@@ -64,7 +69,7 @@ async def open_engine(
         stream.subscribe(listener)
     secrets = _secrets(loaded, plan)
     store = beside.store if beside else await Store.open(home.database, secrets=secrets)
-    closers: list[Closer] = [] if beside else [store.close, swept(home.copies)]
+    closers: list[Closer] = [] if beside else [store.close, swept(home.copies, store)]
     base = Foundation(
         options=options,
         home=home,
@@ -120,7 +125,7 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
     if beside is not None:
         inbox = beside.inbox
     mailbox = Mailbox(base.emit)
-    reach = await open_reach(base, talk, inbox)
+    reach = await open_reach(base, talk, around_session(base, talk, inbox))
     steps = await _steps(base, talk, mailbox)
     attention = await _attention(base, mailbox)
     team = _team(base, talk, reach, inbox, mailbox, steps)
@@ -207,7 +212,6 @@ def _team(
         store=base.store,
         home=base.home,
         settings=settings,
-        workspace=reach.workspace,
         root=talk.session.id,
         routes=talk.routes,
         infos={target.label: target.info for target in base.plan.targets},
@@ -217,18 +221,27 @@ def _team(
         registry=registry,
         emit=base.emit,
         inbox=inbox,
-        gate=reach.gate,
-        around=reach.around,
-        terminals=reach.terminals,
-        scripts=reach.scripts,
         options=base.tool_options(),
-        steps=steps,
         attachments=AttachmentStore(base.home.attachments),
-        scratch=reach.scratch,
+        grounds=_grounds(base, talk, reach, steps),
     )
     team = open_team(services, settings.subagents, mailbox, talk.metering.purse)
     base.closers.append(team.scheduler.aclose)
     return team
+
+
+def _grounds(base: Foundation, talk: Conversation, reach: Reach, steps: Steps | None) -> Grounds:
+    """Where agents that are sent can work."""
+    position = None if steps is None else lambda: steps.position
+    shared = Ground(reach=reach, steps=steps, position=position)
+    copies = None
+    if steps is not None:
+
+        def warn(text: str) -> None:
+            base.emit(Noticed(kind="warning", text=clean(text)))
+
+        copies = Copies(base.store, talk.session.id, steps, base.home.copies, warn)
+    return Grounds(shared, copies, partial(open_reach, base, talk))
 
 
 def _futures(

@@ -31,7 +31,7 @@ from app.looks import Looks
 from app.outbox import Outbox
 from app.preferences import Preferences
 from app.remembered import Remembered
-from app.screens.session import SessionScreen
+from app.screens.session import FURNITURE, SessionScreen
 from app.terminal import Attention, ControlFilter, speaking
 from app.warmup import bring
 from themes.skin import Skin
@@ -252,6 +252,8 @@ class HermesApp(App[None], inherit_bindings=False):
     async def begin(self) -> None:
         """Furnish the screen and open the first session, now that something is to be seen."""
         try:
+            await bring(FURNITURE)
+            await self.beginning.lull()
             await self.session.furnish()
             self.beginning.complete()
             await bring("themes.watch")

@@ -2,13 +2,16 @@
 
 It goes in two steps. With the first picture the prompt takes text; what is more than text waits
 until conversation and panes are there as well, and everything after it with it, so that the
-order of keys stays. Keys that come before the first picture wait for it.
+order of keys stays. Keys that come before the first picture wait for it. The second step, which
+takes longer than a frame, waits for a pause in typing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import re
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +27,11 @@ if TYPE_CHECKING:
 _OTHER_SCREEN = "\x1b[?1049h"
 _PIECES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+", re.DOTALL)
 _NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
+
+LULL, LONGEST = 0.2, 2.0
+"""Seconds without a key that count as a pause in typing, and how long one is waited for."""
+LOOK = 0.02
+"""Seconds between two looks whether it has come."""
 
 
 class Beginning:
@@ -63,6 +71,12 @@ class Beginning:
             gc.freeze()
             gc.enable()
         self._app.call_after_refresh(self._app.begin)
+
+    async def lull(self) -> None:
+        """Wait for a pause in typing: not for long, and not once a key waits for what comes after it."""
+        end = time.monotonic() + LONGEST
+        while not self._keys and time.monotonic() < min(end, self._app.last_key + LULL):  # noqa: ASYNC110
+            await asyncio.sleep(LOOK)
 
     def complete(self) -> None:
         """Everything is on the screen: hand out all keys, in turn with the application's other events."""

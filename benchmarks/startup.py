@@ -112,6 +112,9 @@ def main() -> None:
     ratios = {what: middle[what] / middle["bare"] for what in middle}
     print(f"skeleton / bare  {ratios['skeleton']:.2f}  (target ≤ 1.5)")
     print(f"live / empty     {middle['live'] / middle['empty']:.2f}  (target ≤ 1.15)")
+    pairs = [live / empty for live, empty in zip(times["live"], times["empty"], strict=True)]
+    low, half, high = statistics.quantiles(pairs, n=4)
+    print(f"  of one round   {half:.2f}, quartiles {low:.2f} and {high:.2f}")
     print(f"usable / empty   {middle['usable'] / middle['empty']:.2f}")
     print(f"complete / empty {middle['complete'] / middle['empty']:.2f}")
     print(f"empty / bare {ratios['empty']:.1f}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")

@@ -87,20 +87,35 @@ class DeletePath(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreFiles(Action):
-    """Take files back to how they stood at an earlier position. All paths are resolved."""
+class ChangeFiles(Action):
+    """Change many files at once to contents that are kept. All paths are resolved."""
 
-    position: int
-    """The step after which they stood so; 0 is before the first."""
     paths: tuple[Path, ...]
-    """What is changed or made again."""
+    """What is changed or made."""
     removes: tuple[Path, ...] = ()
-    """What was not there at that position and goes away."""
+    """What goes away."""
+
+    @property
+    def why(self) -> str:
+        """Why a person may want to be asked, as a clause."""
+        raise NotImplementedError
 
     def writes(self) -> tuple[WritePath | DeletePath, ...]:
         """The same path by path; each is judged like any other change of a file."""
         changed = (WritePath(tool=self.tool, path=path) for path in self.paths)
         return (*changed, *(DeletePath(tool=self.tool, path=path) for path in self.removes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFiles(ChangeFiles):
+    """Take files back to how they stood at an earlier position."""
+
+    position: int
+    """The step after which they stood so; 0 is before the first."""
+
+    @property
+    def why(self) -> str:
+        return "overwrites files with what they held earlier"
 
     def headline(self) -> str:
         parts = []
@@ -110,6 +125,25 @@ class RestoreFiles(Action):
             parts.append(
                 f"remove {_files(self.removes)} made after step {self.position}: {_named(self.removes)}"
             )
+        return "; ".join(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeCopy(ChangeFiles):
+    """Bring what an agent changed in its copy into the workspace. Paths are those in the workspace."""
+
+    agent: str
+
+    @property
+    def why(self) -> str:
+        return f"brings what {self.agent} changed in its copy into the workspace"
+
+    def headline(self) -> str:
+        parts = []
+        if self.paths:
+            parts.append(f"merge {_files(self.paths)} from the copy of {self.agent}: {_named(self.paths)}")
+        if self.removes:
+            parts.append(f"remove {_files(self.removes)} as {self.agent} did: {_named(self.removes)}")
         return "; ".join(parts)
 
 

@@ -233,6 +233,13 @@ class Assignment:
     budget: Mapping[str, float] = field(default_factory=dict)
 
 
+PermitMerge = Callable[[str, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]]
+"""Asks whether an agent's copy may be merged: the agent, what changes in the workspace, what goes away."""
+
+Conflicts = Literal["keep", "take", "merge"]
+"""What a merge makes of files that the workspace changed too: nothing, theirs, or both put together."""
+
+
 class Delegates(Protocol):
     """The agents that this one has sent. Results are JSON-able; all methods raise `ToolError`."""
 
@@ -257,6 +264,20 @@ class Delegates(Protocol):
         ...
 
     async def kill(self, id: str) -> Mapping[str, Any]: ...
+
+    async def diff(self, id: str, paths: Sequence[str]) -> Mapping[str, Any]:
+        """What an agent changed in its copy and nobody merged; all of it where no paths are named."""
+        ...
+
+    async def merge(
+        self, id: str, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
+    ) -> Mapping[str, Any]:
+        """Bring that into the workspace, after `permit` returned, as one step that can be undone."""
+        ...
+
+    async def discard(self, id: str) -> Mapping[str, Any]:
+        """Throw an agent's copy away."""
+        ...
 
 
 class InnerCaller(Protocol):

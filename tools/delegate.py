@@ -79,7 +79,7 @@ _TASK: dict[str, Any] = {
         "description": "Only these toolsets or tools; default all you have.",
     },
     "agent": {"type": "string", "description": "A short name."},
-    "isolation": {"type": "string", "enum": ["shared", "readonly"]},
+    "isolation": {"type": "string", "enum": ["shared", "readonly", "copy"]},
     "budget": {
         "type": "object",
         "description": "Ceilings for each agent.",
@@ -103,7 +103,8 @@ registry.register(
             "Send other agents that work on their own and report back. They see nothing of this conversation "
             "but what you tell them. Good for work that parts well or would fill your context. `tasks` sends "
             "several side by side; what stands beside it counts for all. `readonly` ones cannot change "
-            "anything. A result is completed only if its outcome says so."
+            "anything; each `copy` one works in a copy of the workspace of its own, and you merge or "
+            "discard what it changed afterwards. A result is completed only if its outcome says so."
         ),
         "parameters": {
             "type": "object",

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.assembly.conversation import Conversation
-from agent.assembly.foundation import Foundation
+from agent.assembly.foundation import Closer, Foundation
 from agent.inbox import Inbox
 from agent.inner_calls import Scripts
 from agent.policy_news import policy_teller
 from agent.routes import open_adviser
 from agent.safety.audit import AuditLog
 from agent.safety.audit_record import Recorder
-from agent.safety.gate import Gate
+from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.outlook import Surroundings
 from agent.safety.permissions.policy import Permissions
@@ -50,25 +51,60 @@ class Reach:
         return self.terminals.secrets
 
 
-async def open_reach(base: Foundation, talk: Conversation, inbox: Inbox) -> Reach:
-    """Around the workspace of the session."""
-    options, settings, session = base.options, base.settings, talk.session
-    scratch = base.home.scratch / session.id / (base.agent if options.beside else "")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """Around which folder a reach is opened, and for whom."""
+
+    workspace: Path
+    scratch: Path
+    agent: str
+    approver: Callable[[Surroundings], Approver] | None
+    """The way to a person; None where nobody is there, or each agent brings its own."""
+    closers: list[Closer]
+    """Where what has to be closed is put."""
+    origin: Path | None = None
+    """What `workspace` is a copy of; it can be read."""
+    rules: Gate | None = None
+    """Whose mode, project rules and grants count here too; None: those of the workspace itself."""
+
+
+def around_session(base: Foundation, talk: Conversation, inbox: Inbox) -> Around:
+    """Around the workspace of the session, for its own agent."""
+    options = base.options
+    beside = options.beside
+    return Around(
+        workspace=options.workspace,
+        origin=None if beside is None else beside.origin,
+        scratch=base.home.scratch / talk.session.id / (base.agent if beside else ""),
+        agent=base.agent,
+        approver=partial(PersonApprover, inbox, base.agent) if options.attended else None,
+        closers=base.closers,
+    )
+
+
+async def open_reach(base: Foundation, talk: Conversation, wanted: Around) -> Reach:
+    """What an agent of the session acts through. Raises `HermesError`."""
+    settings = base.settings
     boundary = await asyncio.to_thread(
-        open_boundary, settings.sandbox, base.home, options.workspace, scratch, base.environ
+        open_boundary,
+        settings.sandbox,
+        base.home,
+        wanted.workspace,
+        wanted.scratch,
+        base.environ,
+        () if wanted.origin is None else (wanted.origin,),
     )
     far = backend_options(settings.terminal, base.environ)
     terminals = Terminals(base.environ, boundary=boundary, far=far, secrets=base.secrets)
-    base.closers.append(terminals.aclose)
-    around = Surroundings(options.workspace, Path.home(), boundary.level, boundary.network, far is not None)
-    gate = await _gate(base, talk, inbox, scratch.resolve(), around, terminals.secrets)
+    wanted.closers.append(terminals.aclose)
+    around = Surroundings(wanted.workspace, Path.home(), boundary.level, boundary.network, far is not None)
     return Reach(
-        workspace=options.workspace,
-        scratch=scratch,
+        workspace=wanted.workspace,
+        scratch=wanted.scratch,
         terminals=terminals,
         around=around,
-        gate=gate,
-        scripts=_scripts(base, talk, boundary, terminals.secrets),
+        gate=await _gate(base, talk, wanted, around, terminals.secrets),
+        scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
         runs_in=boundary.level if far is None else far.title,
     )
 
@@ -76,47 +112,54 @@ async def open_reach(base: Foundation, talk: Conversation, inbox: Inbox) -> Reac
 async def _gate(
     base: Foundation,
     talk: Conversation,
-    inbox: Inbox,
-    scratch: Path,
+    wanted: Around,
     around: Surroundings,
     secrets: Mapping[str, str],
 ) -> Gate:
-    options, home, settings = base.options, base.home, base.settings
+    options, home, settings, rules = base.options, base.home, base.settings, wanted.rules
+    workspace, session = wanted.workspace, talk.session.id
     adviser = open_adviser(
         base.plan,
         talk.routes,
         settings,
         home,
-        options.workspace,
+        workspace,
         secrets,
         base.emit,
-        base.closers,
+        wanted.closers,
         talk.metering.side,
     )
-    audit = Recorder(AuditLog(home.audit), talk.session.id, options.surface, options.workspace, secrets)
+    audit = Recorder(AuditLog(home.audit), session, options.surface, workspace, secrets, wanted.agent)
     surface = options.surface or ("tui" if options.attended else "oneshot")
-    permissions = Permissions(home, options.workspace, surface, [tool.name for tool in talk.tools])
+    project = None if rules is None else options.workspace
+    names = [tool.name for tool in talk.tools]
+    permissions = Permissions(home, workspace, surface, names, project=project)
     await asyncio.to_thread(permissions.current)
     gate = Gate.for_home(
         home,
-        options.workspace,
+        workspace,
         settings.approvals.mode,
-        PersonApprover(inbox, base.agent, around) if options.attended else None,
-        scratch=scratch,
+        wanted.approver(around) if wanted.approver is not None else None,
+        scratch=wanted.scratch.resolve(),
         chosen=options.approve,
         permissions=permissions,
-        grants=Grants(options.workspace, home.grants, session=audit.session),
+        grants=Grants(workspace, home.grants, session=session) if rules is None else rules.grants,
         audit=audit,
         adviser=adviser,
     )
-    gate.changed = policy_teller(base.stream, gate)
+    if rules is None:
+        gate.changed = policy_teller(base.stream, gate)
+    else:
+        gate.follow(rules)
     return gate
 
 
-def _scripts(base: Foundation, talk: Conversation, boundary: Boundary, secrets: Mapping[str, str]) -> Scripts:
+def _scripts(
+    base: Foundation, talk: Conversation, wanted: Around, boundary: Boundary, secrets: Mapping[str, str]
+) -> Scripts:
     terminal, session = base.settings.terminal, talk.session
     runner = CodeRunner(boundary, secrets=secrets, passthrough=tuple(terminal.env_passthrough))
-    base.closers.append(runner.aclose)
+    wanted.closers.append(runner.aclose)
     scripts = Scripts(
         runner=runner,
         tools=registry,
@@ -127,5 +170,6 @@ def _scripts(base: Foundation, talk: Conversation, boundary: Boundary, secrets: 
         confined=boundary.level != "none",
         journals=Journals(base.home.scripts / session.id),
     )
-    scripts.warm_up(base.options.workspace, base.settings.code.mode)
+    if wanted.rules is None:
+        scripts.warm_up(wanted.workspace, base.settings.code.mode)
     return scripts

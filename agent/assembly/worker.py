@@ -71,6 +71,7 @@ def open_worker(
         attention=near.attention,
         recorder=near.steps,
         left_by=reach.scripts.journals.left_by,
+        step_of=_no_step if near.team is None else near.team.step_of,
     )
     dialogue = _dialogue(base, talk, state)
     most = base.options.max_steps or settings.agent.max_turns
@@ -85,12 +86,17 @@ def open_worker(
     return Worker(turns, dialogue, moved)
 
 
+def _no_step(_call: str) -> None:
+    """Without other agents nothing is merged."""
+
+
 def _context_factory(
     base: Foundation, reach: Reach, state: TaskState, inbox: Inbox, mailbox: Mailbox, near: Surround
 ) -> Callable[[ToolCall], CallContext]:
     options, scripts, team = base.tool_options(), reach.scripts, near.team
     search = base.store.for_tools()
-    acting = apart(base.options.beside, reach.workspace)
+    beside = base.options.beside
+    acting = None if beside is None else apart(beside.origin, reach.workspace)
     if near.steps is not None:
         # Agents may number their calls alike.
         acting = partial(near.steps.acting, session=scripts.session.id)

@@ -29,7 +29,7 @@ from agent.safety.permissions.policy import Permissions, Policy
 from agent.safety.places import Places
 from agent.safety.smart import join
 from agent.safety.verdict import Judge, Verdict
-from tools.actions import Action, RestoreFiles, RunCommand, SendInput
+from tools.actions import Action, ChangeFiles, RunCommand, SendInput
 from tools.results import DeniedError
 
 if TYPE_CHECKING:
@@ -166,6 +166,10 @@ class Gate:
         other._approver = approver
         return other
 
+    def follow(self, other: Gate) -> None:
+        """From now on the mode that is chosen for `other` counts here."""
+        self._decider.follow(other._decider)
+
     @property
     def mode(self) -> Mode:
         """The mode in force. Setting it chooses one for the rest of the session."""
@@ -212,7 +216,7 @@ class Gate:
     async def _decide_off_loop(self, action: Action) -> tuple[Verdict, Judge]:
         # A long command takes a while to read, many files to judge, and so do rules that have changed.
         permissions = self._decider.permissions
-        if isinstance(action, (RunCommand, SendInput, RestoreFiles)) or (
+        if isinstance(action, (RunCommand, SendInput, ChangeFiles)) or (
             permissions is not None and permissions.stale
         ):
             return await asyncio.to_thread(self._decider.decide, action, self._granted)

@@ -17,7 +17,7 @@ from agent.safety.places import joined
 from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, literal, words
 from agent.safety.shell.names import DELETERS, OWNERS, WRITERS
 from agent.safety.verdict import Verdict
-from tools.actions import Action, Fetch, RestoreFiles, RunCommand, RunScript
+from tools.actions import Action, ChangeFiles, Fetch, RunCommand, RunScript
 from tools.sandbox import SandboxName
 
 NetworkOutlook = Literal["", "yes", "no", "open"]
@@ -74,7 +74,7 @@ def outlook(action: Action, verdict: Verdict, around: Surroundings) -> Outlook:
             return Outlook(
                 (), "no" if kept and around.network != "on" else "open", around.sandbox if kept else "none"
             )
-        case RestoreFiles():
+        case ChangeFiles():
             paths = map(str, (*action.paths, *action.removes))
             return Outlook(tuple(_named(paths, around.workspace)))
         case Fetch():

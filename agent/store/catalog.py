@@ -7,6 +7,7 @@ import sqlite3
 import time
 
 from agent.errors import StoreError
+from agent.store.faults import NoSession
 from agent.store.nodes import MAIN, Session, new_session_id, storable
 from tools.text import clean
 
@@ -48,10 +49,10 @@ def create(
 
 
 def get(connection: sqlite3.Connection, session: str) -> Session:
-    """The session with exactly this id. Raises `StoreError`."""
+    """The session with exactly this id. Raises `NoSession`."""
     row = connection.execute(f"{_SELECT} WHERE sessions.id = ?", (storable(session),)).fetchone()
     if row is None:
-        raise StoreError(f"There is no session {clean(session)}; `hermes sessions list` shows them all.")
+        raise NoSession(f"There is no session {clean(session)}; `hermes sessions list` shows them all.")
     return _load(row)
 
 

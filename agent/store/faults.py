@@ -24,6 +24,10 @@ class HeadMoved(StoreError):  # noqa: N818 - the name says what happened, and ca
         """The node the head points to now."""
 
 
+class NoSession(StoreError):  # noqa: N818 - tells a session that is gone from a store that cannot be read
+    """There is no such session, or no longer."""
+
+
 class DamagedStore(StoreError):  # noqa: N818 - names the state of the file
     """The file is no sound database any more. `recover_copy` saves what can be read."""
 

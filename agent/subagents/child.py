@@ -21,8 +21,8 @@ from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.usage import Meter
-from agent.safety.gate import Gate, Verdict
-from agent.safety.outlook import Surroundings
+from agent.opening import apart
+from agent.safety.gate import Verdict
 from agent.script_journal import Journals
 from agent.session import LiveSession
 from agent.spending.metering import Metering
@@ -30,6 +30,7 @@ from agent.spending.table import agent_name
 from agent.store.nodes import Session
 from agent.store.store import Store
 from agent.subagents.budget import Purse
+from agent.subagents.grounds import Ground, Grounds
 from agent.subagents.metered import Tally
 from agent.subagents.pause import PatientPolicy, Pause
 from agent.subagents.records import Task
@@ -43,14 +44,12 @@ from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, 
 from tools.context import Answer, Delegates
 from tools.registry import Registry
 from tools.results import ToolError
-from tools.terminal.terminals import Terminals
 from tools.todo import render
 from tools.toolsets import members
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
     from agent.workspace.attention import Attention
-    from agent.workspace.checkpoints.recorder import Recorder as Steps
 
 ASKING = frozenset({"clarify"})
 SENDING = frozenset({"delegate_task", "subagents"})
@@ -67,7 +66,6 @@ class Services:
     store: Store
     home: Home
     settings: Settings
-    workspace: Path
     root: str
     """The session they belong to."""
     routes: tuple[Route, ...]
@@ -80,14 +78,10 @@ class Services:
     registry: Registry
     emit: Callable[[Event], None]
     inbox: Inbox
-    gate: Gate
-    around: Surroundings
-    terminals: Terminals
-    scripts: Scripts
     options: Mapping[str, Any]
-    steps: Steps | None
     attachments: AttachmentStore
-    scratch: Path
+    grounds: Grounds
+    """Where they work."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,39 +182,37 @@ class Child:
 
 
 async def open_child(
-    services: Services, place: Place, record: Session, emit: Callable[[Event], None]
+    services: Services, ground: Ground, place: Place, record: Session, emit: Callable[[Event], None]
 ) -> Child:
     """The agent on its session, which may have a past. `emit` takes its events. Raises `HermesError`."""
+    reach = ground.reach
     path = await services.store.path(record.id)
     session = LiveSession(services.store, record, path, emit)
-    if services.steps is not None:
-        steps = services.steps
-        session.position = lambda: steps.position
+    session.position = ground.position
     await session.prepare()
     tools = offered(services, place.task, place.depth, place.deepest)
-    await ensure_system(
-        session, services.workspace, services.home, services.settings, services.profile, tools
-    )
+    await ensure_system(session, reach.workspace, services.home, services.settings, services.profile, tools)
     mailbox = Mailbox(emit)
-    state = TaskState(record.id, services.scratch / place.id, LiveTodos(session.todos(), emit))
+    state = TaskState(record.id, reach.scratch / place.id, LiveTodos(session.todos(), emit))
     journals = Journals(services.home.scripts / record.id)
-    scripts = replace(services.scripts, specs=tools, session=session, emit=emit, journals=journals)
+    scripts = replace(reach.scripts, specs=tools, session=session, emit=emit, journals=journals)
     writer = Writer(place.id, place.writers, mailbox.remember)
     changed: dict[Path, None] = {}
     calls = CallRunner(
         session,
         services.registry,
         frozenset(tool.name for tool in tools),
-        _context_factory(services, place, session, state, mailbox, scripts, writer, changed, emit),
+        _context_factory(services, ground, place, session, state, mailbox, scripts, writer, changed, emit),
         state,
         emit,
         parallel=services.settings.agent.parallel_calls,
         result_limit=services.profile.result_limit,
-        secrets=services.terminals.secrets,
+        secrets=reach.secrets,
         # Both stand around a call that may change something.
         attention=cast("Attention", writer),
-        recorder=services.steps,
+        recorder=ground.steps,
         left_by=journals.left_by,
+        step_of=lambda call: services.grounds.step_of(place.id, call),
     )
     dialogue = _dialogue(services, place, session, state, tools, emit)
     steps_of_turn = place.purse.budget.turns or services.settings.agent.max_turns
@@ -239,6 +231,7 @@ async def open_child(
 
 def _context_factory(
     services: Services,
+    ground: Ground,
     place: Place,
     session: LiveSession,
     state: TaskState,
@@ -249,19 +242,20 @@ def _context_factory(
     emit: Callable[[Event], None],
 ) -> Callable[[ToolCall], CallContext]:
     search = services.store.for_tools()
-    approver = PersonApprover(services.inbox, place.id, services.around)
+    reach = ground.reach
+    approver = PersonApprover(services.inbox, place.id, reach.around)
     attended = services.inbox.attended
-    gate = services.gate.for_agent(_Approver(approver, place.waiting) if attended else None)
-    acting = _acting(services, place, session, writer, changed)
+    gate = reach.gate.for_agent(_Approver(approver, place.waiting) if attended else None)
+    acting = _acting(ground, place, session, writer, changed)
 
     def context_for(call: ToolCall) -> CallContext:
         return CallContext(
             call=call.id,
             state=state,
-            workspace=services.workspace,
+            workspace=reach.workspace,
             asker=_Asker(services.inbox, place.id, place.waiting),
             sessions=search,
-            terminals=services.terminals,
+            terminals=reach.terminals,
             options=services.options,
             gate=gate,
             emit=emit,
@@ -276,16 +270,20 @@ def _context_factory(
 
 
 def _acting(
-    services: Services, place: Place, session: LiveSession, writer: Writer, changed: dict[Path, None]
+    ground: Ground, place: Place, session: LiveSession, writer: Writer, changed: dict[Path, None]
 ) -> Callable[[str, Action], Awaitable[None]]:
+    away = None if ground.origin is None else apart(ground.origin, ground.reach.workspace)
+
     async def acting(call: str, action: Action) -> None:
         if place.task.isolation == "readonly" and isinstance(action, _CHANGES):
             raise ToolError("You may only look here, not change anything; say in your report what to change.")
+        if away is not None:
+            await away(call, action)
         await writer.acting(call, action)
         if isinstance(action, (WritePath, DeletePath)):
             changed[action.path] = None
-        if services.steps is not None:
-            await services.steps.acting(call, action, session.id)
+        if ground.steps is not None:
+            await ground.steps.acting(call, action, session.id)
 
     return acting
 

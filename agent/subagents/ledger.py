@@ -17,9 +17,9 @@ from agent.store.nodes import Node, Session
 from agent.store.store import Store
 from agent.subagents.budget import Charge
 from agent.subagents.metered import PER_MESSAGE, USUAL_OUTPUT, Tally
-from agent.subagents.records import Outcome, Report, Task
+from agent.subagents.records import CopiedFile, Outcome, Report, Task
 
-BEGUN, ENDED, RESUMED = "subagent", "subagent_end", "subagent_resumed"
+BEGUN, ENDED, RESUMED, COPY = "subagent", "subagent_end", "subagent_resumed", "subagent_copy"
 CUT_OFF = "Hermes ended while it worked."
 
 
@@ -58,6 +58,19 @@ async def resumed(store: Store, session: str) -> None:
     await store.append(session, "notice", "The agent goes on.", {"kind": RESUMED, "to_model": False})
 
 
+async def copied(store: Store, session: str, how: str, place: str) -> None:
+    """Write down that an agent's copy was made, or how it was settled."""
+    data = {"kind": COPY, "to_model": False, "how": how}
+    await store.append(session, "notice", f"The copy in {place}: {how}.", data)
+
+
+async def copy_of(store: Store, session: str) -> str:
+    """What was last written down of an agent's copy; empty when it never had one."""
+    path = await store.path(session)
+    last = next((node for node in reversed(path) if node.data.get("kind") == COPY), None)
+    return "" if last is None else str(last.data.get("how", ""))
+
+
 async def end(store: Store, report: Report) -> None:
     """Write down how an agent's work ended, and all it has used."""
     data = {
@@ -67,6 +80,7 @@ async def end(store: Store, report: Report) -> None:
         "findings": list(report.findings),
         "files": list(report.files),
         "open_points": list(report.open_points),
+        "copied": [[each.path, each.added, each.removed] for each in report.copied],
         "usage": asdict(report.usage),
         "seconds": round(report.seconds, 3),
         "error": report.error,
@@ -138,6 +152,7 @@ def _report(id: str, session: str, node: Node, tally: Tally) -> Report:
         findings=tuple(data.get("findings", ())),
         files=tuple(data.get("files", ())),
         open_points=tuple(data.get("open_points", ())),
+        copied=tuple(CopiedFile(*each) for each in data.get("copied", ())),
         usage=tally,
         seconds=float(data.get("seconds", 0.0)),
         session=session,

@@ -21,6 +21,9 @@ SPILL = 24_000
 PREVIEW = 4_000
 """Characters of the preview."""
 
+NAMED = 50
+"""Paths of a copy that a report names; the others are counted."""
+
 TURN_OUTCOMES: Mapping[Outcome, TurnOutcome] = {
     "completed": "done",
     "failed": "failed",
@@ -76,6 +79,19 @@ class Task:
         return cls(**{**values, "toolsets": tuple(values.get("toolsets") or ()), "budget": Budget(**budget)})
 
 
+@dataclass(frozen=True, slots=True)
+class CopiedFile:
+    """A path that an agent changed in its copy, with the lines that came and went; 0 where there are none."""
+
+    path: str
+    added: int = 0
+    removed: int = 0
+
+    def told(self) -> str:
+        """The path with its lines: `src/app.py +3 -1`."""
+        return f"{self.path} +{self.added} -{self.removed}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What came of a task."""
@@ -88,6 +104,8 @@ class Report:
     files: tuple[str, ...] = ()
     """What it changed and what it named, relative to the workspace where they are in it."""
     open_points: tuple[str, ...] = ()
+    copied: tuple[CopiedFile, ...] = ()
+    """What it changed in a copy of its own."""
     usage: Tally = field(default_factory=Tally)
     seconds: float = 0.0
     session: str = ""
@@ -104,6 +122,8 @@ class Report:
             "findings": list(self.findings),
             "files": list(self.files),
             "open_points": list(self.open_points),
+            "changed_in_copy": [each.told() for each in self.copied[:NAMED]],
+            "paths_in_copy": len(self.copied),
         }
         used = {"requests": self.usage.requests, "tokens": self.usage.tokens, "cost": self.usage.cost}
         shown = {name: value for name, value in told.items() if value}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.events import Event, ReasoningAdded, RequestStarted, StepTaken, TextAdded, ToolStarted, TurnEnded
-from agent.subagents.records import Outcome, Report, read_answer
+from agent.subagents.records import CopiedFile, Outcome, Report, read_answer
 from agent.subagents.run import Run
 
 STOPPED = {
@@ -40,9 +40,17 @@ def watched(run: Run, event: Event) -> bool:
 
 
 def make_report(
-    run: Run, ended: TurnEnded | None, error: str, leaves: Sequence[Report], workspace: Path
+    run: Run,
+    ended: TurnEnded | None,
+    error: str,
+    leaves: Sequence[Report],
+    workspace: Path,
+    copied: tuple[CopiedFile, ...] = (),
 ) -> Report:
-    """The report of an agent whose work is over. `leaves` are the reports of those it sent."""
+    """The report of an agent whose work is over. `leaves` are the reports of those it sent.
+
+    `workspace` is the folder it worked in, `copied` what is changed there if that is a copy of its own.
+    """
     text = ended.text if ended is not None else ""
     if not text.strip() and run.child is not None:
         text = run.child.last_words()
@@ -56,6 +64,7 @@ def make_report(
         findings=answer.findings,
         files=tuple(dict.fromkeys((*changed, *run.files, *answer.files))),
         open_points=answer.open_points,
+        copied=copied,
         usage=replace(run.tally),
         seconds=run.purse.seconds,
         session=run.record.id,

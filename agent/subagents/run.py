@@ -29,6 +29,8 @@ class Run:
     record: Session
     purse: Purse
     pause: Pause
+    ground_of: str
+    """The agent in whose copy it works; empty where it works in the workspace."""
     asked: float
     """When it began to wait for work or room."""
     tally: Tally = field(default_factory=Tally)

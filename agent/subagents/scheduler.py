@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
+from agent.errors import HermesError
 from agent.store.nodes import Session, title_of
 from agent.subagents import ledger
 from agent.subagents.budget import Budget, Purse
 from agent.subagents.child import Services, offered
+from agent.subagents.copies import Copies
+from agent.subagents.grounds import NOT_KEPT
 from agent.subagents.ledger import Known
 from agent.subagents.pause import Pause
 from agent.subagents.records import Report, Task
@@ -27,11 +30,6 @@ from tools.results import ToolError
 
 CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
 CLOSING = "The session is being closed; no agent is sent any more."
-
-COPY_MISSING = (
-    "Agents in isolated copies are not available; "
-    "use isolation `shared`, or `readonly` for one that only looks."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +94,13 @@ class Scheduler:
         """The agents that `id` sent, and those they sent."""
         return self._register.below(id)
 
+    @property
+    def copies(self) -> Copies:
+        """What agents changed in copies, to look at, merge and discard. Raises `HermesError` without any."""
+        if self.services.grounds.copies is None:
+            raise HermesError(NOT_KEPT)
+        return self.services.grounds.copies
+
     # Starting
 
     async def start(self, tasks: Sequence[Task], parent: str = MAIN_AGENT, call: str = "") -> list[str]:
@@ -105,7 +110,7 @@ class Scheduler:
         """
         sender = self._register.get(parent)
         depth = 1 if sender is None else sender.depth + 1
-        self._check(tasks, depth)
+        self._check(tasks, depth, sender)
         async with self._starting:
             first = await self._next_number()
             made: list[Run] = []
@@ -124,7 +129,7 @@ class Scheduler:
         there = len(await self.services.store.children(self.services.root))
         return max(there, self._register.last_number()) + 1
 
-    def _check(self, tasks: Sequence[Task], depth: int) -> None:
+    def _check(self, tasks: Sequence[Task], depth: int, sender: Run | None) -> None:
         if self._closed:
             raise ToolError(CLOSING)
         if depth > self.limits.depth:
@@ -132,14 +137,13 @@ class Scheduler:
         for task in tasks:
             if not task.goal.strip():
                 raise ToolError("An agent needs a goal; say what it is to reach.")
-            if task.isolation == "copy":
-                raise ToolError(COPY_MISSING)
+            self.services.grounds.check(task, sender)
             offered(self.services, task, depth, depth >= self.limits.depth)
 
     async def _enroll(self, id: str, task: Task, parent: str, call: str, depth: int) -> Run:
         services = self.services
         record = await services.store.create_session(
-            workspace=str(services.workspace),
+            workspace=str(services.grounds.shared.reach.workspace),
             model=services.routes[0].name,
             title=title_of(task.goal) or id,
             parent=services.root,
@@ -171,6 +175,7 @@ class Scheduler:
             record=record,
             purse=purse,
             pause=Pause(purse.waited, self._clock),
+            ground_of=id if task.isolation == "copy" else sender.ground_of if sender else "",
             asked=self._clock(),
         )
 
@@ -262,6 +267,8 @@ class Scheduler:
         async with self._starting:
             # Whoever was being sent is known by now.
             await self._stopper.end_all()
+        if self.services.grounds.copies is not None:
+            await self.services.grounds.copies.aclose()
 
     # Recovering
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from agent.home import PRIVATE_FILE, private_folder
 from agent.subagents.budget import Budget
+from agent.subagents.grounds import NOT_KEPT
+from agent.subagents.merging import NOT_MERGED, Merging
 from agent.subagents.records import PREVIEW, SPILL, Report, Task, overall
 from agent.subagents.run import MAIN_AGENT, Run
 from agent.subagents.scheduler import Scheduler
-from tools.context import Assignment
+from tools.context import Assignment, Conflicts, PermitMerge
 from tools.results import ToolError
 
 
@@ -47,7 +49,8 @@ class DelegateService:
         return await self._together(reports)
 
     async def list(self) -> Mapping[str, Any]:
-        return {"agents": [_row(run) for run in self.scheduler.below(self.agent)]}
+        runs = self.scheduler.below(self.agent)
+        return {"agents": [_row(run) | self._copy_of(run) for run in runs]}
 
     async def wait(self, id: str, seconds: float | None) -> Mapping[str, Any]:
         wanted = [self._mine(id)] if id else [run for run in self._runs() if not run.is_over]
@@ -87,6 +90,34 @@ class DelegateService:
     async def kill(self, id: str) -> Mapping[str, Any]:
         return await self._told(await self.scheduler.kill(self._mine(id).id))
 
+    async def diff(self, id: str, paths: Sequence[str]) -> Mapping[str, Any]:
+        run = self._mine(id)
+        return await self._merging().diff(run, paths)
+
+    async def merge(
+        self, id: str, paths: Sequence[str], conflicts: Conflicts, permit: PermitMerge
+    ) -> Mapping[str, Any]:
+        run = self._mine(id)
+        return await self._merging().merge(run, paths, conflicts, permit)
+
+    async def discard(self, id: str) -> Mapping[str, Any]:
+        run = self._mine(id)
+        return await self._merging().discard(run)
+
+    def _merging(self) -> Merging:
+        copies = self.scheduler.services.grounds.copies
+        if copies is None:
+            raise ToolError(NOT_KEPT)
+        return Merging(copies, self.agent, self.call)
+
+    def _copy_of(self, run: Run) -> dict[str, Any]:
+        """What there is to be said of a copy with changes."""
+        return {"copy": "not merged"} if run.is_over and self._holds(run.id) else {}
+
+    def _holds(self, id: str) -> bool:
+        copies = self.scheduler.services.grounds.copies
+        return copies is not None and copies.holds(id)
+
     def _runs(self) -> Sequence[Run]:
         return [run for run in self.scheduler.runs() if run.parent == self.agent]
 
@@ -113,6 +144,8 @@ class DelegateService:
     async def _told(self, report: Report) -> dict[str, Any]:
         """A report for the model; one that is too long is kept in a file."""
         told = report.to_json()
+        if self._holds(report.id):
+            told["note"] = NOT_MERGED
         if len(report.summary) + sum(map(len, (*report.findings, *report.open_points))) <= SPILL:
             return told
         path = self.scratch / f"{report.id}-report.md"

@@ -16,6 +16,7 @@ from tools.text import clean
 if TYPE_CHECKING:
     from agent.config.schema import SubagentSettings
     from agent.mailbox import Mailbox
+    from agent.workspace.checkpoints.entries import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +29,26 @@ class Team:
     mailbox: Mailbox
     """That of the session's own agent."""
 
+    def step_of(self, call: str) -> Step | None:
+        """The step that a call of the session's own agent was, if it merged a copy; told once."""
+        return self.scheduler.services.grounds.step_of(MAIN_AGENT, call)
+
     def of_main(self, call: str) -> DelegateService:
         """What a call of the session's own agent sees."""
         return self.delegates(MAIN_AGENT, call)
 
     async def find_again(self) -> None:
-        """Know the agents of an earlier process; the model hears of those that were cut off."""
+        """Know the agents of an earlier process; the model hears of those that were cut off.
+
+        It also hears of copies that hold changes.
+        """
         cut = await self.scheduler.recover_children()
+        copies = self.scheduler.services.grounds.copies
+        if copies is not None and (holding := await copies.find_again()):
+            self.mailbox.remember(
+                f"[The copies of {clean(', '.join(sorted(holding)))} hold changes that are not merged: "
+                "`subagents` diff shows them, merge or discard settles them.]"
+            )
         if cut:
             names = ", ".join(report.id for report in cut)
             self.mailbox.remember(
@@ -57,7 +71,7 @@ def open_team(
     services: Services, settings: SubagentSettings, mailbox: Mailbox, purse: Purse | None = None
 ) -> Team:
     """The agents of a session. `purse` is what they take from, besides their own ceilings."""
-    scratch = services.scratch / "reports"
+    scratch = services.grounds.shared.reach.scratch / "reports"
 
     def delegates(agent: str, call: str) -> DelegateService:
         return DelegateService(scheduler, agent, call, mailbox.notify, scratch)

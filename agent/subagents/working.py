@@ -79,7 +79,10 @@ class Workshop:
             run.purse.waited(self.clock() - run.asked)
             run.state = "running"
             self.teller.stands(run)
-            child = run.child = run.child or await self._open(run)
+            child = run.child
+            if child is None:
+                child, news = await self._open(run)
+                message = "\n\n".join(filter(None, (message, news)))
             for text in run.take_inputs():
                 child.mailbox.steer(text)
             async with self._watch(run):
@@ -91,7 +94,12 @@ class Workshop:
             run.state = "reporting"
             self.slots.give_back()
 
-    async def _open(self, run: Run) -> Child:
+    async def _open(self, run: Run) -> tuple[Child, str]:
+        """The agent on its ground, and what it is told of that."""
+        if run.ground_of == run.id:
+            run.action = "copies the project"
+            self.teller.stands(run)
+        ground = await self.services.grounds.enter(run)
         place = Place(
             id=run.id,
             task=run.task,
@@ -112,7 +120,8 @@ class Workshop:
             if watched(run, event):
                 self.teller.stands(run)
 
-        return await open_child(self.services, place, run.record, emit)
+        child = run.child = await open_child(self.services, ground, place, run.record, emit)
+        return child, ground.news
 
     @asynccontextmanager
     async def _watch(self, run: Run) -> AsyncIterator[None]:
@@ -149,12 +158,16 @@ class Workshop:
     async def _finish(self, run: Run, ended: TurnEnded | None, error: str) -> None:
         open_runs = [each for each in self.register.below(run.id) if not each.is_over]
         await asyncio.gather(*map(self.stopper.kill, open_runs))
-        try:
-            await self.services.terminals.end(run.record.id)
-        except Exception:
-            log.exception("the terminal of an agent could not be closed")
+        grounds = self.services.grounds
+        workspace = grounds.of(run).reach.workspace
+        await grounds.leave(run)
+        own = run.ground_of == run.id and grounds.copies is not None
+        copied = await grounds.copies.settle(run) if own and grounds.copies else ()
         leaves = [each.report for each in self.register.sent_by(run.id) if each.report]
-        report = make_report(run, ended, error, leaves, self.services.workspace)
+        report = make_report(run, ended, error, leaves, workspace, copied)
+        if run.ground_of:
+            # What it acted through is closed: should it go on, it is opened anew.
+            run.child = None
         try:
             await ledger.end(self.services.store, report)
         except HermesError as failure:

@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING
 from agent.errors import StoreError
 from agent.workspace.checkpoints.aside import keep_aside
 from agent.workspace.checkpoints.entries import NAMED, Change, Coverage, Entry, Kind, LeftOut
-from agent.workspace.checkpoints.manifest import TICK, Known, is_settled, look, stamp_of
+from agent.workspace.checkpoints.manifest import TICK, Known, Stamp, is_settled, look, stamp_of
 from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, Choice, PlanItem, RestorePlan
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.taking import take
 from agent.workspace.copying import places, repositories, room
+from agent.workspace.copying.held import Held, Holder
+from agent.workspace.copying.held import read as read_held
+from agent.workspace.copying.held import write as write_held
 from agent.workspace.copying.tree import LEADS_BACK, Copied, TreeCopier
 from agent.workspace.repository import top_folder
 
@@ -42,12 +45,20 @@ class Copy:
     """A copy of the workspace of `recorder`, ours until `close`. Made by `make_copy`."""
 
     def __init__(
-        self, recorder: Recorder, place: places.Place, root: Path, copied: Copied, known: Mapping[str, Known]
+        self,
+        recorder: Recorder,
+        place: places.Place,
+        root: Path,
+        copied: Copied,
+        known: Mapping[str, Known],
+        *,
+        held: Held | None = None,
     ) -> None:
+        """`held` is what is known of one that an earlier process made."""
         self.root = root
         """Where the copy is: the workspace of whoever works in it."""
         self.origin = recorder.root
-        self.position = recorder.position
+        self.position = recorder.position if held is None else held.position
         """The last step of the workspace when the copy was made."""
         self.coverage = _coverage(copied)
         """What the copy is without."""
@@ -56,8 +67,11 @@ class Copy:
         self._copied = copied
         self._hidden = {item.path for item in copied.left_out}
         self._known = known
-        self._bases: dict[str, Entry | None] = {}
+        self._bases: dict[str, Entry | None] = {} if held is None else dict(held.bases)
         """How paths were at first, where that is known better than from the workspace."""
+        self._holder = None if held is None else held.holder
+        self._reopened = held is not None
+        """Whether the workspace may have changed meanwhile without a step."""
 
     @property
     def id(self) -> str:
@@ -100,7 +114,28 @@ class Copy:
             done = {change.path for change in restored.step.changes}
             self._bases |= {item.path: item.target for item in plan.items if item.path in done}
             await recorder.adopt(done)
+            if self._holder is not None:
+                await self.hold(self._holder)
         return restored
+
+    async def hold(self, holder: Holder) -> None:
+        """From now on the copy outlives this process, until `close`. Raises `StoreError`."""
+        self._holder = holder
+        stamps = {path: (known.stamp, known.settled) for path, known in self._known.items()}
+        held = Held(
+            holder=holder,
+            name=self.root.name,
+            origin=self.origin,
+            position=self.position,
+            copied=self._copied,
+            stamps=stamps,
+            bases=dict(self._bases),
+        )
+        await asyncio.to_thread(write_held, self._place.folder, held)
+
+    def leave(self) -> None:
+        """Let go of a copy that is held: it stays for whoever takes it up again."""
+        self._place.leave()
 
     async def keep(self, *, session: str, label: str) -> int:
         """Put the state of the copy into the line of the workspace, whose files stay as they are.
@@ -160,11 +195,13 @@ class Copy:
         if stamp is None:
             return None
         if path in later:
-            return later[path]
+            earlier = later[path]
+            return earlier if not self._reopened or _is_at(earlier, stamp) else _UNKNOWN
         store, limit = self._recorder.store, self._recorder.limits.file
         now = take(self.origin, path, store.objects, limit=limit)
         try:
-            untouched = whole or stamp_of((self.origin / path).lstat()) == stamp
+            trusted = whole and not self._reopened
+            untouched = trusted or stamp_of((self.origin / path).lstat()) == stamp
         except OSError:
             untouched = False
         if not untouched:
@@ -211,6 +248,30 @@ async def make_copy(recorder: Recorder, copies: Path, *, most: int = MOST) -> Co
     return copy
 
 
+async def take_up(recorder: Recorder, copies: Path, id: str) -> Copy:
+    """A copy of the workspace of `recorder` that an earlier process held. Raises `StoreError`.
+
+    What cannot be told any more from before is a conflict when it is brought back.
+    """
+
+    def taken() -> tuple[places.Place, Held]:
+        place = places.take_up(copies, id)
+        try:
+            held = read_held(place.folder)
+            if held.origin != recorder.root:
+                raise StoreError(f"{place.folder} is a copy of {held.origin}, not of {recorder.root}.")
+            if not (place.folder / held.name).is_dir():
+                raise StoreError(f"The copy {place.folder} is no longer there.")
+            return place, held
+        except BaseException:
+            place.leave()
+            raise
+
+    place, held = await asyncio.to_thread(taken)
+    known = {path: Known(stamp, settled, _UNKNOWN) for path, (stamp, settled) in held.stamps.items()}
+    return Copy(recorder, place, place.folder / held.name, held.copied, known, held=held)
+
+
 def _made(
     recorder: Recorder, copies: Path, most: int, stop: threading.Event
 ) -> tuple[places.Place, Path, Copied, dict[str, Known]]:
@@ -254,6 +315,12 @@ def _note_moved(copy: Copy, recorder: Recorder, seen: int, copied: Copied) -> No
             if path in copied.files:
                 entry = take(copy.root, path, recorder.store.objects, limit=recorder.limits.file)
                 copy._bases[path] = entry
+
+
+def _is_at(entry: Entry | None, stamp: Stamp) -> bool:
+    """Whether a file that was kept is the one that was copied, as far as size and time tell."""
+    size, modified = stamp[2], stamp[3]
+    return entry is not None and entry.kind is Kind.FILE and (entry.size, entry.modified) == (size, modified)
 
 
 def _judged(change: Change, now: Entry | None) -> PlanItem:

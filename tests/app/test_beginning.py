@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,9 +12,10 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.engine import Engine
+from app import beginning
 from app.application import HermesApp
 from app.host import Listener, Wish
-from app.screens.session import SessionScreen
+from app.screens.session import FURNITURE, SessionScreen
 
 
 async def no_session(wish: Wish, listener: Listener) -> Engine:
@@ -59,6 +62,33 @@ async def test_other_keys_wait_and_what_follows_them_stays_behind(may_furnish: a
         may_furnish.set()
         await until(pilot, lambda: app.screen is not app.session)
         assert app.session.prompt.text.startswith("ac")
+
+
+async def test_the_screen_is_furnished_in_a_pause_of_typing_or_when_a_key_needs_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(beginning, "LULL", 30.0)
+    monkeypatch.setattr(beginning, "LONGEST", 60.0)
+    app = HermesApp(no_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.last_key = time.monotonic()
+        await pilot.press("a")
+        await until(pilot, lambda: FURNITURE in sys.modules)
+        await pilot.pause(0.1)
+        assert app.session.prompt.text == "a" and not app.session.furnished
+        await pilot.press("left", "b")
+        await until(pilot, lambda: app.session.furnished and app.session.prompt.text == "ba")
+
+
+async def test_whoever_types_on_gets_the_panes_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beginning, "LULL", 30.0)
+    monkeypatch.setattr(beginning, "LONGEST", 0.1)
+    app = HermesApp(no_session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.last_key = time.monotonic()
+        await pilot.press("a")
+        await until(pilot, lambda: app.session.furnished)
+        assert app.session.prompt.text == "a"
 
 
 async def test_panes_come_as_they_are_to_be_arranged() -> None:

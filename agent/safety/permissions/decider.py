@@ -22,7 +22,7 @@ from agent.safety.sandbox.leave import steps_over, widens
 from agent.safety.shell.marks import GLOBS, UNKNOWN
 from agent.safety.typed_input import follows
 from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
-from tools.actions import Action, DeletePath, ReadPath, RestoreFiles, RunCommand, SendInput, WritePath
+from tools.actions import Action, ChangeFiles, DeletePath, ReadPath, RunCommand, SendInput, WritePath
 
 Granted = Callable[[Action], str | None]
 """Why an action is allowed by what a person has said before; None when it is not."""
@@ -56,6 +56,7 @@ class Decider:
         self.permissions = permissions
         self._configured: Mode = canonical(mode)
         self._chosen: Mode | None = None if chosen is None else canonical(chosen)
+        self._leader: Decider | None = None
         self._workspace = workspace
         self._places = places
         self._hardline = Hardline(places)
@@ -73,26 +74,35 @@ class Decider:
     @property
     def mode(self) -> Mode:
         """The mode in force."""
-        return self.policy.mode_from(self._configured, self._chosen)
+        return self.policy.mode_from(self._configured, self.chosen)
+
+    @property
+    def chosen(self) -> Mode | None:
+        """The mode that was chosen for the session; None if none was."""
+        return self._chosen if self._leader is None else self._leader.chosen
 
     def choose(self, name: ModeName) -> None:
         """Choose a mode for the rest of the session."""
         self._chosen = canonical(name)
 
+    def follow(self, leader: Decider) -> None:
+        """From now on the mode that is chosen in `leader` counts here."""
+        self._leader = leader
+
     def guards(self, action: Action) -> str | None:
         """Why the action is asked each time anew, whatever was granted; None if it is not."""
-        if isinstance(action, RestoreFiles):
+        if isinstance(action, ChangeFiles):
             return next(filter(None, map(self._protection.reason, action.writes())), None)
         return steps_over(action) or self._protection.reason(action)
 
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         """The verdict and who gives it. `granted` tells why a yes from before lets it pass."""
         with one_look():
-            if isinstance(action, RestoreFiles):
+            if isinstance(action, ChangeFiles):
                 return self._restoring(action)
             return self._decided(action, granted)
 
-    def _restoring(self, action: RestoreFiles) -> tuple[Verdict, Judge]:
+    def _restoring(self, action: ChangeFiles) -> tuple[Verdict, Judge]:
         """The strictest of the verdicts on each file; what was granted for single files does not add up."""
         found = [(*self._decided(each, _nothing_granted), each.path) for each in action.writes()]
         if not found:
@@ -108,14 +118,14 @@ class Decider:
             reason if len(paths) == len(found) else f"{reason} ({_some(paths)})"
             for reason, paths in named.items()
         )
-        why = ("overwrites files with what they held earlier",) if kind == "ask" else ()
+        why = (action.why,) if kind == "ask" else ()
         return Verdict(kind, tuple(dict.fromkeys((*why, *said)))), judge
 
     def _decided(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         if reasons := self._forbidden(action):
             return Verdict("hardline", reasons), "rule"
         policy = self.policy
-        mode = policy.mode_from(self._configured, self._chosen)
+        mode = policy.mode_from(self._configured, self.chosen)
         found = policy.rules.findings(action)
         if found.denied:
             return Verdict("deny", found.denied, found.parts), "rule"

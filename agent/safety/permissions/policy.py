@@ -66,11 +66,13 @@ class Permissions:
         surface: str = "",
         tools: Iterable[str] = (),
         person: Path | None = None,
+        project: Path | None = None,
     ) -> None:
+        """`project` is the folder whose own file counts, where `workspace` is a copy of it."""
         self._home = home
         self._surface = surface
-        self._workspace = workspace
-        self._root = trust.project_root(workspace)
+        self._workspace = project or workspace
+        self._root = trust.project_root(self._workspace)
         folder = self._root / trust.FOLDER
         self._watched = (home.permissions, home.trust, *(folder / name for name in trust.READ_FILES))
         self.setting = Setting(workspace, person or Path.home(), KNOWN_TOOLS | frozenset(tools))

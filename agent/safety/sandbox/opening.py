@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
 
 
 def open_boundary(
-    settings: SandboxSettings, home: Home, workspace: Path, scratch: Path, environ: Mapping[str, str]
+    settings: SandboxSettings,
+    home: Home,
+    workspace: Path,
+    scratch: Path,
+    environ: Mapping[str, str],
+    readable: Sequence[Path] = (),
 ) -> SessionBoundary:
-    """Try what the machine offers and wrap it in the session's policy. Blocks; meant for a thread."""
+    """Try what the machine offers and wrap it in the session's policy. Blocks; meant for a thread.
+
+    `readable` are folders that can be read where they are, even below a `/tmp` that is private.
+    """
     return SessionBoundary(
         probe(settings.mode),
         workspace,
@@ -28,7 +36,7 @@ def open_boundary(
         limits=Limits(data=settings.memory * 1_000_000),
         writable=[Path(path) for path in settings.writable],
         hidden=[Path(path) for path in settings.hidden],
-        readable=[scratch],
+        readable=[scratch, *readable],
         environ=environ,
         reaches_network=_network_reader(workspace, scratch),
     )

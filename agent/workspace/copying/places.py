@@ -4,6 +4,7 @@
 copies/ID.lock      locked by the process whose copy it is, as long as that lives
 copies/ID/NAME      the copy; NAME is the name of the workspace
 copies/ID/.git      no repository: git does not look for one above the copy
+copies/ID/held      for whom it is kept when its process has ended: see `held`
 ```
 """
 
@@ -14,11 +15,15 @@ import os
 import secrets
 import shutil
 import stat
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
 from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
+
+HELD = "held"
+"""The file that tells for whom a copy is kept."""
 
 _LOCK = ".lock"
 _BARRIER = b"A copy made by Hermes. The repository around its original is not part of it.\n"
@@ -51,6 +56,12 @@ class Place:
         finally:
             os.close(lock)
 
+    def leave(self) -> None:
+        """Let the folder be where it is, for whoever takes it up again. May be called again."""
+        if self._lock is not None:
+            lock, self._lock = self._lock, None
+            os.close(lock)
+
 
 def claim(copies: Path) -> Place:
     """A new folder below `copies`. Raises `StoreError`."""
@@ -77,21 +88,48 @@ def claim(copies: Path) -> Place:
         raise StoreError(f"No copy can be made in {copies}: {error.strerror or error}.") from error
 
 
-def sweep(copies: Path) -> int:
-    """Remove the copies of processes that have ended; returns how many. Blocking; never raises."""
+def take_up(copies: Path, id: str) -> Place:
+    """The folder of a copy that was left. Raises `StoreError` when it is gone, or another process has it."""
+    folder = copies / id
+    try:
+        lock = os.open(_lock_of(folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not folder.is_dir():
+                _lock_of(folder).unlink(missing_ok=True)
+                raise StoreError(f"The copy {folder} is no longer there.")
+        except BaseException:
+            os.close(lock)
+            raise
+        return Place(folder, lock)
+    except BlockingIOError as error:
+        raise StoreError(
+            f"Another process works with the copy {folder}; try again when it is done."
+        ) from error
+    except OSError as error:
+        raise StoreError(f"The copy {folder} cannot be used: {error.strerror or error}.") from error
+
+
+def sweep(copies: Path, forsaken: Collection[str] = ()) -> int:
+    """Remove the copies of processes that have ended; returns how many. Blocking; never raises.
+
+    One that is held for somebody stays, unless its id is among the `forsaken`.
+    """
     removed = 0
     with suppress(OSError):
         names = {path.name.removesuffix(_LOCK) for path in copies.iterdir()}
         for name in sorted(names):
             with suppress(OSError):
-                removed += _swept(copies / name)
+                removed += _swept(copies / name, name in forsaken)
     return removed
 
 
-def _swept(folder: Path) -> bool:
+def _swept(folder: Path, forsaken: bool) -> bool:
     lock = os.open(_lock_of(folder), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if (folder / HELD).is_file() and not forsaken:
+            return False
         there = folder.is_dir()
         _remove(folder)
         _lock_of(folder).unlink(missing_ok=True)

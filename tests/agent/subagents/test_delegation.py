@@ -21,8 +21,6 @@ from agent.events import (
     ToolFinished,
     TurnEnded,
 )
-from agent.subagents.budget import Budget
-from agent.subagents.records import Task
 from tests.support.engines import Bench, bench
 from tests.support.model_server import call, calls, say
 from tests.support.replies import Reply
@@ -488,13 +486,3 @@ async def test_children_are_sessions_of_their_own_below_the_one_that_sent_them(t
             assert (path[-1].data["kind"], path[-1].data["outcome"]) == ("subagent_end", "completed")
             assert [each.id for each in await store.list_sessions()] == [root]
         assert {event.agent for event in made.seen(TurnEnded)} == {"main", "agent-1"}
-
-
-async def test_a_copy_is_refused_with_a_clear_sentence(tmp_path: Path) -> None:
-    async with team(tmp_path, {"main": []}) as made, made.engine() as engine:
-        try:
-            await engine.agents.start([Task(goal="x", isolation="copy", budget=Budget())])
-        except Exception as error:
-            assert "isolation `shared`" in str(error)
-        else:
-            raise AssertionError("it was sent")

@@ -1,0 +1,242 @@
+"""The copies of the workspace that agents of one session work in, from the first file to the merge.
+
+A copy is made when its agent begins, and is there until what it changed is merged
+or discarded. One that holds changes outlives the process, however that ends, and
+is taken up again with the session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from agent.errors import HermesError, StoreError
+from agent.export.patch import FilePatch, Patch, patch_between
+from agent.subagents import ledger
+from agent.subagents.records import CopiedFile
+from agent.workspace.copies import Copy, make_copy, take_up
+from agent.workspace.copying.held import Holder, holders
+from tools.text import clean
+
+if TYPE_CHECKING:
+    from agent.store.store import Store
+    from agent.subagents.run import Run
+    from agent.workspace.checkpoints.entries import Change, Step
+    from agent.workspace.checkpoints.recorder import Recorder
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+
+log = logging.getLogger(__name__)
+
+Settled = Literal["merged", "discarded", "unchanged"]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What an agent changed in its copy."""
+
+    changes: tuple[Change, ...]
+    patch: Patch
+
+    @property
+    def files(self) -> tuple[CopiedFile, ...]:
+        """Each path with the lines that came and went."""
+        counted = {file.path: file for file in self.patch.files}
+        return tuple(_counted(change, counted) for change in self.changes)
+
+
+class Copies:
+    """The copies of the agents of the session `root`, by the ids of the agents."""
+
+    def __init__(
+        self, store: Store, root: str, steps: Recorder, folder: Path, tell: Callable[[str], None]
+    ) -> None:
+        """`tell` takes what the person has to know of a copy."""
+        self._tell = tell
+        self._store = store
+        self._root = root
+        self._steps = steps
+        self._folder = folder
+        self._open: dict[str, Copy] = {}
+        self._left: dict[str, str] = {}
+        """Ids of copies that an earlier process held, by agent."""
+        self._busy: dict[str, asyncio.Lock] = {}
+        self._steps_of_calls: dict[tuple[str, str], Step] = {}
+
+    async def find_again(self) -> tuple[str, ...]:
+        """Know the copies that earlier processes held; the agents they are of. Hold the session's lock."""
+        found = await asyncio.to_thread(holders, self._folder)
+        self._left = {holder.agent: id for id, holder in found.items() if holder.session == self._root}
+        return tuple(self._left)
+
+    def holds(self, agent: str) -> bool:
+        """Whether an agent has a copy that is neither merged nor discarded."""
+        return agent in self._open or agent in self._left
+
+    async def enter(self, run: Run) -> tuple[Copy, str]:
+        """The copy an agent works in, and what it is told of it. Raises `HermesError`."""
+        async with self._lock(run.id):
+            before = await ledger.copy_of(self._store, run.record.id)
+            lost = ""
+            if self.holds(run.id):
+                try:
+                    return await self._copy(run.id), ""
+                except StoreError as error:
+                    # Whatever is left of it stays where it is.
+                    self._left.pop(run.id, None)
+                    lost = str(error)
+            if lost or before == "made":
+                gone = lost or "It is no longer there."
+                self._tell(f"The copy {run.id} worked in cannot be used: {gone} It begins in a fresh one.")
+            copy = await make_copy(self._steps, self._folder)
+            try:
+                await copy.hold(Holder(self._root, run.id))
+                await ledger.copied(self._store, run.record.id, "made", str(copy.root))
+            except BaseException:
+                await copy.close()
+                raise
+            self._open[run.id] = copy
+            return copy, _news(copy, before, lost)
+
+    async def settle(self, run: Run) -> tuple[CopiedFile, ...]:
+        """An agent has ended: what its copy holds. One that holds nothing goes. Never raises."""
+        if not self.holds(run.id):
+            return ()
+        try:
+            difference = await self.changes(run.id)
+            if difference.changes:
+                return difference.files
+            async with self._lock(run.id):
+                await self._end(run, "unchanged")
+        except HermesError as error:
+            log.warning("the copy of %s cannot be looked at: %s", run.id, error)
+        return ()
+
+    # Looking, merging, discarding
+
+    async def changes(self, agent: str, paths: Collection[str] = ()) -> Difference:
+        """What is changed in a copy and not merged, at or below `paths` if any are named.
+
+        Raises `HermesError`, also for a path that was not changed.
+        """
+        copy = await self._copy(agent)
+        changes = _chosen(await copy.changes(), paths)
+        objects = self._steps.store.objects
+        return Difference(changes, await asyncio.to_thread(patch_between, changes, objects, text=True))
+
+    async def places(self, agent: str) -> tuple[Path, Path]:
+        """Where a copy is, and what it is one of. Raises `HermesError`."""
+        copy = await self._copy(agent)
+        return copy.root, copy.origin
+
+    async def plan_merge(self, agent: str, paths: Collection[str] = ()) -> RestorePlan:
+        """What merging would do to the workspace; all of it where no paths are named.
+
+        Raises `HermesError`, also for a path that was not changed.
+        """
+        copy = await self._copy(agent)
+        if paths:
+            _chosen(await copy.changes(), paths)
+        return await copy.plan_merge(list(paths) or None)
+
+    async def merge(
+        self, run: Run, plan: RestorePlan, choices: Mapping[str, Choice] | None = None
+    ) -> Restored:
+        """Carry out a plan, as one step of the workspace. Raises `HermesError`.
+
+        A conflict that `choices` does not decide stays as it is in the workspace, and in the copy.
+        An agent that has ended loses its copy when all of it is merged.
+        """
+        async with self._lock(run.id):
+            copy = await self._copy(run.id)
+            restored = await copy.merge(plan, choices, session=self._root, label=f"merge of {run.id}")
+            if run.is_over and not await copy.changes():
+                await self._end(run, "merged")
+            return restored
+
+    async def discard(self, run: Run) -> int:
+        """Throw a copy away with all that is not merged; how many paths that were. Raises `HermesError`."""
+        if not run.is_over:
+            raise HermesError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
+        async with self._lock(run.id):
+            count = len(await (await self._copy(run.id)).changes())
+            await self._end(run, "discarded")
+            return count
+
+    def note_step(self, agent: str, call: str, step: Step) -> None:
+        """A call of an agent merged something: the step belongs to it."""
+        self._steps_of_calls[agent, call] = replace(step, call=call)
+
+    def step_of(self, agent: str, call: str) -> Step | None:
+        """The step of a call that merged something; told once."""
+        return self._steps_of_calls.pop((agent, call), None)
+
+    async def aclose(self) -> None:
+        """Let go of the copies; they are there again when the session is."""
+        for copy in self._open.values():
+            copy.leave()
+        self._open.clear()
+
+    # Within
+
+    def _lock(self, agent: str) -> asyncio.Lock:
+        return self._busy.setdefault(agent, asyncio.Lock())
+
+    async def _copy(self, agent: str) -> Copy:
+        if (copy := self._open.get(agent)) is not None:
+            return copy
+        if (id := self._left.get(agent)) is None:
+            raise HermesError(f"{agent} has no copy that could be merged: it had none, or that is settled.")
+        copy = self._open[agent] = await take_up(self._steps, self._folder, id)
+        self._left.pop(agent, None)
+        return copy
+
+    async def _end(self, run: Run, how: Settled) -> None:
+        copy = self._open.pop(run.id)
+        await ledger.copied(self._store, run.record.id, how, str(copy.root))
+        await copy.close()
+
+
+def _chosen(changes: tuple[Change, ...], paths: Collection[str]) -> tuple[Change, ...]:
+    """The changes at or below some paths. Raises `HermesError` for one without any."""
+    if not paths:
+        return changes
+    for path in paths:
+        if not any(_lies_at(change.path, path) for change in changes):
+            known = ", ".join(clean(change.path) for change in changes[:20]) or "nothing"
+            raise HermesError(f"Nothing is changed at {clean(path)} in the copy; changed there: {known}.")
+    return tuple(change for change in changes if any(_lies_at(change.path, path) for path in paths))
+
+
+def _lies_at(path: str, above: str) -> bool:
+    return above == "" or path == above or path.startswith(f"{above}/")
+
+
+def _counted(change: Change, files: Mapping[str, FilePatch]) -> CopiedFile:
+    file = files.get(change.path)
+    path = clean(change.path)
+    return CopiedFile(path) if file is None else CopiedFile(path, file.added, file.removed)
+
+
+_BEFORE = {
+    "": "",
+    "merged": "What you changed before was merged into the project. ",
+    "discarded": "What you changed before was discarded. ",
+    "unchanged": "Your earlier copy, in which you had changed nothing, is gone. ",
+    "made": "The copy you worked in is gone, with what you had changed there. ",
+}
+
+
+def _news(copy: Copy, before: str, lost: str) -> str:
+    """What an agent is told of a new copy."""
+    past = f"The copy you worked in cannot be used any more: {lost} " if lost else _BEFORE.get(before, "")
+    whole = "" if copy.coverage.complete else f" The copy is {copy.coverage.sentence()}."
+    return (
+        f"[{past}You work alone in a copy of the project, in {copy.root}, made just now. Paths in "
+        f"{copy.origin} stand for those in the copy: write only there. What you change is merged into the "
+        f"project by others, if at all.{whole}]"
+    )
