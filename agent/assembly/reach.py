@@ -146,6 +146,7 @@ async def _gate(
         grants=Grants(workspace, home.grants, session=session) if rules is None else rules.grants,
         audit=audit,
         adviser=adviser,
+        confinement=around.confinement,
     )
     if rules is None:
         gate.changed = policy_teller(base.stream, gate)

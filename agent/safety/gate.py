@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.events import Decision
 from agent.home import Home
+from agent.safety.confinement import Confinement
 from agent.safety.grants import Grant, Grants, Subject, subject
 from agent.safety.permissions.decider import Decider
 from agent.safety.permissions.modes import Mode, ModeName
@@ -81,6 +82,8 @@ class Gate:
     there: what needs a yes is denied. `grants` hold what was allowed for more than
     once; by default for the session only.
 
+    `confinement` is what the operating system keeps commands from.
+
     `audit` receives every ruling and is waited for; if it raises, the action does not happen.
     `adviser` is asked about what would pass or be asked about, but not about what a person allowed.
     """
@@ -101,6 +104,7 @@ class Gate:
         grants: Grants | None = None,
         audit: Audit | None = None,
         adviser: Advising | None = None,
+        confinement: Confinement = "none",
     ) -> None:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
@@ -118,7 +122,14 @@ class Gate:
             other_homes=(str(home.resolve()),),
         )
         self._decider = Decider(
-            workspace, scratch, places, mode=mode, chosen=chosen, own=own, permissions=permissions
+            workspace,
+            scratch,
+            places,
+            mode=mode,
+            chosen=chosen,
+            own=own,
+            permissions=permissions,
+            confinement=confinement,
         )
         self.grants = grants or Grants(workspace)
         """What was allowed for more than once."""
@@ -138,6 +149,7 @@ class Gate:
         grants: Grants | None = None,
         audit: Audit | None = None,
         adviser: Advising | None = None,
+        confinement: Confinement = "none",
     ) -> Gate:
         """A gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
@@ -158,6 +170,7 @@ class Gate:
             grants=grants,
             audit=audit,
             adviser=adviser,
+            confinement=confinement,
         )
 
     def for_agent(self, approver: Approver | None) -> Gate:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agent.safety.confinement import Confinement, confinement
 from agent.safety.permissions.reading import Command, Reading, read
 from agent.safety.places import joined
 from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, literal, words
@@ -45,6 +46,11 @@ class Surroundings:
     network: Literal["on", "ask", "off"] = "on"
     commands_elsewhere: bool = False
     """Whether commands run in a container or on another machine, of which nothing is known here."""
+
+    @property
+    def confinement(self) -> Confinement:
+        """What the operating system keeps commands from."""
+        return confinement(self.sandbox, self.network, elsewhere=self.commands_elsewhere)
 
 
 @dataclass(frozen=True, slots=True)

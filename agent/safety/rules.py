@@ -266,6 +266,26 @@ def subcommand_disk(line: Line) -> str | None:
     return _erased(line, line.disks([*line.arguments, *bare]))
 
 
+def volume(line: Line) -> str | None:
+    """lvremove, vgremove, zfs destroy, zpool destroy: everything in them is gone at once."""
+    operands = line.operands()
+    named = line.name in ("lvremove", "vgremove") or operands[:1] == ["destroy"]
+    if line.name == "lvm":
+        named = operands[:1] in (["lvremove"], ["vgremove"])
+    if not named or line.has("nt", "test", "help", "version"):
+        return None
+    return "delete a volume with everything in it"
+
+
+def array(line: Line) -> str | None:
+    """mdadm --zero-superblock."""
+    return _erased(line, line.disks(line.arguments)) if line.has("", "zero-superblock") else None
+
+
+def pool(line: Line) -> str | None:
+    return volume(line) or subcommand_disk(line)
+
+
 def copy_raw(line: Line) -> str | None:
     """dd and its relatives onto a disk or vital file."""
     targets = [argument[3:] for argument in line.arguments if argument.startswith("of=")]
@@ -379,7 +399,12 @@ RULES: dict[str, Rule] = (
         "hdparm": hdparm,
         "nvme": subcommand_disk,
         "cryptsetup": subcommand_disk,
-        "zpool": subcommand_disk,
+        "zpool": pool,
+        "zfs": volume,
+        "lvremove": volume,
+        "vgremove": volume,
+        "lvm": volume,
+        "mdadm": array,
         "diskutil": subcommand_disk,
         "dd": copy_raw,
         "dcfldd": copy_raw,

@@ -52,13 +52,24 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
 
     from agent.config.loader import load
     from agent.home import Home
+    from agent.safety.confinement import confinement
     from agent.safety.gate import Gate
     from agent.safety.permissions.policy import Permissions
+    from agent.safety.sandbox.probe import probe
     from tools.actions import RunCommand
 
     home = Home.locate()
-    mode = load(home, os.environ).settings.approvals.mode
-    gate = Gate.for_home(home, cwd, mode, permissions=Permissions(home, cwd, "tui"))
+    loaded = load(home, os.environ).settings
+    settings = loaded.sandbox
+    level = probe(settings.mode).name
+    elsewhere = loaded.terminal.backend != "local"
+    gate = Gate.for_home(
+        home,
+        cwd,
+        loaded.approvals.mode,
+        permissions=Permissions(home, cwd, "tui"),
+        confinement=confinement(level, settings.network, elsewhere=elsewhere),
+    )
     return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
 
 

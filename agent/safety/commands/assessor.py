@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from agent.safety.commands import (
     interpreters,
     media,
     network,
+    programs,
     readers,
     scripts,
     services,
@@ -27,10 +29,11 @@ from agent.safety.commands import (
     utilities,
     wrappers,
 )
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
 from agent.safety.commands.secrets import is_secret_variable
+from agent.safety.confinement import Confinement
 from agent.safety.hardline import TANGLED, examined
 from agent.safety.look import one_look
 from agent.safety.places import Places, absolute, joined
@@ -64,6 +67,8 @@ LONGEST_PART = 400
 
 _KEEPING = frozenset({"chmod", "mkdir", "rmdir", "sh", "bash", "dash"})
 """Programs, besides those that look, that leave the contents of files as they are."""
+_SEARCHED = frozenset({"PYTHONPATH", "NODE_PATH", "PATH"})
+"""Variables that say where programs find their parts; what stands there is not read."""
 DEEPEST_SCRIPT = 2
 """Scripts of the project that start each other and are read."""
 
@@ -83,14 +88,21 @@ class Assessor:
     """Judges commands of one session.
 
     `scratch` is a folder only this session writes to, `own` the folder of Hermes
-    (default: `.hermes` in the home folder).
+    (default: `.hermes` in the home folder). `confinement` is what the operating system keeps
+    commands from.
     """
 
     def __init__(
-        self, places: Places, workspace: Path, scratch: Path | None = None, own: Path | None = None
+        self,
+        places: Places,
+        workspace: Path,
+        scratch: Path | None = None,
+        own: Path | None = None,
+        confinement: Confinement = "none",
     ) -> None:
         self._places = places
-        self._ground = Ground(places, workspace, scratch, own)
+        self._confinement: Confinement = confinement
+        self._ground = Ground(places, workspace, scratch, own, confined=confinement != "none")
 
     def assess(self, command: str, cwd: Path) -> Verdict:
         """What speaks for and against running `command` in `cwd`: allow, ask or hardline.
@@ -102,7 +114,7 @@ class Assessor:
 
     def _assessed(self, command: str, cwd: Path) -> Verdict:
         recording = record(command, str(cwd), self._places.home)
-        judge = _Judge(self._ground.afresh(), _is_cleared(recording, self._places))
+        judge = _Judge(self._ground.afresh(), _is_cleared(recording, self._places), self._confinement)
         if recording.tangled:
             judge.add(recording.text, "hardline", TANGLED)
             return judge.verdict()
@@ -128,16 +140,21 @@ def _is_cleared(recording: Recording, places: Places) -> bool:
 class _Judge:
     """Collects what is said of every command line, every file and every variable.
 
+    Names of files that were given to a program, or written to, are kept: what they hold is not known
+    any more. `_built` are those of them that a compiler made.
+
     `cleared` means that nothing in it is forbidden, so that the hardline need not be asked again.
     """
 
-    def __init__(self, ground: Ground, cleared: bool, depth: int = 0) -> None:
+    def __init__(self, ground: Ground, cleared: bool, confinement: Confinement, depth: int = 0) -> None:
+        self._confinement: Confinement = confinement
         self._depth = depth
         self._acted = False
         self._ground = ground
         self._cleared = cleared
         self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
         self._named: set[str] = set()
+        self._built: set[str] = set()
         self._inputs: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
@@ -187,20 +204,27 @@ class _Judge:
             listed = opinion.reason == files.LISTED.reason
             if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
                 self._acted = True
-                self._named.update(re.split("[/=]", argument)[-1] for argument in arguments)
+                made = programs.compiled(call) if opinion.kind == "allow" else ""
+                named = {re.split("[/=]", argument)[-1] for argument in arguments}
+                self._named |= named
+                self._built = (self._built - named) | ({made} if made else set())
 
     def _followed(self, call: Call, opinion: Opinion) -> Opinion:
         """The opinion on a script of the project, once it is read; as it is for everything else."""
         # What ran before may have changed the script without naming it, as `git checkout` does.
-        if opinion.reason != RUNS_PROJECT or self._acted or self._depth >= DEEPEST_SCRIPT:
+        changed = self._acted and self._confinement != "closed"
+        if opinion.reason != RUNS_PROJECT or changed or self._depth >= DEEPEST_SCRIPT:
             return opinion
         if (text := scripts.text(call)) is None:
-            return opinion
+            kept = opinion.runs is not None and programs.passes(
+                call, opinion.runs, self._confinement, acted=self._acted, built=self._built
+            )
+            return fine("runs a program of the project, which the sandbox keeps to it") if kept else opinion
         self._acted = True  # a script may change the next one
         recording = record(text, call.cwd, self._ground.places.home)
         if recording.tangled or recording.fault:
             return opinion
-        inner = _Judge(self._ground, False, self._depth + 1)
+        inner = _Judge(self._ground, False, self._confinement, self._depth + 1)
         recording.show(inner)
         verdict = inner.verdict()
         if verdict.kind == "hardline":
@@ -210,12 +234,16 @@ class _Judge:
 
     def written(self, path: str, cwds: Sequence[str]) -> None:
         self._named.add(path.rpartition("/")[2])
+        self._built.discard(path.rpartition("/")[2])
         for cwd in cwds:
             full = joined(cwd, path)
             if not self._cleared and (loss := self._ground.places.wreck(full)):
                 self.add(f"> {path}", "hardline", f"it would overwrite {loss}")
             elif reason := self._ground.write(full):
                 self.add(f"> {path}", "ask", reason, network=connections.opens(full))
+            elif full.isascii() and os.path.isdir(full):  # noqa: PTH112 - as cheap as it gets
+                # No shell writes to a folder: it stands for the files that a search finds in it.
+                self.add(f"> {path}", "ask", "overwrites files whose names are not known here")
             else:
                 self.add(f"> {path}", "allow", "writes inside the workspace")
 
@@ -233,6 +261,8 @@ class _Judge:
     def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
         if opinion := variable(name, values, self._ground.inside):
             self.add(f"{name}=", opinion.kind, opinion.reason)
+        if name in _SEARCHED:
+            self._acted = True
 
     def consulted(self, name: str) -> None:
         if is_secret_variable(name):
@@ -273,7 +303,7 @@ def _by_path(call: Call) -> Opinion | None:
         return None
     if call.name in _BIN_STUBS and folder.endswith("/bin"):
         return None
-    return ask(RUNS_PROJECT)
+    return runs(call.word, "", call.arguments)
 
 
 _IN_NEED_OF_QUOTES = re.compile(r"[\s'\"\\$`;&|<>()*?\[\]#~]").search

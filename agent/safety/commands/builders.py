@@ -179,11 +179,13 @@ def cargo(call: Call) -> Opinion:
 _CARGO = Verbs(
     harmless=r"build|b|test|t|check|c|clippy|fmt|doc|d|bench|tree|metadata|clean|nextest (?:run|list)"
     r"|version|help|search|outdated|udeps|bloat|pkgid"
-    r"|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
-    r"|update --dry-run|read-manifest|generate-lockfile",
+    r"|llvm-lines|asm|modules|geiger|hack (?:check|test|build|clippy)|msrv"
+    r"|semver-checks|sort|spellcheck|hakari"
+    r"|update|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
+    r"|read-manifest|generate-lockfile",
     reason="builds or tests the project",
     effects=(
-        ("install|uninstall|add|remove|rm|update|fetch|vendor", INSTALLS),
+        ("install|uninstall|add|remove|rm|fetch|vendor", INSTALLS),
         ("publish|yank|login|logout|owner", "publishes, or uses the account at the registry"),
     ),
     inside=True,
@@ -232,7 +234,7 @@ def dotnet(call: Call) -> Opinion:
 
 
 SWIFT = Verbs(
-    harmless=r"build|test|format|package (?:describe|show-dependencies)",
+    harmless=r"build|test|format|package (?:describe|show-dependencies|resolve|dump-package)",
     reason="builds or tests the project",
     effects=(("run", RUNS_PROJECT),),
     inside=True,
@@ -327,7 +329,7 @@ ARTISAN = Verbs(
     inside=True,
 )
 MANAGE = Verbs(
-    harmless=r"test|check|showmigrations|diffsettings|validate|help|sqlmigrate|findstatic|show_urls|makemessages",
+    harmless=r"test|check|makemigrations|showmigrations|diffsettings|validate|help|sqlmigrate|findstatic|show_urls|makemessages",
     reason="builds or tests the project",
     otherwise=RUNS_PROJECT,
     bare=False,

@@ -15,11 +15,22 @@ RUNS_PROJECT = "runs a program of the project"
 
 
 @dataclass(frozen=True, slots=True)
+class Program:
+    """A file that would be run, by an interpreter or (language empty) by itself."""
+
+    path: str
+    language: str = ""
+    arguments: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Opinion:
     """What is said of one call: whether it may happen unasked, and one clause that says why."""
 
     kind: Literal["allow", "ask"]
     reason: str
+    runs: Program | None = None
+    """The program of the project it is about."""
 
     def __bool__(self) -> bool:
         """Whether it asks."""
@@ -32,6 +43,11 @@ def fine(reason: str) -> Opinion:
 
 def ask(reason: str) -> Opinion:
     return Opinion("ask", reason)
+
+
+def runs(path: str, language: str = "", arguments: Sequence[str] = ()) -> Opinion:
+    """The opinion on running a program of the project, before it is looked into."""
+    return Opinion("ask", RUNS_PROJECT, Program(path, language, tuple(arguments)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,8 @@ _OPTIONS = re.compile(
 )
 _VALUED = frozenset(
     {"--extra", "--group", "--with", "--without", "--only", "--omit", "--include", "-E", "--extras", "--jobs"}
-    | {"--filter", "--only-group", "--loglevel", "--reporter", "-j", "--retry", "--python"}
+    | {"--filter", "--only-group", "--loglevel", "--reporter", "-j", "--retry", "--python", "-P"}
+    | {"--upgrade-package"}
 )
 _INNER_VALUE = re.compile(r"[\w.,:*@^-]+")
 
@@ -55,6 +56,8 @@ _INNER_VALUE = re.compile(r"[\w.,:*@^-]+")
 def installs(call: Call) -> Opinion | None:
     """The opinion on `npm ci`, `uv sync` and their like; None for everything else."""
     words = _WORDS.get(call.name)
+    if call.name == "uv" and call.arguments[:2] == ("pip", "install"):
+        return into_environment(call, call.arguments[2:])
     if words is None or not call.inside:
         return None
     said: list[str] = []
@@ -91,9 +94,10 @@ _PIP_FLAGS = re.compile(
 def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
     """The opinion on `pip install -r requirements.txt`, `-e .` and `.` into an environment of the project.
 
-    `said` are the arguments behind `install`. None when it is anything else.
+    Inside a boundary there is no other environment it could change. `said` are the arguments behind
+    `install`. None when it is anything else.
     """
-    if not (_is_environment(call) and call.inside):
+    if not (call.inside and (call.ground.confined or _is_environment(call))):
         return None
     arguments = list(said)
     installs_listed = False

@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.safety.commands import brought
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
+from agent.safety.shell.output import MADE_BY_MKTEMP
 
 WRITES = fine("writes inside the workspace")
 LISTED = fine("lists an archive")
@@ -36,7 +37,9 @@ def move(call: Call) -> Opinion:
     sources = operands if target is not None else operands[:-1]
     targets = [target] if target is not None else operands[-1:]
     for source in sources:
-        if not (call.ground.inside(call.path(source)) or call.ground.private(call.path(source))):
+        path = call.path(source)
+        own = path.startswith(MADE_BY_MKTEMP) or call.ground.inside(path) or call.ground.private(path)
+        if not own:
             return ask(f"moves {literal(source)} away from outside of the workspace")
     for target in targets:
         path = call.path(target or "")
@@ -116,6 +119,8 @@ def truncate(call: Call) -> Opinion:
     """truncate and fallocate: what a program makes again may be emptied, and what is new."""
     operands = call.operands("srz" if call.name == "truncate" else "loz")
     grows = (call.value("s", "size") or "").startswith("+") or call.name != "truncate"
+    if call.name == "fallocate" and re.fullmatch(r"\d+[GTPE]i?B?|\d{10,}", call.value("l", "length") or ""):
+        return ask("takes much of the disk")
     if not grows and _are_lost(call, operands):
         return EMPTIES
     return call.changed(operands) or WRITES
@@ -132,7 +137,10 @@ _TEXTS = re.compile(
 
 
 def _are_lost(call: Call, operands: Sequence[str]) -> bool:
-    """Whether emptying the files would lose what nothing makes again."""
+    """Whether emptying the files would lose what nothing makes again.
+
+    A folder stands for all files that a search finds in it.
+    """
     for operand in operands:
         path = call.path(operand)
         name = operand.rpartition("/")[2]
@@ -141,7 +149,12 @@ def _are_lost(call: Call, operands: Sequence[str]) -> bool:
         if name in ("__init__.py", "py.typed") and not Path(path).exists():
             continue
         exists = Path(path).is_file() and Path(path).stat().st_size > 0
-        if exists or _TEXTS.fullmatch(literal(name)) or any(mark in path for mark in GLOBS):
+        if (
+            exists
+            or Path(path).is_dir()
+            or _TEXTS.fullmatch(literal(name))
+            or any(mark in path for mark in GLOBS)
+        ):
             return True
     return False
 
@@ -281,6 +294,9 @@ def copy_raw(call: Call) -> Opinion:
     read = [a[3:] for a in call.arguments if a.startswith("if=")]
     if any(re.match(r"/dev/(?!zero|null|u?random)", path) for path in (*read, *written)):
         return ask("reads or writes a device")
+    endless = any(re.fullmatch(r"/dev/(?:zero|u?random)", path) for path in read)
+    if endless and written and not any(re.match(r"count=\d", argument) for argument in call.arguments):
+        return ask("writes until the disk is full")
     if "conv=notrunc" not in call.arguments and _are_lost(call, written):
         return EMPTIES
     return call.revealed(read) or call.changed(written) or WRITES

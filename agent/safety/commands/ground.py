@@ -10,7 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from agent.safety.commands.secrets import is_secret
-from agent.safety.guarded import guarded_place
+from agent.safety.guarded import guard
 from agent.safety.look import current
 from agent.safety.places import Places, absolute, is_disk
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
@@ -37,12 +37,19 @@ class Ground:
     """The folders of one session. Links are followed: one that leads outside counts as outside."""
 
     def __init__(
-        self, places: Places, workspace: Path, scratch: Path | None, own: Path | None = None
+        self,
+        places: Places,
+        workspace: Path,
+        scratch: Path | None,
+        own: Path | None = None,
+        *,
+        confined: bool = False,
     ) -> None:
         self.places = places
-        self._root = workspace
+        self.confined = confined
+        """Whether the operating system keeps commands from changing anything but the workspace."""
         self._home = Path(places.home)
-        self._own = own
+        self._guard = guard(workspace, self._home, own)
         self._known: dict[tuple[str, str, bool], str | None] = {}
         self._workspace = _spellings(workspace)
         self._scratch = _spellings(scratch) if scratch is not None else ()
@@ -139,7 +146,7 @@ class Ground:
         return f"deletes {'everything in ' if recursive else ''}{shown(path)}"
 
     def _guarded(self, path: str, whole: bool = False) -> str | None:
-        return guarded_place(path, self._root, self._home, own=self._own, whole=whole)
+        return self._guard.leads_to(path, whole=whole)
 
     def _is_output(self, full: str) -> bool:
         """Whether the path is, or lies in, what a build makes again."""
@@ -168,7 +175,10 @@ def _spellings(path: Path) -> tuple[str, ...]:
 
 
 def _within(path: str, folders: tuple[str, ...]) -> bool:
-    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)
+    for folder in folders:
+        if path.startswith(folder) and (path == folder or folder[-1] == "/" or path[len(folder)] == "/"):
+            return True
+    return False
 
 
 @lru_cache(maxsize=1_024)

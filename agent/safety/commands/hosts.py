@@ -27,7 +27,12 @@ _READ = words(
     "cloud.google.com "
     "www.gnu.org www.kernel.org man7.org www.postgresql.org dev.mysql.com www.sqlite.org sqlite.org redis.io "
     "www.rfc-editor.org datatracker.ietf.org www.w3.org json-schema.org spec.openapis.org en.wikipedia.org "
-    "api.github.com"
+    "api.github.com raw.githubusercontent.com docs.astral.sh www.python.org docs.djangoproject.com "
+    "fastapi.tiangolo.com flask.palletsprojects.com numpy.org pandas.pydata.org nextjs.org svelte.dev "
+    "angular.dev expressjs.com tailwindcss.com vite.dev vitest.dev jestjs.io eslint.org prettier.io "
+    "www.rust-lang.org guides.rubyonrails.org api.rubyonrails.org laravel.com symfony.com elixir-lang.org "
+    "docs.swift.org developer.apple.com developer.android.com docs.spring.io docs.sqlalchemy.org "
+    "platform.openai.com docs.anthropic.com nginx.org httpd.apache.org www.php.net"
 )
 _LOOKED_UP = _READ | words(
     "github.com gitlab.com bitbucket.org google.com www.google.com cloudflare.com one.one.one.one dns.google "

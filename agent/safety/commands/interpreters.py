@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands import node_code, perl_code, python_code
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.checkers import CHECKERS, check
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -46,6 +46,14 @@ def python(call: Call) -> Opinion:
         else:
             return _file(call, argument, arguments)
     return _python_input(call)
+
+
+def ipython(call: Call) -> Opinion:
+    """ipython: a text is judged as Python is; anything else opens a console."""
+    if call.arguments in (("--version",), ("-V",), ("--help",)):
+        return LOOKS
+    text = call.arguments[:1] == ("-c",) and len(call.arguments) == 2
+    return _python_text(call.arguments[1], call, []) if text else ask("opens a console")
 
 
 def _python_input(call: Call) -> Opinion:
@@ -92,7 +100,19 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
         return call.revealed(operands[:1]) or call.changed(operands[1:2]) or COMPUTES
     if module in _BUILD_MODULES:
         return check(inner)
-    return ask(RUNS_PROJECT) if call.inside else ask(OUTSIDE)
+    if not call.inside:
+        return ask(OUTSIDE)
+    file = _module_file(call, module)
+    return ask(RUNS_PROJECT) if file is None else runs(file, "python", rest)
+
+
+def _module_file(call: Call, module: str) -> str | None:
+    """The file of the project that `python -m` runs; None when there is none."""
+    if not re.fullmatch(r"\w+(?:\.\w+)*", module):
+        return None
+    place = module.replace(".", "/")
+    files = (f"{place}/__main__.py", f"{place}.py")
+    return next((file for file in files if Path(call.path(file)).is_file()), None)
 
 
 def _serves(call: Call) -> Opinion:
@@ -124,7 +144,7 @@ def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
     if call.ground.inside(full) and re.fullmatch(r"(?:\./)?vendor/bin/\w+", path) and name in CHECKERS:
         return check(replace(call, name=name, word=name, arguments=tuple(given)))
     if call.ground.inside(full):
-        return ask(RUNS_PROJECT)
+        return runs(path, "python" if call.name.startswith(("python", "pypy")) else call.name, given)
     return ask(OUTSIDE)
 
 
@@ -147,7 +167,7 @@ def node(call: Call) -> Opinion:
             continue
         if argument.startswith("-") or UNKNOWN in argument:
             return ask("runs a JavaScript program with options that may load others")
-        return _file(call, argument)
+        return _file(replace(call, name="node"), argument, arguments)
     return ask("runs a JavaScript program from its input")
 
 
@@ -171,7 +191,10 @@ def perl(call: Call) -> Opinion:
             in_place |= match[1] is not None
         elif re.fullmatch(r"-F[^\s@$]{1,5}", argument):
             pass
-        elif argument == "-c":
+        elif argument in ("-c", "-wc", "-cw"):
+            checked = arguments[0] if len(arguments) == 1 else ""
+            if checked and UNKNOWN not in checked and call.ground.inside(call.path(checked)):
+                return runs(checked, "perl")
             return ask("runs parts of a Perl program while it checks it")
         elif argument.startswith("-"):
             return ask(
@@ -232,10 +255,25 @@ _PRINTING = {
 """Programs of one line that only print what the language knows of itself."""
 
 
+def _java_class(call: Call) -> Opinion | None:
+    """The opinion on `java -cp FOLDERS Class`, whose folders lie in the workspace; None for all else."""
+    arguments = call.arguments
+    if len(arguments) < 3 or arguments[0] not in ("-cp", "-classpath", "--class-path"):
+        return None
+    if UNKNOWN in arguments[1] or not re.fullmatch(r"\w+(?:\.\w+)*", arguments[2]):
+        return None
+    places = [place.removesuffix("*") or "." for place in arguments[1].split(":")]
+    if not all(call.ground.inside(call.path(place)) for place in places):
+        return ask(OUTSIDE)
+    return runs(f"{places[0]}/{arguments[2].replace('.', '/')}.class", "java", arguments[3:])
+
+
 def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
     def rule(call: Call) -> Opinion:
         if call.arguments in (("--version",), ("-v",), ("-version",), ("-V",), ("--help",)):
             return LOOKS
+        if call.name == "java" and (opinion := _java_class(call)) is not None:
+            return opinion
         if (
             call.flag("-l", "-wc", "-c", "--syntax-check")
             and language in ("PHP", "Ruby")
@@ -292,6 +330,9 @@ RULES: dict[str, Rule] = (
         "ts-node": _other("TypeScript", "-e", "-p"),
         "groovy": _other("Groovy", "-e"),
         "elixir": _other("Elixir", "-e"),
+        "iex": lambda call: LOOKS if call.arguments in (("--version",), ("-v",)) else ask("opens a console"),
+        "ipython": ipython,
+        "ipython3": ipython,
         "erl": _other("Erlang", "-eval"),
         "guile": _other("Scheme", "-c"),
         "racket": _other("Racket", "-e"),

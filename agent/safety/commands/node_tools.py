@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.declared import INSTALLS
 from agent.safety.commands.verbs import Verbs
@@ -115,7 +115,10 @@ def node_manager(call: Call) -> Opinion:
     if verb == "pack" and call.flag("--dry-run"):
         return fine("lists packages")
     if verb == "stop" or (call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)):
-        return ask(RUNS_PROJECT) if call.inside else ask("works outside of the workspace")
+        if not call.inside:
+            return ask("works outside of the workspace")
+        own = call.name == "bun" and UNKNOWN not in script and call.ground.inside(call.path(script))
+        return runs(script, "bun", rest[1:]) if own else ask(RUNS_PROJECT)
     if not known:
         return ask(INSTALLS)
     if OUTWARD.fullmatch(script):
@@ -141,7 +144,18 @@ def npx(call: Call) -> Opinion:
         rest = call.arguments[call.arguments.index(name) + 1 :]
         rule = check if name in CHECKERS else _TOOLS[name]
         return rule(replace(call, name=name, arguments=rest, word=name))
+    given = call.arguments[call.arguments.index(name) + 1 :] if name else ()
+    if call.name == "uvx" and name in CHECKERS and name == call.arguments[0]:
+        return check(replace(call, name=name, arguments=given, word=name))
+    if call.name == "npx" and name in _RUNNERS and not fetched and given and not given[0].startswith("-"):
+        file = given[0]
+        if UNKNOWN not in file and call.inside and call.ground.inside(call.path(file)):
+            return runs(file, name, given[1:])
     return ask("fetches and runs a package")
+
+
+_RUNNERS = words("tsx ts-node esno vite-node babel-node")
+"""Programs that run a file of the project, which projects have in their own `node_modules`."""
 
 
 FRONTEND = Verbs(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.places import absolute
@@ -190,6 +190,28 @@ def _dangerous(call: Call) -> Opinion | None:
     return None
 
 
+def finder(call: Call) -> Opinion:
+    """fd: a program it starts on what it finds is judged on its own when it only looks."""
+    place = next((at for at, a in enumerate(call.arguments) if a in _FD_STARTS), None)
+    if place is None or place + 1 >= len(call.arguments):
+        return lists(call)
+    name, *rest = call.arguments[place + 1 :]
+    inner = RULES.get(name)
+    if inner is None or inner is find or name in ("fd", "fdfind") or {";", *_FD_STARTS} & set(rest):
+        return ask(RUNS)
+    chooses = replace(call, arguments=tuple(call.arguments[:place]))
+    operands = chooses.operands("eEtdjSocC")
+    if chooses.has("HuI", "hidden", "unrestricted", "no-ignore", "base-directory", "search-path"):
+        return ask(RUNS)
+    if not all(call.ground.inside(call.path(each)) for each in operands) or call.revealed(operands):
+        return ask(RUNS)
+    before = lists(chooses)
+    return before or inner(replace(call, name=name, word=name, arguments=tuple(rest))) or LOOKS
+
+
+_FD_STARTS = frozenset({"-x", "-X", "--exec", "--exec-batch"})
+
+
 def dump_hex(call: Call) -> Opinion:
     """xxd: a second operand is written."""
     operands = call.operands("cgolsR")
@@ -313,6 +335,8 @@ RULES: dict[str, Rule] = (
     | dict.fromkeys(SYSTEM, lists)
     | {
         "rg": search,
+        "fd": finder,
+        "fdfind": finder,
         "xxd": dump_hex,
         "sort": sort,
         "uniq": uniq,

@@ -65,12 +65,19 @@ def is_secret(path: str) -> bool:
     """Whether a marked absolute path is likely to hold secrets, or is a pattern that reaches such a file."""
     name = path.rpartition("/")[2]
     if path.isascii() or not any(mark in path for mark in GLOBS):
-        if _PUBLIC.fullmatch(name):
-            return False
-        if _NAMES.fullmatch(name.replace(UNKNOWN, "")):
-            return True
+        known = _known(name)
+        if known is not None:
+            return known
         return _has_start(path) is not None and _FOLDERS.search(path) is not None
     return _may_be_secret(path)
+
+
+@lru_cache(maxsize=2_048)
+def _known(name: str) -> bool | None:
+    """Whether a file is secret by its name alone; None when that depends on its folder."""
+    if _PUBLIC.fullmatch(name):
+        return False
+    return True if _NAMES.fullmatch(name.replace(UNKNOWN, "")) else None
 
 
 def is_secret_variable(name: str) -> bool:

@@ -232,6 +232,11 @@ _TERRAFORM = Verbs(
 )
 
 
+_PLAIN_INIT = re.compile(
+    r"-(?:backend=false|input=false|no-color|get=(?:true|false)|lockfile=readonly|lock=(?:true|false))"
+)
+
+
 def terraform(call: Call) -> Opinion:
     """Planning runs the programs of a configuration; one from elsewhere asks."""
     folder = call.value("", "chdir") or next(
@@ -239,6 +244,11 @@ def terraform(call: Call) -> Opinion:
     )
     if folder is not None and not call.ground.inside(call.path(folder)):
         return ask("works outside of the workspace")
+    said = [argument for argument in call.arguments if not argument.startswith("-chdir=")]
+    if said[:1] == ["init"] and call.inside and all(map(_PLAIN_INIT.fullmatch, said[1:])):
+        return fine("fetches the providers that the project lists")
+    if said[:1] == ["output"] and all(option == "-no-color" for option in said[1:]):
+        return fine("shows settings, without those marked as secret")
     return _TERRAFORM(call)
 
 
@@ -380,7 +390,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     (
         "apt apt-get apt-cache aptitude dnf yum zypper brew port snap flatpak apk emerge pkg nix-env "
         "choco scoop winget "
-        "microdnf gem luarocks cpan cpanm opam ghcup asdf mise nvm rustup pyenv rbenv volta fnm",
+        "microdnf gem luarocks cpan cpanm opam ghcup asdf mise rustup pyenv rbenv volta fnm",
         _SYSTEM_PACKAGES,
     ),
     ("dpkg dpkg-query", dpkg),

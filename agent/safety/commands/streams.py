@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.secrets import is_secret_variable
 from agent.safety.shell.marks import UNKNOWN, literal
 
 EDITS = fine("edits text")
@@ -157,7 +158,16 @@ def _awk_reaches_out(program: str) -> bool:
     return re.search(r"\bprintf?\b[^;}\n]*>", rest) is not None
 
 
+def substitute(call: Call) -> Opinion:
+    """envsubst fills in variables; those that look secret ask."""
+    texts = (*call.operands(), *(call.stdin or ()))
+    if any(is_secret_variable(name) for text in texts for name in re.findall(r"\$\{?(\w+)", literal(text))):
+        return ask("shows a secret of the environment")
+    return EDITS
+
+
 RULES: dict[str, Rule] = {
+    "envsubst": substitute,
     "sed": sed,
     "gsed": sed,
     "awk": awk,

@@ -112,6 +112,71 @@ def checks(call: Call) -> Opinion:
     return BUILDS if call.inside else ask("works outside of the workspace")
 
 
+_ALEMBIC = Verbs(
+    harmless="history|current|heads|show|branches|check|revision|list_templates",
+    reason="runs the settings of the project, as its tests do",
+    effects=(("upgrade|downgrade|stamp|merge|edit|init", "changes a database, or may do so"),),
+    dangerous=words("-c --config -x --sql"),
+    inside=True,
+)
+_FLASK = Verbs(
+    harmless="routes",
+    reason="runs the settings of the project, as its tests do",
+    valued=words("--app -A"),
+    otherwise="starts or changes a server",
+    dangerous=words("--env-file -e"),
+    bare=False,
+    inside=True,
+)
+_WASM_PACK = Verbs(
+    harmless="build|test",
+    reason=_TESTS,
+    effects=(("publish|login|pack|new", "publishes, or uses the account at the registry"),),
+    inside=True,
+)
+_DIRENV = Verbs(
+    harmless="status|version|help",
+    reason="only looks",
+    otherwise="runs a script of the project in this shell",
+)
+_NVM = Verbs(
+    harmless=r"use(?: [\w./*-]+)?|ls|list|current|version|which|ls-remote|alias$",
+    reason="chooses an installed version",
+    otherwise=INSTALLS,
+)
+
+
+def flask(call: Call) -> Opinion:
+    """flask: listing routes loads the application of the project."""
+    app = call.value("A", "app")
+    if app is not None and (UNKNOWN in app or not call.ground.inside(call.path(app.partition(":")[0]))):
+        return ask("takes an application from elsewhere")
+    return _FLASK(call)
+
+
+def act(call: Call) -> Opinion:
+    """act: running CI at home starts containers; listing does not."""
+    lists = call.flag("-l", "--list", "-g", "--graph", "--version", "--help")
+    return LOOKS if lists else ask("starts containers")
+
+
+def compiles_requirements(call: Call) -> Opinion:
+    """pip-compile: writes down the versions of what the project lists."""
+    if call.flag("--version", "--help"):
+        return LOOKS
+    if call.may_mean(
+        "--index-url", "--extra-index-url", "--find-links", "--pip-args", "--config", "--trusted-host"
+    ):
+        return ask("takes packages from elsewhere")
+    if call.flag("-i", "-f") or call.unsure or not call.inside:
+        return ask("takes packages from elsewhere")
+    sources = call.operands("oP")
+    if not all(call.ground.inside(call.path(source)) for source in sources):
+        return ask("works outside of the workspace")
+    output = call.value("o", "output-file")
+    return (call.changed([output]) if output and output != "-" else None) or BUILDS
+
+
 def inventory(call: Call) -> Opinion:
     """ansible-inventory: an inventory may be a program, so only files that cannot be started."""
     places = [call.value("i", "inventory")]
@@ -144,5 +209,12 @@ RULES: dict[str, Rule] = (
         "gleam": _ELM_LIKE,
         "nix": nix,
         "ansible-inventory": inventory,
+        "alembic": _ALEMBIC,
+        "flask": flask,
+        "wasm-pack": _WASM_PACK,
+        "direnv": _DIRENV,
+        "nvm": _NVM,
+        "act": act,
+        "pip-compile": compiles_requirements,
     }
 )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands.assessor import Assessor
+from agent.safety.confinement import Confinement
 from agent.safety.hardline import Hardline
 from agent.safety.look import one_look
 from agent.safety.permissions.defaults import Defaults
@@ -39,7 +40,7 @@ class Decider:
     """Decides for one session. Asks nobody. May be used from several threads.
 
     `mode` is the one from the settings; `chosen` is one for this session and goes
-    before settings and files. `own` is the home of Hermes.
+    before settings and files. `own` is the home of Hermes. `confinement` is what the sandbox holds back.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Decider:
         chosen: ModeName | None,
         own: Path | None,
         permissions: Permissions | None,
+        confinement: Confinement = "none",
     ) -> None:
         self.permissions = permissions
         self._configured: Mode = canonical(mode)
@@ -63,7 +65,7 @@ class Decider:
         setting = permissions.setting if permissions is not None else Setting(workspace, Path(places.home))
         self._empty = Policy(RuleSet((), setting))
         self._protection = Protection(setting, own)
-        self._assessor = Assessor(places, workspace, scratch, own)
+        self._assessor = Assessor(places, workspace, scratch, own, confinement)
         self._defaults = Defaults(setting, scratch, self._assessor.assess)
 
     @property

@@ -1,7 +1,8 @@
-"""Fork bombs: functions that start themselves without end."""
+"""Fork bombs: functions that start themselves without end, and loops that start others so."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from agent.safety.shell.tree import Source
@@ -38,6 +39,31 @@ def is_bomb(source: Source, name: str, body: Node) -> bool:
             endless = condition is not None and source.text(condition) in _ALWAYS
         waiting += [(child, endless) for child in children]
     return calls >= 2 and background >= 1 and not guarded
+
+
+_WAITS = frozenset({"sleep", "wait", "read", "break", "exit", "return", "inotifywait"})
+
+
+def is_endless(source: Source, loop: Node) -> bool:
+    """Whether a loop without end starts programs in the background and waits for nothing."""
+    condition, body = loop.child_by_field_name("condition"), loop.child_by_field_name("body")
+    if condition is None or body is None or source.text(condition).rstrip(";") not in _ALWAYS:
+        return False
+    starts = any(child.type == "&" for child in body.children)
+    return starts and not any(
+        (name := child.child_by_field_name("name")) is not None and source.text(name) in _WAITS
+        for child in _commands(body)
+    )
+
+
+def _commands(body: Node) -> Iterator[Node]:
+    waiting = list(body.children)
+    while waiting:
+        node = waiting.pop()
+        if node.type == "command":
+            yield node
+        else:
+            waiting += node.children
 
 
 def _calls(source: Source, name: str, node: Node) -> bool:

@@ -194,7 +194,25 @@ def pwd(state: State, arguments: Arguments, stdin: Output) -> Output:
 
 def git(state: State, arguments: Arguments, stdin: Output) -> Output:
     """The top of the repository is taken to be the folder the shell is in."""
-    return pwd(state, (), None) if arguments == ("rev-parse", "--show-toplevel") else None
+    if arguments == ("rev-parse", "--show-toplevel"):
+        return pwd(state, (), None)
+    return found_names("git", arguments)
+
+
+def found_names(program: str, arguments: Arguments) -> Output:
+    from agent.safety.shell.searchers import names
+
+    return names(program, arguments)
+
+
+def searched(program: str) -> Callable[[State, Arguments, Output], Output]:
+    """Programs that find names, and otherwise print no more than what they read."""
+
+    def printed(state: State, arguments: Arguments, stdin: Output) -> Output:
+        found = found_names(program, arguments)
+        return filtered(state, arguments, stdin) if found is None else found
+
+    return printed
 
 
 def passed_on(state: State, arguments: Arguments, stdin: Output) -> Output:
@@ -271,7 +289,9 @@ PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "jq": queried,
 }
 PRINTERS |= dict.fromkeys(
-    ("sort", "uniq", "cut", "tr", "grep", "egrep", "fgrep", "rg", "nl", "fold", "fmt", "column", "tac"),
+    ("sort", "uniq", "cut", "tr", "nl", "fold", "fmt", "column", "tac"),
     filtered,
 )
+PRINTERS |= {name: searched("grep") for name in ("grep", "egrep", "fgrep")}
+PRINTERS |= {"rg": searched("rg"), "fd": searched("fd"), "fdfind": searched("fd")}
 PRINTERS |= dict.fromkeys((":", "true", "false", "test", "[", "sleep", "wait", "umask", "unset"), nothing)

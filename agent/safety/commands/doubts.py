@@ -1,0 +1,22 @@
+"""Words in programs, of whatever language, that a person sees before the program runs."""
+
+from __future__ import annotations
+
+import re
+
+DOUBTFUL = re.compile(
+    r"rmtree|\brm[\s'\",]+-|\brimraf\b|\brm_rf?\b|\brm(?:dir)?(?:Sync)?\(|removedirs|remove_dir_all"
+    r"|deleteRecursively|deleteDirectory|\bunlink|os\.remove\b|File\.delete|\bshred\b|\bmkfs|\btruncate\b"
+    r"|\b(?:git|hg|svn)[\s'\",]+(?:push|reset|clean|checkout|restore|branch|config|filter)"
+    r"|\b(?:DROP|TRUNCATE)\s+(?:TABLE|DATABASE|SCHEMA)|\bDELETE\s+FROM\b|FLUSHALL|FLUSHDB|dropDatabase"
+    r"|\b(?:kubectl|terraform|tofu|pulumi|helm|gcloud|aws|az|docker|podman|heroku|ansible|sudo|doas|ssh|scp"
+    r"|rsync|curl|wget|nc|ncat|socat|crontab|systemctl|launchctl|chattr|dd|chmod|chown|twine)[\s'\",]+[\w/-]"
+    r"|\b(?:npm|pnpm|yarn|cargo|gem|hermes)[\s'\",]+(?:publish|login|push|permissions|config|unpublish)"
+    r"|[/'\"~]\.(?:git|hermes|ssh|aws|gnupg|kube|env|npmrc|netrc|pypirc|bashrc|bash_profile|profile|zshrc"
+    r"|github|gitlab|vscode|husky|envrc)\b"
+    r"|id_rsa|/etc/|/proc/|/dev/(?:tcp|udp|sd|nvme)|\bb64decode\b|frombase64|fromCharCode|base64_decode"
+    r"|unpack\(|\batob\(|\beval\b|\bexec\s*\(|\bexec\b[\s(]*['\"]|__import__|child_process|\bsystem\s*\(|\bpopen\b"
+    r"|shell\s*=\s*True|\bctypes\b|\bdlopen\b|\bfork\b|\bkill\b",
+    re.IGNORECASE,
+)
+"""Words in a program that are shown to a person first, whatever the language."""

@@ -1,0 +1,90 @@
+"""Programs that lie in the workspace, where the operating system draws a boundary around commands.
+
+Inside a boundary a program can do to the workspace what `make test` can, and undo brings that back.
+So it may run unasked, unless what it holds says otherwise: a script is read for what destroys, what
+runs something later and what it hides. Where the network is open as well, only a script that was
+read with all it imports, and that reaches nothing but files, runs unasked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Set
+from pathlib import Path
+
+from agent.safety.commands import node_code, python_files
+from agent.safety.commands.call import Call, Program
+from agent.safety.commands.checkers import OUTWARD
+from agent.safety.commands.doubts import DOUBTFUL
+from agent.safety.commands.secrets import is_secret
+from agent.safety.confinement import Confinement
+from agent.safety.places import absolute
+from agent.safety.shell.marks import words
+
+LARGEST = 200_000
+"""Bytes of a program that is read. A longer text asks; what is no text cannot be read at all."""
+
+
+def passes(call: Call, program: Program, confinement: Confinement, *, acted: bool, built: Set[str]) -> bool:
+    """Whether a program of the workspace may run unasked.
+
+    `acted` says that something ran before it in the same command that may have changed files; `built`
+    are names of programs that a compiler made there.
+    """
+    path = absolute(call.path(program.path))
+    if confinement == "none" or not call.ground.inside(path):
+        return False
+    name = path.rpartition("/")[2]
+    if (name in call.named and name not in built) or any(map(OUTWARD.fullmatch, program.arguments)):
+        return False
+    if any(is_secret(call.path(word)) for word in program.arguments if not word.startswith("-")):
+        return False
+    held = _held(path)
+    if isinstance(held, bytes):
+        if DOUBTFUL.search(held.decode("utf-8", "replace")):
+            return False
+        return confinement == "closed" or (not acted and _is_known(program.language, path, held, call))
+    return held and confinement == "closed"
+
+
+_COMPILERS = words("gcc g++ cc c++ clang clang++ rustc go ghc zig gfortran ocamlopt nim crystal")
+
+
+def compiled(call: Call) -> str:
+    """The name of the program that a compiler makes of sources that lay there before; else empty."""
+    output = call.value("o") if call.name in _COMPILERS else None
+    unread = any(each in ("-", "-x") or each.rpartition("/")[2] in call.named for each in call.arguments)
+    return output.rpartition("/")[2] if output and not unread else ""
+
+
+_PYTHON = re.compile(rb"#![ \t]*(?:/usr)?(?:/local)?/bin/(?:env[ \t]+)?python[\d.]*[ \t]*\n")
+
+
+def _is_known(language: str, path: str, held: bytes, call: Call) -> bool:
+    """Whether a script was understood to the end, and reaches nothing but files."""
+    if not language and _PYTHON.match(held):
+        language = "python"
+    if language == "python":
+        return python_files.only_handles_files(Path(path), held, Path(call.cwd), call.named)
+    if language == "node":
+        return node_code.is_harmless(held.decode("utf-8", "replace"))
+    return False
+
+
+def _held(path: str) -> bytes | bool:
+    """What a program holds when it is a text; otherwise whether it is something that can be run at all."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        with open(path, "rb") as file:  # noqa: PTH123
+            held = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return True  # nothing would run
+    except (OSError, ValueError):
+        return False
+    if b"\0" in held[:8_192]:
+        return True
+    return held if len(held) <= LARGEST else False

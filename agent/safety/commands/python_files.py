@@ -1,0 +1,258 @@
+"""Python programs in files: whether they, and the modules beside them, reach nothing but files.
+
+Read as syntax trees, never run. Modules are listed, and attributes that lead out of them are refused;
+other modules of the project are read as well. Meant for programs inside a boundary that keeps their
+writing to the workspace, so reading and writing files is no reason to refuse.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+from collections.abc import Sequence, Set
+from pathlib import Path
+
+from agent.safety.commands.doubts import DOUBTFUL
+from agent.safety.commands.secrets import is_secret
+from agent.safety.shell.marks import words
+
+MOST_FILES = 24
+"""Modules of the project that are read for one program."""
+LARGEST = 100_000
+"""Bytes of one of them."""
+
+_MODULES = words(
+    "__future__ abc argparse array base64 binascii bisect calendar cmath collections collections.abc "
+    "colorsys concurrent.futures configparser contextlib contextvars copy csv dataclasses datetime decimal "
+    "difflib enum errno fnmatch fractions functools getopt glob graphlib gzip hashlib heapq hmac html "
+    "html.parser io itertools json keyword locale logging math mimetypes numbers pathlib platform pprint "
+    "queue random re reprlib secrets statistics string stringprep struct tempfile textwrap threading time "
+    "token tokenize tomllib traceback typing unicodedata urllib.parse uuid warnings weakref "
+    "xml.etree.ElementTree zlib zoneinfo bz2 lzma"
+)
+_PACKAGES = words(
+    "numpy click rich attr attrs tqdm tabulate colorama more_itertools typing_extensions pytz toml tomli "
+    "tomli_w orjson rich.console rich.table rich.progress"
+)
+"""Packages that reach nothing by themselves, but for the attributes that are refused."""
+_LIMITED = {
+    "urllib": words("parse"),
+    "xml": words("etree"),
+    "concurrent": words("futures"),
+    "html": words("escape unescape parser entities"),
+    "yaml": words("safe_load safe_load_all safe_dump dump SafeLoader YAMLError"),
+    "os": words(
+        "path getcwd listdir walk scandir makedirs mkdir getenv environ sep linesep pathsep name cpu_count "
+        "getpid stat fspath PathLike access R_OK W_OK X_OK F_OK devnull get_terminal_size curdir extsep utime"
+    ),
+    "os.path": words(
+        "join exists isfile isdir islink basename dirname abspath realpath normpath relpath splitext split "
+        "getsize getmtime sep commonpath isabs samefile expanduser"
+    ),
+    "sys": words(
+        "argv stdin stdout stderr exit version version_info platform executable maxsize byteorder getsizeof "
+        "setrecursionlimit getrecursionlimit exc_info float_info implementation prefix getdefaultencoding "
+        "flags"
+    ),
+    "shutil": words("copy copy2 copyfile copytree which get_terminal_size disk_usage copyfileobj"),
+    "operator": words("add sub mul truediv floordiv mod itemgetter eq ne lt le gt ge and_ or_ xor neg"),
+    "string": words(
+        "ascii_letters ascii_lowercase ascii_uppercase digits hexdigits punctuation whitespace "
+        "printable Template"
+    ),
+}
+_NAMES = words(
+    "eval exec compile globals locals vars setattr delattr breakpoint help memoryview license credits "
+    "copyright"
+)
+_DUNDERS = words("__name__ __file__ __doc__ __all__ __version__ __author__ __init__ __class__ __debug__")
+_ATTRIBUTES = re.compile(
+    r"(?:f|gi|cr|ag|tb|co|func)_\w+|system|popen|\w*spawn\w*|fork\w*|exec\w*|eval|compile|modules|settrace|setprofile"
+    r"|meta_path|path_hooks|path_importer_cache|unlink|rmdir|rename|chmod|lchmod|symlink_to|hardlink_to"
+    r"|link_to|move|rmtree|remove_tree|\w*pickle\w*|builtins|mro|get_field|vformat|attrgetter|methodcaller"
+    r"|get_type_hints|ForwardRef|evaluate_\w+|singledispatch\w*|resolve_types|unsafe_\w*|Unsafe\w*"
+    r"|ctypeslib|f2py|distutils|testing|loadtxt|genfromtxt|fromregex|DataSource|launch|edit|pager|echo_via_pager"
+    r"|SocketHandler|HTTPHandler|SMTPHandler|SysLogHandler|DatagramHandler|dictConfig|fileConfig|handlers"
+    r"|ProcessPoolExecutor|excepthook|displayhook|addaudithook|urlopen|urlretrieve|lib|compat"
+)
+_OWN = words("edit lib compat move rename handlers launch pager")
+"""Of these, those that a class of the program may have as its own."""
+_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*(?!utf-?8\b)", re.IGNORECASE)
+
+
+def only_handles_files(path: Path, held: bytes, cwd: Path, changed: Set[str]) -> bool:
+    """Whether the program at `path`, which holds `held`, reaches nothing but files.
+
+    Modules are looked for beside the program and in `cwd`. `changed` are names of files that the
+    same command may have changed before. Looks at the disk.
+    """
+    folders = tuple(dict.fromkeys((path.parent, cwd)))
+    if any(map(_shadows_library, folders)):
+        return False
+    seen, waiting = {path}, [(path, held)]
+    while waiting:
+        at, text = waiting.pop()
+        tree = _tree(text)
+        if tree is None:
+            return False
+        reader = _Reader(folders, at)
+        if not all(map(reader.is_fine, ast.walk(tree))) or not reader.keeps_modules(tree):
+            return False
+        for file in reader.beside:
+            if file in seen:
+                continue
+            seen.add(file)
+            inner = _content(file)
+            if inner is None or file.name in changed or len(seen) > MOST_FILES:
+                return False
+            waiting.append((file, inner))
+    return True
+
+
+def _shadows_library(folder: Path) -> bool:
+    """Whether a file beside a program would be taken for a module of the library, or cannot be read."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(_is_taken_for_library(entry) for entry in entries)
+    except OSError:
+        return True
+
+
+def _is_taken_for_library(entry: os.DirEntry[str]) -> bool:
+    stem, dot, suffix = entry.name.partition(".")
+    if not dot:
+        return stem in sys.stdlib_module_names and Path(entry.path, "__init__.py").exists()
+    if suffix == "py":
+        return stem in sys.stdlib_module_names
+    return suffix == "pyc" or suffix.endswith(("so", "pyd"))
+
+
+def _tree(text: bytes) -> ast.Module | None:
+    if any(map(_ENCODING.match, text.split(b"\n", 2)[:2])):
+        return None  # what is read here need not be what Python reads
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _content(file: Path) -> bytes | None:
+    try:
+        held = file.read_bytes() if file.stat().st_size <= LARGEST else None
+    except OSError:
+        return None
+    return None if held is None or DOUBTFUL.search(held.decode("utf-8", "replace")) else held
+
+
+class _Reader:
+    """One file: what it imports, and whether each node of its tree is harmless."""
+
+    def __init__(self, folders: Sequence[Path], at: Path) -> None:
+        self._folders = folders
+        self._at = at
+        self._limited: dict[str, frozenset[str]] = {}
+        self._held = {"getattr"}
+        self.beside: list[Path] = []
+        """Files of the project that it imports."""
+
+    def is_fine(self, node: ast.AST) -> bool:
+        match node:
+            case ast.Import():
+                return all(self._imports(alias.name, alias.asname) for alias in node.names)
+            case ast.ImportFrom():
+                return self._imports_from(node)
+            case ast.Attribute():
+                return self._is_attribute(node.attr, node.value)
+            case ast.MatchClass():
+                return all(self._is_attribute(name, None) for name in node.kwd_attrs)
+            case ast.Name():
+                return node.id not in _NAMES and (not node.id.startswith("__") or node.id in _DUNDERS)
+            case ast.Call(func=ast.Name(id="getattr")):
+                return len(node.args) in (2, 3) and self._is_written_out(node.args[1])
+            case ast.keyword(arg="allow_pickle" | "engine"):
+                return False
+            case ast.Constant(value=str(text)):
+                secret = len(text) < 256 and is_secret("/" + text.lstrip("/~"))
+                return not secret and "://" not in text and DOUBTFUL.search(text) is None
+            case _:
+                return True
+
+    def keeps_modules(self, tree: ast.Module) -> bool:
+        """Whether modules and `getattr` are only used on the spot, never handed on."""
+        used = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        used |= {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in self._held)
+        return all(id(node) in used for node in names) and self._limited_hold(tree)
+
+    def _limited_hold(self, tree: ast.Module) -> bool:
+        # An import may stand behind the first use, so this is looked at when all are known.
+        return all(
+            node.attr in self._limited[node.value.id]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in self._limited
+        )
+
+    def _is_written_out(self, name: ast.expr) -> bool:
+        return (
+            isinstance(name, ast.Constant)
+            and isinstance(name.value, str)
+            and self._is_attribute(name.value, None)
+        )
+
+    def _is_attribute(self, name: str, owner: ast.expr | None) -> bool:
+        own = isinstance(owner, ast.Name) and owner.id in ("self", "cls", "args")
+        if name.startswith("_") and name not in _DUNDERS and (name.startswith("__") or not own):
+            return False
+        if _ATTRIBUTES.fullmatch(name) and not (own and name in _OWN):
+            return False
+        return name not in sys.stdlib_module_names or name in _MODULES or name in ("path", "stat")
+
+    def _imports(self, name: str, alias: str | None) -> bool:
+        self._held.add(alias or name.partition(".")[0])
+        if self._find(name):
+            return True
+        top = name.partition(".")[0]
+        if name in _LIMITED or (alias is None and top in _LIMITED):
+            self._limited[alias or top] = _LIMITED[name if alias else top]
+        return name in _MODULES or name in _PACKAGES or name in _LIMITED
+
+    def _imports_from(self, node: ast.ImportFrom) -> bool:
+        module = node.module or ""
+        names = [alias.name for alias in node.names]
+        if "*" in names:
+            return False
+        if node.level or self._find(module):
+            # A name may be a module of the package.
+            inner = [self._find(f"{module}.{name}" if module else name, node.level) for name in names]
+            plain = all(
+                found or self._is_attribute(name, None) for found, name in zip(inner, names, strict=True)
+            )
+            return plain and (all(inner) if not module else self._find(module, node.level))
+        if module in _LIMITED:
+            return all(name in _LIMITED[module] for name in names)
+        known = module in _MODULES or module.partition(".")[0] in _PACKAGES
+        return known and all(self._is_attribute(name, None) for name in names)
+
+    def _find(self, name: str, level: int = 0) -> bool:
+        """Whether a module name stands for files of the project, which are read as well."""
+        there = False
+        steps = name.split(".") if name else []
+        roots = [self._at.parents[level - 1]] if level else [*self._folders]
+        if not level and (self._at.parent / "__init__.py").exists():
+            roots.append(self._at.parent.parent)
+        for root in roots:
+            place = root.joinpath(*steps)
+            found = [file for file in (place.with_suffix(".py"), place / "__init__.py") if file.exists()]
+            if not found and place.is_dir() and place != root:
+                found = [place]
+            for file in found:
+                there = True
+                if file.is_file():
+                    self.beside.append(file)
+                inits = (parent / "__init__.py" for parent in file.parents if root in parent.parents)
+                self.beside += [init for init in inits if init.exists()]
+        return there
