@@ -12,6 +12,8 @@ from random import Random
 from typing import Any
 
 from agent.events import AgentProgressed, Event
+from agent.spending import table
+from agent.spending.spending import Spending
 from agent.subagents.budget import Budget, Purse
 from agent.subagents.records import Task
 from agent.subagents.run import Run
@@ -49,6 +51,8 @@ class Findings:
     """Tokens in the roll-up of runs that nobody killed, as far as they were counted."""
     served: int = 0
     """The same by the server."""
+    misrecorded: int = 0
+    """Tokens by which the store's own record of requests is off what all agents together were counted."""
     left_running: int = 0
     false_completed: int = 0
     out_of_order: int = 0
@@ -56,7 +60,7 @@ class Findings:
 
     @property
     def is_good(self) -> bool:
-        wrong = self.over_ceiling + self.unaccounted + self.left_running
+        wrong = self.over_ceiling + self.unaccounted + self.misrecorded + self.left_running
         wrong += self.false_completed + self.out_of_order
         return wrong == 0 and abs(self.counted - self.served) <= self.served / 1_000
 
@@ -133,6 +137,7 @@ async def storm(folder: Path, runs: int, seed: int, wave: int = 20, at_once: int
             found.out_of_order = sum(after < before for before, after in pairwise(numbers))
             _judge(scheduler, server_side, found)
             await scheduler.aclose()
+            found.misrecorded = await _misrecorded(engine.metering.spending, scheduler)
     names = {run.id for run in scheduler.runs()}
     found.left_running += sum(task.get_name() in names for task in asyncio.all_tasks())
     return found
@@ -190,6 +195,17 @@ def _judge(scheduler: Scheduler, server_side: Storm, found: Findings) -> None:
             if not any(each.report and each.report.outcome in ("killed", "interrupted") for each in tree):
                 found.counted += sum(each.tally.input + each.tally.output for each in tree)
                 found.served += sum(server_side.complete[each.task.goal] for each in tree)
+
+
+async def _misrecorded(spending: Spending, scheduler: Scheduler) -> int:
+    """Tokens that stand in the store and in no tally, or the other way round; counted and assumed apart."""
+    await spending.settled()
+    sums = await spending.database.read(lambda connection: table.sums(connection, None))
+    tallies = [run.tally for run in scheduler.runs()]
+    counted = sum(each.input + each.output for each in sums if each.counted)
+    assumed = sum(each.input + each.output for each in sums if not each.counted)
+    off = abs(counted - sum(each.input + each.output for each in tallies))
+    return off + abs(assumed - sum(each.assumed for each in tallies))
 
 
 def _is_wrong(run: Run) -> bool:
