@@ -68,12 +68,15 @@ class Commands:
         Only the shell itself calls `functions`; wrappers start programs.
         """
         self._state.spend(1 + len(argv) // 8)
-        at = 0
-        while at < len(argv) and argv[at] in RESERVED:  # the grammar reads some of them as commands
-            at += 1
-        argv = self._without_assignments(argv[at:])
         if not argv:
             return [""]
+        if argv[0] in RESERVED or "=" in argv[0]:
+            at = 0
+            while at < len(argv) and argv[at] in RESERVED:  # the grammar reads some of them as commands
+                at += 1
+            argv = self._without_assignments(argv[at:])
+            if not argv:
+                return [""]
         self.depth += 1
         try:
             if self.depth > DEEPEST:
@@ -90,8 +93,11 @@ class Commands:
             self.shell.judge.doubt("which program runs is not known here")
             self.invoke(argv[1:], stdin, functions)
             return None
+        names = possible_names(argv[0]) or ("",)
+        if len(names) == 1:
+            return self._named(names[0], argv, stdin)
         output: Output = []
-        for name in possible_names(argv[0]) or ("",):
+        for name in names:
             output = either(output, self._named(name, argv, stdin))
         return output
 
@@ -112,8 +118,6 @@ class Commands:
         return None
 
     def _without_assignments(self, argv: Arguments) -> Arguments:
-        if not argv or "=" not in argv[0]:
-            return argv
         at = 0
         while at < len(argv) and (match := ASSIGNMENT.fullmatch(argv[at])):
             self._state.assign(match[1], [value(match[3])])

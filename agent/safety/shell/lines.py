@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
-from agent.safety.shell.tree import REDIRECTS, Source, is_several
+from agent.safety.shell.tree import REDIRECTS, Source, is_several, plain_words
 from agent.safety.shell.words import is_plain
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ def redirections(source: Source, node: Node) -> Redirection:
 
 
 def _command_line(source: Source, node: Node) -> CommandLine:
+    if (split := plain_words(source.text(node))) is not None:
+        return CommandLine(tuple(split), True, False, (), (), NO_REDIRECTION)
     inner: list[Node] = []
     inside: list[Node] = []
     words: list[Node] = []

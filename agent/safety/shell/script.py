@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 from agent.safety.shell import marks
 from agent.safety.shell.assignments import assignment, declaration, unset
 from agent.safety.shell.backquotes import rewritten
-from agent.safety.shell.bombs import is_bomb, is_endless
+from agent.safety.shell.bombs import is_bomb
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
 from agent.safety.shell.lines import command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import Output, content, either, remember
-from agent.safety.shell.redirects import Redirection
+from agent.safety.shell.redirects import NO_REDIRECTION, Redirection
 from agent.safety.shell.state import State, TangledError
 from agent.safety.shell.tree import Source, is_several, parse, plain_words, rough_commands
 from agent.safety.shell.values import Value
@@ -217,8 +217,6 @@ class Interpreter:
         for condition in node.children_by_field_name("condition"):
             if condition.is_named:
                 self._statement(condition, stdin)
-        if is_endless(self.source, node):
-            self.judge.doubt("starts programs without end")
         return self._loop(node.child_by_field_name("body"), stdin)
 
     def _loop(self, body: Node | None, stdin: Output) -> Output:
@@ -340,8 +338,10 @@ class Interpreter:
             self.state.spend(len(line.words))
             return self.commands.invoke(line.words, stdin)
         around = line.around
-        stdin = self._input(around, stdin)
-        raw = (*line.words, *more)
+        alone = around is NO_REDIRECTION
+        if not alone:
+            stdin = self._input(around, stdin)
+        raw = (*line.words, *more) if more else line.words
         output = self._run_words(raw, stdin, line.assignments)
         if line.several or any(map(is_several, more)):
             self.judge.doubt("part of the command is not understood")
@@ -349,7 +349,7 @@ class Interpreter:
             output = None
         for child in line.inside:
             output = self._statement(child, stdin)
-        return self._finish(around, output)
+        return output if alone else self._finish(around, output)
 
     def _run_words(self, raw: Sequence[str], stdin: Output, assignments: Sequence[Node] = ()) -> Output:
         """Expand raw words and follow every command line they may form."""

@@ -36,9 +36,12 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Source:
-    """A parsed text. Nodes hold byte offsets into `data`. Two of them are equal when they are the same."""
+    """A parsed text, which stays as it is. Nodes hold byte offsets into `data`.
+
+    Two of them are equal when they are the same. There are many of them, so they are not frozen.
+    """
 
     data: bytes
     root: Node
