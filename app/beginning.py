@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from app.application import HermesApp
 
 _OTHER_SCREEN = "\x1b[?1049h"
-_PIECES = re.compile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+", re.DOTALL)
+_PIECES = "(?s)\x1b(?:\\[[0-?]*[ -/]*[@-~]|O.|.)?|[\x00-\x1f\x7f]|[^\x00-\x1f\x7f]+"
 _NAMED = {"\r": "enter", "\n": "enter", "\t": "tab", "\x7f": "backspace", "\x08": "backspace"}
 
-LULL, LONGEST = 0.2, 2.0
+LULL, LONGEST = 0.15, 2.0
 """Seconds without a key that count as a pause in typing, and how long one is waited for."""
 LOOK = 0.02
 """Seconds between two looks whether it has come."""
@@ -95,7 +95,7 @@ def _is_text(event: events.Event) -> bool:
 
 def as_events(text: str) -> Iterator[events.Event]:
     """What was typed on a terminal that knew nothing of us, as events: words are pasted, keys pressed."""
-    for piece in _PIECES.findall(text):
+    for piece in re.findall(_PIECES, text):
         if piece in _NAMED:
             yield events.Key(_NAMED[piece], piece)
         elif "\x01" <= piece <= "\x1a":
