@@ -7,7 +7,7 @@ wants to see the answer that is half written and the calls that still run.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.events import (
@@ -17,6 +17,7 @@ from agent.events import (
     Event,
     ReasoningAdded,
     ReplyCut,
+    SessionOpened,
     TextAdded,
     ToolFinished,
     ToolProgressed,
@@ -76,7 +77,11 @@ class AgentStreams:
         self._listeners: dict[str, list[Listener]] = {}
 
     def hear(self, event: Event) -> None:
-        """Take in an event and pass it on to those who follow its agent."""
+        """Take in an event and pass it on to those who follow its agent; a new session concerns all."""
+        if isinstance(event, SessionOpened):
+            self._flights.clear()
+            for each in [each for listeners in self._listeners.values() for each in listeners]:
+                each(event)
         if event.agent == "main":
             return
         if isinstance(event, AgentStarted | AgentEnded):
@@ -102,12 +107,3 @@ class AgentStreams:
                 listeners.remove(listener)
 
         return stop
-
-    def clear(self) -> None:
-        """Forget what is under way, as when another session opens; who follows goes on."""
-        self._flights.clear()
-
-
-def since(events: Sequence[Event], node: int) -> list[Event]:
-    """Of what was told while a conversation was read up to `node`, that which is not in it. Pure."""
-    return [event for event in events if getattr(event, "node", node + 1) > node]

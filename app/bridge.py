@@ -189,8 +189,8 @@ class Bridge:
         self._requests.clear()
         for pane in (panes.transcript, panes.calls, panes.files):
             pane.clear()
-        for kept in (self.team, self.todos, self.streams):
-            kept.clear()
+        self.team.clear()
+        self.todos.clear()
         self._own_cost = None
         panes.agents.show(())
         panes.todo.show(())

@@ -11,7 +11,18 @@ from textual.containers import Container
 from textual.screen import Screen
 
 from agent.errors import HermesError
-from agent.events import AgentEnded, AgentStarted, Event, QueueChanged, SessionOpened, TodosChanged
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    ApprovalAsked,
+    Event,
+    QuestionAsked,
+    QueueChanged,
+    RequestResolved,
+    SessionOpened,
+    TodosChanged,
+)
 from app.agent_streams import Flight
 from app.command_list import COMMANDS
 from app.commands import Call, bindings, read_slash
@@ -39,6 +50,16 @@ if TYPE_CHECKING:
 
 CONVERSATION = tuple(command for command in COMMANDS if command.group == "Conversation")
 """The commands that work on any conversation."""
+ABOUT_IT = (
+    AgentStarted,
+    AgentProgressed,
+    AgentEnded,
+    TodosChanged,
+    QuestionAsked,
+    ApprovalAsked,
+    RequestResolved,
+)
+"""Events that change what stands around the conversation."""
 READS = 5
 """How often a conversation is read at most, because it went on while it was read."""
 
@@ -57,6 +78,7 @@ class AgentScreen(Screen[None]):
         Binding("alt+p", "pause", "Pause the agent, or let it go on", id="agent.pause"),
         Binding("alt+k", "kill", "Stop the agent for good", id="agent.kill"),
         Binding("escape", "back", "Back", id="agent.back"),
+        Binding("ctrl+c", "back_out", "Copy, or clear the prompt", show=False, id="agent.back_out"),
         Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="agent.help"),
     ]
 
@@ -78,8 +100,6 @@ class AgentScreen(Screen[None]):
         self._stop: Callable[[], None] = lambda: None
         self._missed: list[Event] | None = []
         """What was told while the conversation was read; None once it is shown."""
-        self._ending = ""
-        """What was said of its end last, so that it is said once."""
 
     def compose(self) -> ComposeResult:
         yield self.header
@@ -105,6 +125,8 @@ class AgentScreen(Screen[None]):
         self.use(app.looks.palette)
         self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
         self._show_standing()
+        # Of the agents it sent nobody tells this screen.
+        self.set_interval(1.0, self._show_below)
         self.run_worker(self._read(), group="read")
 
     def on_unmount(self) -> None:
@@ -117,7 +139,8 @@ class AgentScreen(Screen[None]):
 
     def move(self, motion: bool) -> None:
         """Whether anything moves."""
-        self.transcript.motion = self.header.motion = motion
+        self.transcript.motion = motion
+        self.header.move(motion)
         self.below.move(motion)
 
     # What it shows
@@ -163,7 +186,7 @@ class AgentScreen(Screen[None]):
                 return
             case QueueChanged():
                 self.prompt.steering = (*event.steering, *event.queued)
-            case TodosChanged() | AgentStarted() | AgentEnded():
+            case _ if isinstance(event, ABOUT_IT):
                 self._show_standing()
         if self._missed is not None:
             self._missed.append(event)
@@ -171,21 +194,21 @@ class AgentScreen(Screen[None]):
             self.transcript.add_notice(*ended(event.outcome))
         else:
             tell(self.transcript, event)
-        self.header.tell()
-        self.below.soon(lambda: self._bridge.team.below(self.shows_agent))
-        self._show_keys()
 
     def _show_standing(self) -> None:
         """Show all that is not the conversation."""
         todos = self._bridge.todos
         if items := todos.of(self.shows_agent):
             self.todo.show(items, todos.below(self.shows_agent))
-        self.below.show(self._bridge.team.below(self.shows_agent))
+        self._show_below()
         waiting = self._agents.waiting(self.shows_agent)
         if waiting:
             self.prompt.steering = waiting
         self.header.tell()
         self._show_keys()
+
+    def _show_below(self) -> None:
+        self.below.show(self._bridge.team.below(self.shows_agent))
 
     def _show_keys(self) -> None:
         row = self._row
@@ -231,6 +254,14 @@ class AgentScreen(Screen[None]):
         if text := self.prompt.text:
             self._agents.drafts[self.shows_agent] = text
         self.dismiss(None)
+
+    def action_back_out(self) -> None:
+        """Copy what is selected; else empty the prompt."""
+        if selected := self.get_selected_text():
+            self.app.copy_to_clipboard(selected)
+            self.clear_selection()
+        else:
+            self.prompt.set_text("")
 
     def action_pause(self) -> None:
         """Hold the agent, or let it go on."""

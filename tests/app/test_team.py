@@ -123,3 +123,62 @@ async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
         await pilot.pause(1.1)
         assert lines(app.agents)[3].startswith("   1:03 · 11 calls · 8.1k ▕██░░▏ $0.03")
         assert lines(app.agents)[6].startswith("     1:03 · 1 call")
+
+
+def test_those_with_something_under_way_stand_above_those_that_are_over() -> None:
+    made = team(sent("a"), sent("b"), sent("b1", "b"), sent("c"))
+    for agent in ("a", "b1"):
+        made.hear(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
+    assert [row.agent for row in made.rows()] == ["b", "b1", "c", "a"]
+
+
+def test_a_paused_agent_is_no_question() -> None:
+    made = team(sent("a"), AgentProgressed(agent="a", state="paused", action="paused"))
+    assert made.rows()[0].state == "paused"
+
+
+def test_one_that_is_told_to_stop_says_so_until_it_has_ended() -> None:
+    made = team(sent("a"), sent("a1", "a"), sent("b"), AgentProgressed(agent="a", action="reading"))
+    made.stopping("a")
+    assert states(made) == [("a", "stopping", 0), ("a1", "stopping", 1), ("b", "pending", 0)]
+    made.hear(AgentProgressed(agent="a", action="still there"))
+    assert made.rows()[0].state == "stopping"
+    made.hear(AgentEnded(agent="a", outcome="interrupted", summary="", seconds=1))
+    made.hear(sent("a"))
+    assert made.rows()[0].state == "pending"
+    made.stopping("never sent")
+
+
+def test_cleared_agents_are_gone_until_one_of_them_goes_on() -> None:
+    made = team(sent("a"), sent("a1", "a"), sent("b"))
+    assert made.clear_ended() == 0
+    for agent in ("a1", "a"):
+        made.hear(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
+    assert made.clear_ended() == 2
+    assert [row.agent for row in made.rows()] == ["b"] and made.row("a1") is not None
+    made.hear(sent("a1", "a"))
+    assert [row.agent for row in made.rows()] == ["a", "a1", "b"]
+
+
+def test_costs_add_up_and_one_unknown_makes_all_unknown() -> None:
+    made = team(sent("a"), sent("b"))
+    assert made.cost() == 0
+    made.hear(AgentProgressed(agent="a", cost=0.25))
+    made.hear(AgentEnded(agent="b", outcome="done", summary="", seconds=1, cost=0.5))
+    assert made.cost() == 0.75
+    made.hear(sent("b"))
+    assert made.cost() == 0.75
+    made.hear(AgentProgressed(agent="b", cost=None))
+    assert made.cost() is None
+
+
+def test_a_person_knows_an_agent_by_its_name_and_its_id() -> None:
+    made = team(sent("agent-1", name="callers"), sent("agent-2"))
+    assert [made.called(agent) for agent in ("agent-1", "agent-2", "main")] == [
+        "callers (agent-1)", "agent-2", "main",
+    ]  # fmt: skip
+
+
+def test_agents_below_one_are_indented_from_there() -> None:
+    made = team(sent("a"), sent("a1", "a"), sent("a11", "a1"), sent("b"))
+    assert [(row.agent, row.depth) for row in made.below("a")] == [("a1", 0), ("a11", 1)]

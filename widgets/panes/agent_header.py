@@ -42,6 +42,11 @@ class AgentHeader(Widget):
         self.palette = palette
         self.refresh()
 
+    def move(self, motion: bool) -> None:
+        """Whether anything moves."""
+        self.motion = motion
+        self.refresh()
+
     def tell(self) -> None:
         """Something about the agent is new."""
         if self._ticker is not None:
@@ -89,7 +94,7 @@ class AgentHeader(Widget):
             return fit(left, width)
         share = f"  {figures.percent(row.budget)} of its budget" if row.budget is not None else ""
         right = Text.assemble(
-            (doing(row)[: width // 2], style("text" if row.state == "running" else "warning")),
+            fit(Text(doing(row), style("text" if row.state == "running" else "warning")), width // 2),
             (share, style("dim")),
             (f" {speed_of(row, look)}".rstrip(), style("accent")),
             " ",
