@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from agent.safety.shell import marks
 from agent.safety.shell.assignments import assignment, declaration, unset
 from agent.safety.shell.backquotes import rewritten
-from agent.safety.shell.bombs import is_bomb
+from agent.safety.shell.bombs import is_bomb, is_endless
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
 from agent.safety.shell.lines import command_line, redirections
@@ -217,6 +217,8 @@ class Interpreter:
         for condition in node.children_by_field_name("condition"):
             if condition.is_named:
                 self._statement(condition, stdin)
+        if is_endless(self.source, node):
+            self.judge.doubt("starts programs without end")
         return self._loop(node.child_by_field_name("body"), stdin)
 
     def _loop(self, body: Node | None, stdin: Output) -> Output:
