@@ -36,8 +36,10 @@ class Look:
         known = self._real
         if path in known:
             return known[path]
-        if path.count("/") > _DEEPEST or "\0" in path or not path.startswith("/"):
+        if "\0" in path or not path.startswith("/"):
             return os.path.realpath(path)
+        if path.count("/") > _DEEPEST:
+            return self._deep(path)
         names: list[str] = []
         head = path
         while head not in known:
@@ -47,6 +49,17 @@ class Look:
         for name in reversed(names):
             head = f"{head}/{name}"
             known[head] = real = self._step(real, name)
+        return real
+
+    def _deep(self, path: str) -> str:
+        """The same for a path of very many folders; where the first ones are missing, no more are asked."""
+        names = path.split("/")
+        head = self.real("/".join(names[:_DEEPEST]))
+        rest = names[_DEEPEST:]
+        if head not in self._missing or not {"", ".", ".."}.isdisjoint(rest):
+            return os.path.realpath(path)
+        real = "/".join((head, *rest))
+        self._missing.add(real)
         return real
 
     def missing(self, path: str) -> bool:

@@ -62,3 +62,16 @@ def test_the_disk_is_asked_once_while_a_look_lasts_and_anew_after_it(tmp_path: P
         with one_look():
             assert current().real(f"{root}/x") == f"{root}/x"
     assert current().real(f"{root}/x") == f"{root}/y"
+
+
+def test_very_deep_paths_lead_where_the_system_says(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    (folder / "there").mkdir()
+    (folder / "link").symlink_to(folder / "there")
+    look = Look()
+    for start in ("there", "link", "missing"):
+        for name in ("x", "..", ".", "link"):
+            deep = f"{folder}/{start}" + f"/{name}" * 200
+            assert look.real(deep) == os.path.realpath(deep)
+    assert look.missing(f"{folder}/missing" + "/x" * 200)
+    assert not look.missing(f"{folder}/there" + "/." * 200)
