@@ -34,8 +34,10 @@ class ConfirmDialog(Dialog[bool]):
 class TextDialog(Dialog[str | None]):
     """Asks for one line. What was typed while it opened belongs to it."""
 
-    def __init__(self, label: str, value: str = "") -> None:
+    def __init__(self, label: str, value: str = "", *, enters: str = "take it") -> None:
+        """`enters` says what enter does."""
         super().__init__(self._take)
+        self.enters = enters
         self._label = label
         self._value = value
 

@@ -51,7 +51,7 @@ class Dialog(ModalScreen[Outcome]):
     armed, what is typed goes to `spill`, which is the draft it was meant for.
     """
 
-    enters: ClassVar[str] = "take it"
+    enters: str = "take it"
     """What enter does with what is written."""
     leaves: ClassVar[str] = "cancel"
     """What esc does."""

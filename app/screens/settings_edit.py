@@ -28,8 +28,8 @@ class LineEditor(Dialog[bool]):
 
     def body(self) -> ComposeResult:
         row = self._row
-        yield Static(Content.assemble((line(row.key), "bold")))
-        yield words(row.help)
+        yield Static(Content.assemble((line(row.key), "bold")), classes="name")
+        yield words(row.help.replace("`", ""))
         yield Static(Content(f"Takes {row.takes.replace('`', '')}."), classes="note")
         hidden = "" if row.given is not None else "the present value is not shown; type a new one"
         yield Field(line(row.given or ""), placeholder=hidden, compact=True)
@@ -78,8 +78,8 @@ class ChoiceEditor(Dialog[str | None]):
 
     def body(self) -> ComposeResult:
         row = self._row
-        yield Static(Content.assemble((line(row.key), "bold")))
-        yield words(row.help)
+        yield Static(Content.assemble((line(row.key), "bold")), classes="name")
+        yield words(row.help.replace("`", ""))
         present = row.value if row.value in row.choices else row.default
         at = row.choices.index(present) if present in row.choices else 0
         shown = [f"{each} (default)" if each == row.default else each for each in row.choices]

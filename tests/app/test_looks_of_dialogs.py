@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widgets import Input, OptionList
 
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
@@ -85,6 +86,13 @@ MANY = [
 DIALOGS: dict[str, Act] = {
     "choices": asking(story.question),
     "words": asking(story.question, *"Swiss Rappen", choices=()),
+    "many-choices": asking(
+        story.question,
+        text="Which of these ways shall be taken? " * 6,
+        choices=tuple(
+            f"Way {n}, which is told at some length, with all that it would mean" for n in range(9)
+        ),
+    ),
     "own-words": asking(story.question, "4", *"all with two"),
     "long-question": asking(story.question, text=LONG_QUESTION, choices=("Yes", "No"), free=False),
     "two-waiting": two_waiting,
@@ -144,6 +152,19 @@ def test_a_dialog_says_the_way_out_on_a_small_terminal(
     snap_compare: Any, name: str, size: tuple[int, int]
 ) -> None:
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(DIALOGS[name]))
+
+
+@pytest.mark.parametrize("skin", ["night", "paper"])
+def test_the_palette_looks_as_it_should(snap_compare: Any, skin: str) -> None:
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        app.hear([story.opened(), *story.asked(), *story.looked()])
+        await pilot.press("ctrl+p", *"skin")
+        await until(pilot, lambda: any(each.option_count == 2 for each in app.screen.query(OptionList)))
+        for field in app.screen.query(Input):
+            field.cursor_blink = False
+        await pilot.pause(0.1)
+
+    assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=scene(act))
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])

@@ -87,7 +87,7 @@ class Menu(Widget, can_focus=False):
         last = y == min(len(self.choices), SHOWN) - 1 and len(self.choices) > SHOWN
         count = f"{self.selected + 1}/{len(self.choices)}" if last else ""
         label = max(cell_len(choice.label + choice.hint) for choice in self.choices) + 3
-        room = min(label, self.size.width * 3 // 5)
+        room = min(label, self.size.width * 2 // 5)
         return paint_choice(self.choices[at], at == self.selected, self.size.width, room, count, self.palette)
 
     def on_click(self, event: events.Click) -> None:

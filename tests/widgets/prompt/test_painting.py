@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+from textual.containers import Container
 
 from tests.widgets.prompt.test_buffer import ODD
 from themes.skin import Skin
@@ -13,7 +15,7 @@ from widgets.prompt.buffer import TOKENS
 from widgets.prompt.cells import settle
 from widgets.prompt.completion import Choice
 from widgets.prompt.layout import lay_out
-from widgets.prompt.menu import paint_choice
+from widgets.prompt.menu import Menu, paint_choice
 from widgets.prompt.painting import SearchView, View, paint, paint_search, text_width
 
 PALETTE = Palette(Skin())
@@ -68,3 +70,20 @@ def test_hints_give_way_to_the_text_from_the_front() -> None:
     assert row("x" * 25).endswith("x    ⏎ queue · ^S steer · esc stop")
     assert row("x" * 45).rstrip().endswith("  esc stop")
     assert row("x" * 55).rstrip().endswith("x")
+
+
+async def test_one_long_choice_does_not_push_every_description_to_the_right() -> None:
+    class Host(App[None]):
+        def compose(self) -> ComposeResult:
+            yield Container(Menu(), id="below")
+
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        menu = host.query_one(Menu)
+        long = Choice(
+            "/checkpoint", "/checkpoint", "[name | list | diff <name> | restore <name>]", "Keep a point"
+        )
+        menu.show([Choice("/stop", "/stop", detail="Stop the turn"), long])
+        await pilot.pause()
+        assert menu.render_line(0).text.index("Stop the turn") < 40
+        assert "Keep a point" in menu.render_line(1).text
