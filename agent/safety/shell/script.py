@@ -34,6 +34,10 @@ from agent.safety.shell.words import expand, expand_quoted, expand_text
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+STEPS = 150_000
+"""Steps that any text may cost; longer ones may cost more."""
+MORE_STEPS = 300_000
+"""Steps more that the longest texts may cost: a few seconds, not minutes."""
 DEEPEST = 60
 """Structures inside each other that are followed."""
 DEEPEST_SCRIPT = 16
@@ -58,7 +62,7 @@ class Interpreter:
 
     def __init__(self, judge: Judge, home: str, cwd: str, length: int) -> None:
         self.judge = judge
-        self.state = State(home, cwd, budget=150_000 + 6 * length, observe=judge.assigned)
+        self.state = State(home, cwd, budget=STEPS + min(6 * length, MORE_STEPS), observe=judge.assigned)
         self.commands = Commands(self)
         self.source = Source(b"", None)  # type: ignore[arg-type]
         self._depth = self._scripts = 0
