@@ -39,7 +39,7 @@ SESSION = (
     *("agent.model.demo", "agent.model.codecs.native", "agent.workspace.watcher"),
     *("agent.workspace.attention", "agent.workspace.copying.places", "agent.workspace.checkpoints.aside"),
     *("agent.workspace.checkpoints.territory", "watchdog.observers", "watchdog.events"),
-    *("app.screens.stage", "app.branch", "app.cli.options"),
+    *("app.agents", "app.screens.stage", "app.branch", "app.cli.options"),
 )
 """What opening a session needs: read on the event loop, some of these would hold up a key for 60 ms."""
 QUIET = 0.7
