@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
+from textual.worker import Worker
 
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import Change
@@ -131,6 +132,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         super().__init__(self._list)
         self._services = services
         self._diff = DiffRows()
+        self._merging: list[Worker[None]] = []
+        self._wished: set[str] = set()
+        """Paths whose last choice was to put both sides together."""
 
     def beside(self) -> Iterable[Widget]:
         yield Static(id="split-about")
@@ -235,22 +239,30 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
 
     # What can be done
 
-    @work(exclusive=True, group="choose")
-    async def action_choose(self, choice: Way) -> None:
-        index = self._list.cursor
-        item = None if index is None else self._list.items[index]
+    def action_choose(self, choice: Way) -> None:
+        item = None if self._list.cursor is None else self._list.items[self._list.cursor]
         if item is None or item.state == "lost":
             self.notify("Nothing is to be chosen here: this stays as it is.", markup=False)
-            return
-        if choice == "merge" and item.state != "conflict":
+        elif choice != "merge":
+            self._choose(item, choice)
+            self._wished.discard(item.path)
+        elif item.state != "conflict":
             self.notify("Nobody else changed this, so there is nothing to merge.", markup=False)
-            return
-        if choice == "merge" and await self._cannot_merge(item):
+        else:
+            self._wished.add(item.path)
+            self._merging.append(self._merge(item))
+
+    @work(group="merge")
+    async def _merge(self, item: PlanItem) -> None:
+        if await self._cannot_merge(item):
             self.notify("This cannot be merged; keep yours or take the checkpoint.", markup=False)
-            return
+        elif item.path in self._wished:
+            self._choose(item, "merge")
+
+    def _choose(self, item: PlanItem, choice: Way) -> None:
         self._list.choices[item.path] = choice
         self._list.repaint()
-        self._look(index)
+        self._look(self._list.cursor)
 
     async def _cannot_merge(self, item: PlanItem) -> bool:
         try:
@@ -261,10 +273,15 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     def action_choose_all(self, choice: Way) -> None:
         for item in self._plan.having("conflict"):
             self._list.choices[item.path] = choice
+        self._wished.clear()
         self._list.repaint()
         self._look(self._list.cursor)
 
-    def action_carry_out(self) -> None:
+    @work(exclusive=True, group="carry")
+    async def action_carry_out(self) -> None:
+        # What was chosen by a key before this one counts.
+        for merging in self._merging:
+            await merging.wait()
         self.dismiss(self.choices)
 
     @work(exclusive=True, group="open")
