@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
@@ -14,6 +14,7 @@ from app.screens.plan_words import wants_a_look
 if TYPE_CHECKING:
     from agent.engine import Engine
     from agent.events import BranchSwitched
+    from agent.store.operations import Operation
     from agent.travel import Travel, Went
     from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
     from app.application import HermesApp
@@ -44,29 +45,33 @@ class Journeys:
 
     async def undo(self) -> str:
         """Undo the last turn, restore, switch or fork."""
-        travel = self.travel
-        operation = await travel.undoable()
+        operation = await self.travel.undoable()
         if operation is None:
             raise HermesError("There is nothing to undo.")
-        choices = await self._decided(operation.before.step)
-        if choices is None:
-            return ""
-        operation, went = await travel.undo(choices)
         again = self._app.keys.shown("session.redo") or "/redo"
-        return _told(f"Undone: {operation.label}.", went, f"{again} does it again.")
+        return await self._back_or_forth(
+            operation.before.step, self.travel.undo, "Undone", f"{again} does it again."
+        )
 
     async def redo(self) -> str:
         """Do again what was undone last."""
-        travel = self.travel
-        operation = await travel.redoable()
+        operation = await self.travel.redoable()
         if operation is None:
             raise HermesError("There is nothing to do again.")
-        choices = await self._decided(operation.after.step)
+        return await self._back_or_forth(operation.after.step, self.travel.redo, "Done again", self._undoes())
+
+    async def _back_or_forth(
+        self,
+        position: int,
+        go: Callable[[Choices], Awaitable[tuple[Operation, Went]]],
+        words: str,
+        rest: str,
+    ) -> str:
+        choices = await self._decided(position)
         if choices is None:
             return ""
-        operation, went = await travel.redo(choices)
-        again = self._app.keys.shown("session.undo") or "/undo"
-        return _told(f"Done again: {operation.label}.", went, f"{again} undoes it.")
+        operation, went = await go(choices)
+        return _told(f"{words}: {operation.label}.", went, rest)
 
     async def rewind(self, back: Back) -> str:
         """Back to before a message."""
