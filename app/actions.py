@@ -292,8 +292,22 @@ class Actions:
     def todo(self, _argument: str) -> None:
         self._app.session.workbench.open("todo")
 
-    def agents(self, _argument: str) -> None:
-        self._app.session.workbench.open("agents")
+    async def agents(self, argument: str) -> None:
+        if argument.strip():
+            from app.merging import named
+
+            await self._merge(named(argument))
+        else:
+            self._app.session.workbench.open("agents")
+
+    async def merge(self, agent: str) -> None:
+        """Look at what an agent changed in its copy, and merge it."""
+        await self._guarded(self._merge, agent)
+
+    async def _merge(self, agent: str) -> None:
+        from app.merging import merge_copy
+
+        self._tell(await merge_copy(self._app, agent))
 
     def log(self, _argument: str) -> None:
         self._app.session.workbench.open("log")

@@ -432,6 +432,8 @@ class HermesApp(App[None], inherit_bindings=False):
                 self.run_worker(self.agents.kill(event.agent))
             case "pause":
                 self.run_worker(self.agents.pause(event.agent))
+            case "merge":
+                self.run_worker(self.actions.merge(event.agent))
             case "clear":
                 self.agents.clear_ended()
 

@@ -154,7 +154,7 @@ class Copies:
         async with self._lock(run.id):
             copy = await self._copy(run.id)
             restored = await copy.merge(plan, choices, session=self._root, label=f"merge of {run.id}")
-            if run.is_over and not await copy.changes():
+            if run.is_over and not (await copy.plan_merge()).items:
                 await self._end(run, "merged")
             return restored
 

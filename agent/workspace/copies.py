@@ -20,7 +20,7 @@ from agent.errors import StoreError
 from agent.workspace.checkpoints.aside import keep_aside
 from agent.workspace.checkpoints.entries import NAMED, Change, Coverage, Entry, Kind, LeftOut
 from agent.workspace.checkpoints.manifest import TICK, Known, Stamp, is_settled, look, stamp_of
-from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, Choice, PlanItem, RestorePlan
+from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, Choice, Part, PlanItem, RestorePlan
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.taking import take
 from agent.workspace.copying import places, repositories, room
@@ -112,7 +112,9 @@ class Copy:
         )
         if restored.step is not None:
             done = {change.path for change in restored.step.changes}
-            self._bases |= {item.path: item.target for item in plan.items if item.path in done}
+            # Where only some hunks were taken, the others are still to be decided.
+            whole = done - {path for path, choice in (choices or {}).items() if isinstance(choice, Part)}
+            self._bases |= {item.path: item.target for item in plan.items if item.path in whole}
             await recorder.adopt(done)
             if self._holder is not None:
                 await self.hold(self._holder)

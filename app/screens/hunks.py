@@ -10,7 +10,7 @@ from textual.widgets import Static
 
 from agent.workspace.checkpoints.restore.parts import Parted
 from app.screens.dialog import line
-from app.screens.plan_words import some_hunks
+from app.screens.plan_words import RESTORE, Words, some_hunks
 from app.screens.timeline_files import FileScreen
 from app.screens.timeline_services import FileChange
 from widgets.timeline.hunk_rows import HunkRows
@@ -31,7 +31,9 @@ class HunkScreen(FileScreen):
         parted: Parted,
         taken: Collection[int],
         chosen: Callable[[frozenset[int]], object],
+        words: Words = RESTORE,
     ) -> None:
+        self._words = words
         self._hunks = HunkRows(taken)
         super().__init__(change, rows=self._hunks)
         self._parted = parted
@@ -42,7 +44,7 @@ class HunkScreen(FileScreen):
         self.show(self._parted.hunks.diff(shown_path(self._change.path)), "")
 
     def told(self, happened: str) -> str:
-        return some_hunks(len(self._hunks.taken), len(self._parted.hunks))
+        return some_hunks(len(self._hunks.taken), len(self._parted.hunks), self._words)
 
     def on_hunk_rows_chosen(self, event: HunkRows.Chosen) -> None:
         event.stop()

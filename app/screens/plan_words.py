@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from textual.content import Content
 
@@ -16,7 +17,48 @@ from widgets.timeline.paint import count, shown_path
 
 FEW = 5
 """Files that are changed without a look at them first, as long as nothing is in conflict."""
-CHOSEN: Mapping[Way, str] = {"mine": "keep mine", "checkpoint": "take checkpoint", "merge": "merge"}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What the screen calls what can be chosen and what then happens."""
+
+    chosen: Mapping[Way, str]
+    goes: str
+    """Below a file that is changed as planned."""
+    stays: str
+    """Below one that could be changed, and is left."""
+    conflict: Mapping[Way, str]
+    """Below a conflict, by what was chosen."""
+    unmergeable: str
+    taken: str
+    """What happens to the hunks that are chosen."""
+
+
+RESTORE = Words(
+    chosen={"mine": "keep mine", "checkpoint": "take checkpoint", "merge": "merge"},
+    goes="goes back to this:",
+    stays="stays as it is. Going back would do this:",
+    conflict={
+        "mine": "Stays as it is. The checkpoint would make this of it:",
+        "checkpoint": "Goes back to the checkpoint. Of what stands there now it makes this:",
+        "merge": "The session's changes are taken out, all others stay:",
+    },
+    unmergeable="This cannot be merged; keep yours or take the checkpoint.",
+    taken="taken back",
+)
+MERGE = Words(
+    chosen={"mine": "keep mine", "checkpoint": "take theirs", "merge": "merge"},
+    goes="is changed like this:",
+    stays="stays as it is. The agent made this of it:",
+    conflict={
+        "mine": "Stays as it is. The agent's version would make this of it:",
+        "checkpoint": "The agent's version is taken. Of what stands there now it makes this:",
+        "merge": "The agent's changes are put into what stands there now:",
+    },
+    unmergeable="This cannot be merged; keep yours or take theirs.",
+    taken="taken",
+)
 
 
 def wants_a_look(plan: RestorePlan) -> bool:
@@ -47,9 +89,9 @@ def overlapping(merged: Merged | None) -> str:
     return "merge · " + (count(merged.overlaps, "overlap") if merged.overlaps else "no overlap")
 
 
-def some_hunks(taken: int, of: int) -> str:
-    """How many of the hunks of a file go back."""
-    return f"{taken:,} of {count(of, 'hunk')} taken back"
+def some_hunks(taken: int, of: int, words: Words = RESTORE) -> str:
+    """How many of the hunks of a file were chosen."""
+    return f"{taken:,} of {count(of, 'hunk')} {words.taken}"
 
 
 def listing(plan: RestorePlan, changes: Sequence[FileChange], most: int) -> Content:

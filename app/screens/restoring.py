@@ -22,7 +22,7 @@ from agent.workspace.checkpoints.restore.parts import Parted, WholeError
 from agent.workspace.checkpoints.restore.plan import Choice, Part, PlanItem, RestorePlan, Way
 from app.screens.dialog import line
 from app.screens.hunks import HunkScreen
-from app.screens.plan_words import CHOSEN, back, overlapping, some_hunks, tally
+from app.screens.plan_words import RESTORE, Words, back, overlapping, some_hunks, tally
 from app.screens.split import PAUSE, PointedRows, SplitPage
 from app.screens.timeline_files import SIGNS, FileScreen, diff_of
 from app.screens.timeline_services import FileChange, Sides
@@ -49,11 +49,12 @@ class RestoreServices:
 class PlanRows(PointedRows):
     """A row a path: what would happen to it, and what was chosen where somebody else changed it."""
 
-    def __init__(self, items: Sequence[PlanItem], choices: Mapping[str, Choice]) -> None:
+    def __init__(self, items: Sequence[PlanItem], choices: Mapping[str, Choice], words: Words) -> None:
         super().__init__(
             self._row, search_text=lambda at: shown_path(self.items[at].path), empty="Nothing would change."
         )
         self.items = items
+        self._words = words
         self.choices: dict[str, Choice] = dict(choices)
         self.merges: dict[str, Merged | None] = {}
         self.parts: dict[str, Parted] = {}
@@ -97,7 +98,7 @@ class PlanRows(PointedRows):
         if item.state == "change" and choice == "mine":
             return Text("stays as it is", self.ink("dim"))
         if item.state == "conflict":
-            words = CHOSEN[choice]
+            words = self._words.chosen[choice]
             if choice == "merge" and item.path in self.merges:
                 words = overlapping(self.merges[item.path])
             return Text(words, self.ink("dim" if choice == "mine" else "accent"))
@@ -112,6 +113,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     """Ends with what is to become of the files, or None: then nothing is done."""
 
     heading = "Before files are changed"
+    words: ClassVar[Words] = RESTORE
+    every: ClassVar[bool] = False
+    """Whether a choice for all is one for files without a conflict too."""
     keys = "a carry out · m mine · c checkpoint · b both · ⏎ hunks · M C all · ? help · esc cancel"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Carry out", id="restoring.carry_out"),
@@ -128,7 +132,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         """`choices` are those made before, when the files have changed under this screen."""
         order = {"conflict": 0, "lost": 1, "change": 2}
         self._plan = plan
-        self._list = PlanRows(sorted(plan.items, key=lambda item: order[item.state]), choices or {})
+        self._list = PlanRows(
+            sorted(plan.items, key=lambda item: order[item.state]), choices or {}, self.words
+        )
         super().__init__(self._list)
         self._services = services
         self._diff = DiffRows()
@@ -222,16 +228,13 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         choice = self._list.choice(item)
         if isinstance(choice, Part):
             parted = self._list.parts.get(item.path)
-            some = some_hunks(len(choice.hunks), len(parted.hunks) if parted else len(choice.hunks))
+            of = len(parted.hunks) if parted else len(choice.hunks)
+            some = some_hunks(len(choice.hunks), of, self.words)
             return Content.assemble((shown_path(item.path), "bold"), (f" · {some}:", "$text-muted"))
         if item.state == "change":
-            does = "stays as it is. Going back would do this:" if choice == "mine" else "goes back to this:"
+            does = self.words.stays if choice == "mine" else self.words.goes
             return Content.assemble((shown_path(item.path), "bold"), (f" {does}", "$text-muted"))
-        words = {
-            "mine": "Stays as it is. The checkpoint would make this of it:",
-            "checkpoint": "Goes back to the checkpoint. Of what stands there now it makes this:",
-            "merge": "The session's changes are taken out, all others stay:",
-        }[choice]
+        words = self.words.conflict[choice]
         merged = self._list.merges.get(item.path)
         if self._list.choice(item) == "merge" and merged is not None and merged.overlaps:
             words = f"{count(merged.overlaps, 'overlap')}: both versions stand between marks in the file:"
@@ -255,7 +258,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     @work(group="merge")
     async def _merge(self, item: PlanItem) -> None:
         if await self._cannot_merge(item):
-            self.notify("This cannot be merged; keep yours or take the checkpoint.", markup=False)
+            self.notify(self.words.unmergeable, markup=False)
         elif item.path in self._wished:
             self._choose(item, "merge")
 
@@ -271,7 +274,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             return True
 
     def action_choose_all(self, choice: Way) -> None:
-        for item in self._plan.having("conflict"):
+        for item in self._plan.items if self.every else self._plan.having("conflict"):
             self._list.choices[item.path] = choice
         self._wished.clear()
         self._list.repaint()
@@ -304,7 +307,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         def take(taken: frozenset[int]) -> None:
             self._take(item, parted, taken)
 
-        self.app.push_screen(HunkScreen(change, parted, self._taken(item, parted), take))
+        self.app.push_screen(HunkScreen(change, parted, self._taken(item, parted), take, self.words))
 
     def _taken(self, item: PlanItem, parted: Parted) -> Collection[int]:
         """The hunks of a file that go back."""

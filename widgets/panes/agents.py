@@ -32,9 +32,10 @@ class AgentsPane(Pane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "ask('kill')", "Stop the agent for good", id="agents.kill"),
         Binding("p", "ask('pause')", "Pause the agent, or let it go on", id="agents.pause"),
+        Binding("m", "ask('merge')", "Merge what the agent changed in its copy", id="agents.merge"),
         Binding("x", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
     ]
-    KEYS: ClassVar[str] = "⏎ open · k kill · p pause · x clear ended · / filter · ? help · esc back"
+    KEYS: ClassVar[str] = "⏎ open · k kill · p pause · m merge · x clear ended · / filter · ? help · esc back"
 
     class Opened(Message):
         """The person wants to see the conversation of an agent."""
@@ -46,9 +47,9 @@ class AgentsPane(Pane):
     class Asked(Message):
         """The person wants something done with an agent: to `clear` is about all that are over."""
 
-        def __init__(self, what: Literal["kill", "pause", "clear"], agent: str) -> None:
+        def __init__(self, what: Literal["kill", "pause", "merge", "clear"], agent: str) -> None:
             super().__init__()
-            self.what: Literal["kill", "pause", "clear"] = what
+            self.what: Literal["kill", "pause", "merge", "clear"] = what
             self.agent = agent
 
     def __init__(
@@ -158,7 +159,7 @@ class AgentsPane(Pane):
         event.stop()
         self.post_message(self.Opened(self.agents[event.index].agent))
 
-    def action_ask(self, what: Literal["kill", "pause", "clear"]) -> None:
+    def action_ask(self, what: Literal["kill", "pause", "merge", "clear"]) -> None:
         if (row := self.pointed) is not None:
             self.post_message(self.Asked(what, row.agent))
 

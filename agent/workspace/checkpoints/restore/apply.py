@@ -45,10 +45,10 @@ class Restored:
     skipped: tuple[LeftOut, ...]
     """Paths that stay as they are, and why."""
 
-    def sentence(self) -> str:
-        """For a person."""
+    def sentence(self, done: str = "restored") -> str:
+        """For a person; `done` is what was done to the paths."""
         count = len(self.step.changes) if self.step else 0
-        text = f"{count:,} {'path' if count == 1 else 'paths'} restored" if count else "Nothing was changed"
+        text = f"{count:,} {'path' if count == 1 else 'paths'} {done}" if count else "Nothing was changed"
         if not self.skipped:
             return f"{text}."
         named = "; ".join(f"{clean(item.path)} {item.reason}" for item in self.skipped[:3])

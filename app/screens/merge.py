@@ -1,0 +1,58 @@
+"""What an agent changed in its copy, before it is brought into the project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
+from app.screens.page import HELP
+from app.screens.plan_words import MERGE, Words, tally
+from app.screens.restoring import RestoreServices, RestoringScreen
+from widgets.row_text import one_line
+
+
+class MergeScreen(RestoringScreen, inherit_bindings=False):
+    """Ends with what is to become of the files, or None: then nothing is merged.
+
+    `discards` tells whether the person wants the copy thrown away instead.
+    """
+
+    heading = "Before a copy is merged"
+    words: ClassVar[Words] = MERGE
+    keys = "a merge · m mine · t theirs · b both · ⏎ hunks · d discard · M T all · ? help · esc cancel"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "carry_out", "Merge what is chosen", id="merging.carry_out"),
+        Binding("m", "choose('mine')", "Keep mine", id="merging.mine"),
+        Binding("t", "choose('checkpoint')", "Take theirs", id="merging.theirs"),
+        Binding("b", "choose('merge')", "Put both together", id="merging.both"),
+        Binding("M", "choose_all('mine')", "Keep mine everywhere", id="merging.all_mine"),
+        Binding("T", "choose_all('checkpoint')", "Take theirs everywhere", id="merging.all_theirs"),
+        Binding("d", "discard", "Discard the copy", id="merging.discard"),
+        Binding("escape,q", "back", "Back", id="merging.back"),
+        HELP,
+    ]
+    discards = False
+    every = True
+
+    def __init__(
+        self,
+        plan: RestorePlan,
+        services: RestoreServices,
+        choices: Mapping[str, Choice] | None = None,
+        *,
+        agent: str = "",
+    ) -> None:
+        """`agent` is what the person calls the agent whose copy it is."""
+        super().__init__(plan, services, choices)
+        self._agent = agent
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.state(" · ".join(filter(None, (one_line(self._agent), tally(self._plan)))))
+
+    def action_discard(self) -> None:
+        self.discards = True
+        self.dismiss(None)

@@ -1,0 +1,141 @@
+"""Merging what agents changed in copies: the screen, and the whole way in the application."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.errors import HermesError
+from app.merging import named
+from app.screens import dialog as dialogs
+from app.screens.confirm import ConfirmDialog
+from app.screens.merge import MergeScreen
+from tests.app.going_back_stage import HUNKS, PLAN, RESTORE
+from tests.app.pages import PageHost, pressing
+from tests.app.test_application import Stage, stage
+from tests.app.test_going_back import notices, screen
+from tests.support.replies import Reply, call, say
+from tests.support.team import by_task, report
+
+SCENES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
+    "merge": (lambda: MergeScreen(PLAN, RESTORE), ()),
+    "merge-theirs": (lambda: MergeScreen(PLAN, RESTORE, agent="prices (agent-1)"), ("t",)),
+    "merge-both": (lambda: MergeScreen(PLAN, RESTORE), ("b",)),
+    "merge-none": (lambda: MergeScreen(HUNKS, RESTORE), ("M",)),
+    "merge-hunks": (lambda: MergeScreen(HUNKS, RESTORE), ("enter", "G", "space", "escape")),
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.01)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+
+
+@pytest.mark.parametrize("size", ((80, 24), (120, 40)), ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("name", SCENES)
+def test_a_merge_looks_as_it_should(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
+    make, keys = SCENES[name]
+    assert snap_compare(PageHost(make), terminal_size=size, run_before=pressing(*keys))
+
+
+@pytest.mark.parametrize(
+    ("argument", "agent"),
+    [("merge agent-2", "agent-2"), ("merge  3", "agent-3"), ("merge", None), ("x y", None)],
+)
+def test_the_command_names_an_agent_or_says_how_to(argument: str, agent: str | None) -> None:
+    if agent is not None:
+        assert named(argument) == agent
+        return
+    with pytest.raises(HermesError, match="/agents merge agent-1"):
+        named(argument)
+
+
+@asynccontextmanager
+async def sent(folder: Path, *tools: Reply, text: str = "one\ntwo\n") -> AsyncIterator[Stage]:
+    """The application after an agent has done something in a copy of its own."""
+    delegate = call("delegate_task", goal="child", isolation="copy")
+    scripts = {"main": [delegate, say("Look at it.")], "child": [*tools, say(report("Changed."))]}
+    async with stage(folder, by_task(scripts), size=(100, 30)) as scene:
+        (scene.bench.workspace / "a.txt").write_text(text)
+        scene.app.outbox.send("Go.")
+        await scene.quiet(1)
+        yield scene
+
+
+def told(scene: Stage) -> list[str]:
+    """Notices about the agent; the watcher has its own."""
+    return [text for text in notices(scene) if "agent-1" in text]
+
+
+def copies(folder: Path) -> list[Path]:
+    return [path for path in (folder / "home" / "copies").iterdir() if path.is_dir()]
+
+
+CHANGES = (
+    call("write_file", path="a.txt", content="one\n2\n"),
+    call("write_file", path="new.txt", content="new\n"),
+)
+
+
+async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_path: Path) -> None:
+    async with sent(tmp_path, *CHANGES) as scene:
+        workspace = scene.bench.workspace
+        pane = scene.app.session.agents
+        scene.app.session.workbench.open("agents")
+        await scene.until(lambda: pane.has_focus and pane.pointed is not None)
+        await scene.pilot.press("m")
+        await scene.until(screen(scene, MergeScreen))
+        await scene.pilot.press("j", "m", "a")
+        await scene.until(lambda: told(scene))
+        assert told(scene)[-1].startswith("agent-1: 1 path merged; 1 left as they are: new.txt")
+        assert "The rest is still in its copy." in told(scene)[-1]
+        assert (workspace / "a.txt").read_text() == "one\n2\n"
+        assert not (workspace / "new.txt").exists()
+        await scene.pilot.press("alt+u")
+        await scene.until(lambda: len(told(scene)) == 2)
+        assert "Undone: merge of agent-1." in told(scene)[-1]
+        assert (workspace / "a.txt").read_text() == "one\ntwo\n"
+
+
+async def test_a_copy_is_discarded_after_a_question(tmp_path: Path) -> None:
+    async with sent(tmp_path, *CHANGES) as scene:
+        scene.app.run_worker(scene.app.actions.run_slash("/agents merge agent-1"))
+        await scene.until(screen(scene, MergeScreen))
+        await scene.pilot.press("d")
+        await scene.until(screen(scene, ConfirmDialog))
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
+        await scene.pilot.press("escape")
+        await scene.until(lambda: not isinstance(scene.app.screen, ConfirmDialog))
+        assert len(copies(tmp_path)) == 1
+        scene.app.run_worker(scene.app.actions.run_slash("/agents merge 1"))
+        await scene.until(screen(scene, MergeScreen))
+        await scene.pilot.press("d")
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
+        await scene.pilot.press("1")
+        await scene.until(lambda: told(scene))
+        assert told(scene)[-1] == "The copy of agent-1 is gone, with 2 changes."
+        assert copies(tmp_path) == []
+
+
+async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
+    lines = [f"{number}\n" for number in range(40)]
+    changed = ["three\n" if line == "3\n" else "last\n" if line == "39\n" else line for line in lines]
+    tool = call("write_file", path="a.txt", content="".join(changed))
+    async with sent(tmp_path, tool, text="".join(lines)) as scene:
+        engine = scene.app.need_engine()
+        agents, file = engine.agents, scene.bench.workspace / "a.txt"
+        plan = await agents.copies.plan_merge("agent-1")
+        parted = await engine.travel.parted(plan.items[0])
+        await agents.copies.merge(agents.run("agent-1"), plan, {"a.txt": parted.part(frozenset({1}))})
+        assert ("three" in file.read_text(), "last" in file.read_text()) == (True, False)
+        assert agents.copies.holds("agent-1")
+        rest = await agents.copies.plan_merge("agent-1")
+        assert [item.state for item in rest.items] == ["conflict"]
+        await agents.copies.merge(agents.run("agent-1"), rest, {"a.txt": "merge"})
+        assert file.read_text() == "".join(changed)
+        assert not agents.copies.holds("agent-1")
