@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from textual import work
+from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -35,6 +35,8 @@ from tools.text import clean, truncate
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."
 BACK = "esc back"
 KEYS = f"⏎ resume · / search · r rename · d delete · {BACK}"
+BESIDE = 72
+"""Columns from which on there is room for a preview beside the list."""
 SHOWN = 200
 """Sessions on the list; older ones are found by searching."""
 PREVIEWED = 40
@@ -89,6 +91,9 @@ class SessionsScreen(ModalScreen[str | None]):
 
     def on_mount(self) -> None:
         self._fill("")
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.width < BESIDE, "narrow")
 
     @work(exclusive=True, group="list")
     async def _fill(self, text: str) -> None:

@@ -63,6 +63,14 @@ def test_the_list_looks_as_it_should(
     assert snap_compare(Staged(), terminal_size=size, run_before=run)
 
 
+@pytest.mark.parametrize(("keys", "empty"), [(("j",), False), ((), True)], ids=["list", "empty"])
+def test_the_list_alone_has_the_whole_of_a_small_terminal(
+    snap_compare: Any, tmp_path: Path, keys: tuple[str, ...], empty: bool
+) -> None:
+    run = listed(tmp_path, *keys, empty=empty)
+    assert snap_compare(Staged(), terminal_size=(59, 24), run_before=run)
+
+
 @pytest.mark.parametrize("keys", [("j", "r"), ("j", "d")], ids=["rename", "delete"])
 def test_a_change_of_a_session_looks_as_it_should(
     snap_compare: Any, tmp_path: Path, keys: tuple[str, ...]

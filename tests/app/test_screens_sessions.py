@@ -167,7 +167,24 @@ WIDE_TEXT = "\n".join(
 )
 
 
-@pytest.mark.parametrize("width", [80, 61, 50])
+@pytest.mark.parametrize("width", [71, 50, 20])
+async def test_wide_characters_keep_a_list_alone_within_its_edges(tmp_path: Path, width: int) -> None:
+    async with await Store.open(tmp_path / "state.db") as store:
+        session = await store.create_session(workspace="/tmp/会", model="demo", title="会" * 60)
+        await store.append(session.id, "user", WIDE_TEXT, {"origin": "prompt"})
+        host = Host()
+        async with host.run_test(size=(width, 24)) as pilot:
+            screen = SessionsScreen(store, "", tmp_path)
+            await host.push_screen(screen)
+            await until(pilot, lambda: screen.query_one(OptionList).option_count == 1)
+            listed = screen.query_one(OptionList)
+            assert listed.region.width == width and not screen.query_one("#sessions-preview").display
+            rows = listed.render_lines(listed.region.reset_offset)
+            assert {row.cell_length for row in rows} == {width}
+            assert all(cell_len(row.text) == row.cell_length for row in rows)
+
+
+@pytest.mark.parametrize("width", [100, 80, 72])
 async def test_wide_characters_keep_list_and_preview_within_their_edges(tmp_path: Path, width: int) -> None:
     async with await Store.open(tmp_path / "state.db") as store:
         session = await store.create_session(workspace="/tmp/会", model="demo", title="会" * 60)
