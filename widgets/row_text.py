@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
@@ -16,6 +17,10 @@ from tools.text import clean
 # would make the row wider on the terminal than it is counted here.
 _PICTURES = "\u203c\u2049\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _IDLE_JOINER = re.compile(f"\u200d(?![{_PICTURES}])|(?<![{_PICTURES}\ufe0f])\u200d")
+
+
+BETWEEN = " · "
+"""What stands between two keys on a line."""
 
 
 def countable(text: str) -> str:
@@ -51,6 +56,14 @@ def spread(left: Text, right: Text, width: int) -> Text:
     left = fit(left, room)
     gap = Text(" " * (width - left.cell_len - right.cell_len))
     return Text.assemble(left, gap, right)
+
+
+def fitted(keys: str, width: int) -> str:
+    """Of keys parted by ` · `, the last and as many of the first as fit into `width` cells. Pure."""
+    kept = keys.split(BETWEEN)
+    while len(kept) > 1 and cell_len(BETWEEN.join(kept)) > width:
+        del kept[-2]
+    return BETWEEN.join(kept)
 
 
 def to_strip(line: Text, width: int, base: Style, console: Console) -> Strip:

@@ -28,7 +28,7 @@ from app.command_list import COMMANDS
 from app.commands import Call, bindings, read_slash
 from app.conversation import ended, tell
 from app.replay import newest_first
-from app.screens.keyline import KeyLine
+from app.screens.keyline import BETWEEN, KeyLine
 from widgets.palette import Palette
 from widgets.panes.agent_header import AgentHeader
 from widgets.panes.agent_row import UNDER_WAY, AgentRow
@@ -60,6 +60,8 @@ ABOUT_IT = (
     RequestResolved,
 )
 """Events that change what stands around the conversation."""
+ALWAYS = ("tab conversation", "F1 help", "esc back")
+"""Keys that work here whatever the agent does."""
 READS = 5
 """How often a conversation is read at most, because it went on while it was read."""
 
@@ -97,6 +99,8 @@ class AgentScreen(Screen[None]):
         self.workbench = Workbench(self.transcript, (self.todo, self.below), PaneBar())
         self.prompt = Prompt()
         self._keys = KeyLine(id="agent-keys")
+        self._told: tuple[str, ...] = ()
+        """The keys as they were told last."""
         self._stop: Callable[[], None] = lambda: None
         self._missed: list[Event] | None = []
         """What was told while the conversation was read; None once it is shown."""
@@ -201,8 +205,8 @@ class AgentScreen(Screen[None]):
         if items := todos.of(self.shows_agent):
             self.todo.show(items, todos.below(self.shows_agent))
         self._show_below()
-        waiting = self._agents.waiting(self.shows_agent)
-        if waiting:
+        row = self._row
+        if row is not None and row.state == "pending" and (waiting := self._agents.waiting(row.agent)):
             self.prompt.steering = waiting
         self.header.tell()
         self._show_keys()
@@ -220,17 +224,10 @@ class AgentScreen(Screen[None]):
             self.prompt.use(self.prompt.palette)
         held = "go on" if row is not None and row.state == "paused" else "pause"
         steering = () if over else (f"alt+p {held}", "alt+k kill")
-        self._keys.say(
-            " · ".join(
-                (
-                    "⏎ let it go on" if over else "⏎ tell it",
-                    *steering,
-                    "tab conversation",
-                    "F1 help",
-                    "esc back",
-                )
-            )
-        )
+        keys = ("⏎ let it go on" if over else "⏎ tell it", *steering, *ALWAYS)
+        if keys != self._told:
+            self._told = keys
+            self._keys.say(BETWEEN.join(keys))
 
     # What the person does
 

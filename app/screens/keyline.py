@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rich.cells import cell_len
 from textual.content import Content
 from textual.widget import Widget
 
-BETWEEN = " · "
+from widgets.row_text import BETWEEN, fitted
+
+__all__ = ["BETWEEN", "KeyLine", "fitted"]
 
 
 class KeyLine(Widget):
@@ -26,11 +27,3 @@ class KeyLine(Widget):
 
     def render(self) -> Content:
         return Content(fitted(self._keys, self.content_size.width))
-
-
-def fitted(keys: str, width: int) -> str:
-    """The keys that fit into `width` cells. Pure."""
-    kept = keys.split(BETWEEN)
-    while len(kept) > 1 and cell_len(BETWEEN.join(kept)) > width:
-        del kept[-2]
-    return BETWEEN.join(kept)

@@ -19,11 +19,14 @@ from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement, Mode, Want, jump_keys, mode_for, share, side_width
 from widgets.panes.bar import BarPart, PaneBar
 from widgets.panes.rules import Divider, Rule
+from widgets.row_text import fitted
 
 if TYPE_CHECKING:
     from widgets.panes.pane import Pane
 
 STEP = 2
+MARGIN = 3
+"""Cells of the rule that are left at both sides of words on it."""
 MAIN = "conversation"
 
 
@@ -127,6 +130,10 @@ class Workbench(Container):
         pane = next((pane for pane in self.panes if pane.label == label), None)
         if pane is None:
             return
+        if self.mode == "wide" and pane.vacant:
+            # It has no place beside the others; a person who asks for it is told why.
+            self.notify(pane.empty, markup=False)
+            return
         if self.mode == "wide":
             pane.folded = False
             self._arrange()
@@ -228,7 +235,8 @@ class Workbench(Container):
         """Say below the panes what the keys of the one that has them do."""
         keys = next((pane.KEYS for pane in self.panes if pane.has_focus), "")
         if self._jump is None and (keys or self._bottom.hint):
-            self._bottom.say(Text(f" {keys} ", self.palette.style("dim")) if keys else Text())
+            room = self._room.width - 2 * MARGIN
+            self._bottom.say(Text(f" {fitted(keys, room)} ", self.palette.style("dim")) if keys else Text())
 
     def _end_jump(self) -> None:
         self._jump = None
