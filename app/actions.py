@@ -287,6 +287,13 @@ class Actions:
 
         self._app.push_screen(ContextScreen(self._app.need_engine().context))
 
+    def usage(self, _argument: str) -> None:
+        from agent.spending.overview import overview
+        from app.screens.usage import UsageScreen
+
+        metering = self._app.need_engine().metering
+        self._app.push_screen(UsageScreen(lambda: overview(metering)))
+
     # View
 
     def todo(self, _argument: str) -> None:

@@ -225,6 +225,14 @@ COMMANDS: tuple[Command, ...] = (
         slash="context",
     ),
     Command(
+        id="session.usage",
+        group="Sessions",
+        name="Usage and ceilings",
+        description="Show what this session and this day have taken, by whom, and how near the ceilings are.",
+        action="usage",
+        slash="usage",
+    ),
+    Command(
         id="view.todo",
         group="View",
         name="Task list",

@@ -15,7 +15,7 @@ from agent.model.catalog import ModelInfo
 from agent.spending import past, table
 from agent.spending.account import Account
 from agent.spending.adding import charge_of
-from agent.spending.day import Today
+from agent.spending.day import Today, spent_today
 from agent.spending.prices import Prices
 from agent.spending.table import Payer, Sum
 from agent.store.connection import Database, Work
@@ -68,6 +68,10 @@ class Spending:
             for payer, each, state, _ in owed
         )
         return charge_of((*sums, *owing), self.prices)[0]
+
+    async def of_today(self) -> Charge:
+        """What all sessions and processes have spent on this day."""
+        return (await self.database.read(lambda c: spent_today(c, self.prices, self.now())))[0]
 
     async def catch_up_today(self) -> None:
         """See that requests of this day that older versions kept elsewhere are counted."""

@@ -1,0 +1,88 @@
+"""What a session and its day have taken, beside their ceilings: for a person who looks while it works."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from agent.spending import past, table
+from agent.spending.day import SETTING as DAY_SETTING
+from agent.spending.metering import SETTING as SESSION_SETTING
+from agent.spending.metering import Metering
+from agent.spending.prices import Prices
+from agent.spending.report import DAY, Line, folded
+from agent.spending.table import SENT, Sum
+from agent.subagents.budget import Budget, Charge, Measure
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A ceiling and how much of it is used, in `measure`."""
+
+    setting: str
+    measure: Measure
+    used: float | None
+    """None: a price that is not known is part of it."""
+    ceiling: float
+
+    @property
+    def share(self) -> float | None:
+        """Of the ceiling, 0 to 1; None: unknown."""
+        return None if self.used is None else min(self.used / self.ceiling, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Lines by who asked, with the agents that were sent as one."""
+
+    today: tuple[Line, ...]
+    session: tuple[Line, ...]
+    bounds: tuple[Bound, ...]
+
+
+async def overview(metering: Metering) -> Overview:
+    """What was spent up to now. Raises `StoreError`."""
+    spending = metering.spending
+    await spending.settled()
+    now = spending.now()
+    await past.catch_up(spending.database, now - 2 * DAY)
+
+    def read(connection: sqlite3.Connection) -> tuple[list[Sum], list[Sum]]:
+        since, until = table.today_of(now)
+        return (
+            table.sums(connection, "agent", since=since, until=until),
+            table.sums(connection, "agent", session=metering.session),
+        )
+
+    today, session = await spending.database.read(read)
+    whole_session = await spending.of_session(metering.session)
+    whole_day = await spending.of_today()
+    return Overview(
+        _lines(today, spending.prices),
+        _lines(session, spending.prices),
+        (
+            *_bounds(SESSION_SETTING, metering.purse.budget, whole_session),
+            *_bounds(DAY_SETTING, spending.today.budget, whole_day),
+        ),
+    )
+
+
+def _lines(sums: Iterable[Sum], prices: Prices) -> tuple[Line, ...]:
+    """The engine's own agent first, then agents that were sent, then the side model."""
+    together = (replace(each, key=SENT if each.key.startswith(SENT) else each.key) for each in sums)
+    lines = folded(together, prices)
+    return tuple(lines[key] for key in (table.MAIN, SENT, table.SIDE) if key in lines)
+
+
+def _bounds(setting: str, budget: Budget, used: Charge) -> tuple[Bound, ...]:
+    given: tuple[tuple[Measure, float | None, float | None], ...] = (
+        ("turns", budget.turns, used.turns),
+        ("tokens", budget.tokens, used.tokens),
+        ("money", budget.money, used.money),
+    )
+    return tuple(
+        Bound(f"{setting}.{measure}", measure, amount, ceiling)
+        for measure, ceiling, amount in given
+        if ceiling is not None
+    )
