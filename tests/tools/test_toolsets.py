@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 from typing import Any
@@ -45,6 +46,10 @@ def own(*names: str, toolset: str = "own") -> Registry:
 
 def test_the_default_set_is_that_of_the_first_edition_with_scripts_checkpoints_and_agents() -> None:
     assert set(resolve(["default"])) == DEFAULT
+
+
+def test_the_schemas_of_the_default_set_are_small() -> None:
+    assert len(json.dumps(registry.definitions(resolve(["default"])), ensure_ascii=False).encode()) < 20_000
 
 
 @pytest.mark.parametrize("name", ["all", "*"])

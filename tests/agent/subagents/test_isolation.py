@@ -42,7 +42,6 @@ async def test_three_agents_in_copies_change_different_files_are_merged_and_undo
     tmp_path: Path,
 ) -> None:
     names = ("one", "two", "three")
-    together = asyncio.Event()
     before: list[bool] = []
 
     def works(name: str) -> Any:
@@ -90,7 +89,6 @@ async def test_three_agents_in_copies_change_different_files_are_merged_and_undo
             assert sorted(path.name for path in made.workspace.iterdir()) == ["old.txt"]
             await engine.travel.redo()
             assert (made.workspace / "two.txt").read_text() == "two\nmore\n"
-    assert not together.is_set()
 
 
 async def test_a_file_of_the_project_itself_is_refused_with_its_path_in_the_copy(tmp_path: Path) -> None:
@@ -218,6 +216,36 @@ async def test_a_merge_asks_as_the_mode_says_and_names_what_it_touches(
         assert any(agent == "agent-1" for agent, _ in asked_for)
         assert (made.workspace / "a.txt").exists() is there
         assert len(copies(made)) == (0 if there else 1)
+
+
+async def test_in_a_copy_no_more_is_asked_than_in_the_workspace(tmp_path: Path) -> None:
+    child = [
+        call("write_file", path="a.txt", content="a\n"),
+        call("terminal", command="cat a.txt"),
+        call("write_file", path=".hermes/permissions.yaml", content="rules: []\n"),
+        say(report()),
+    ]
+    async with team(tmp_path, {"main": [sent(), say("Over.")], "child": child}) as made:
+        await made.turn("Go.", approve="auto-edit")
+        written, shown, guarded = results(made, "agent-1")
+        assert "error" not in written
+        assert shown["output"].strip() == "a"
+        assert guarded["status"] == "blocked"
+
+
+async def test_the_mode_of_the_session_counts_in_a_copy_at_once(tmp_path: Path) -> None:
+    def child(request: Any) -> Reply:
+        done = sum(message["role"] == "tool" for message in request.messages)
+        if done == 1:
+            engine.approve("plan")
+        return call("write_file", path=f"{done}.txt", content="x\n") if done < 2 else say(report())
+
+    async with team(tmp_path, {"main": [sent(), say("Over.")], "child": child}) as made:
+        async with made.engine(approve="auto-edit") as engine:
+            await engine.run("Go.")
+        written, refused = results(made, "agent-1")
+        assert "error" not in written
+        assert refused["status"] == "blocked"
 
 
 async def test_a_copy_in_which_nothing_changed_goes_with_its_agent(tmp_path: Path) -> None:
