@@ -30,6 +30,8 @@ from agent.safety.commands import (
     wrappers,
 )
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
+from agent.safety.commands.checkers import BUILDS
+from agent.safety.commands.doubts import DEFINITION, writes_doubtful
 from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
 from agent.safety.commands.secrets import is_secret_variable
@@ -114,7 +116,9 @@ class Assessor:
 
     def _assessed(self, command: str, cwd: Path) -> Verdict:
         recording = record(command, str(cwd), self._places.home)
-        judge = _Judge(self._ground.afresh(), _is_cleared(recording, self._places), self._confinement)
+        judge = _Judge(
+            self._ground.afresh(), _is_cleared(recording, self._places), self._confinement, recording.text
+        )
         if recording.tangled:
             judge.add(recording.text, "hardline", TANGLED)
             return judge.verdict()
@@ -146,7 +150,10 @@ class _Judge:
     `cleared` means that nothing in it is forbidden, so that the hardline need not be asked again.
     """
 
-    def __init__(self, ground: Ground, cleared: bool, confinement: Confinement, depth: int = 0) -> None:
+    def __init__(
+        self, ground: Ground, cleared: bool, confinement: Confinement, text: str, depth: int = 0
+    ) -> None:
+        self._text = text
         self._confinement: Confinement = confinement
         self._depth = depth
         self._acted = False
@@ -155,6 +162,8 @@ class _Judge:
         self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
         self._named: set[str] = set()
         self._built: set[str] = set()
+        self._defined = False
+        """Whether this very text writes what building runs, and has doubtful words in it."""
         self._inputs: tuple[str, ...] = ()
 
     def verdict(self) -> Verdict:
@@ -200,12 +209,17 @@ class _Judge:
                 self.add(text, "hardline", f"it would {loss}")
                 continue
             opinion = self._followed(call, _judged(call))
+            if self._defined and opinion.reason == BUILDS.reason:
+                opinion = ask("builds with settings that the same command writes")
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
             listed = opinion.reason == files.LISTED.reason
             if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
                 self._acted = True
                 made = programs.compiled(call) if opinion.kind == "allow" else ""
                 named = {re.split("[/=]", argument)[-1] for argument in arguments}
+                if name == "tee":
+                    for argument in arguments:
+                        self._defines(argument)
                 self._named |= named
                 self._built = (self._built - named) | ({made} if made else set())
 
@@ -224,7 +238,7 @@ class _Judge:
         recording = record(text, call.cwd, self._ground.places.home)
         if recording.tangled or recording.fault:
             return opinion
-        inner = _Judge(self._ground, False, self._confinement, self._depth + 1)
+        inner = _Judge(self._ground, False, self._confinement, text, self._depth + 1)
         recording.show(inner)
         verdict = inner.verdict()
         if verdict.kind == "hardline":
@@ -232,9 +246,14 @@ class _Judge:
                 self.add(call.word, "hardline", reason)
         return fine("runs a script of the project that was read") if verdict.kind == "allow" else opinion
 
+    def _defines(self, path: str) -> None:
+        if DEFINITION.fullmatch(path.rpartition("/")[2]):
+            self._defined |= writes_doubtful(self._text)
+
     def written(self, path: str, cwds: Sequence[str]) -> None:
         self._named.add(path.rpartition("/")[2])
         self._built.discard(path.rpartition("/")[2])
+        self._defines(path)
         for cwd in cwds:
             full = joined(cwd, path)
             if not self._cleared and (loss := self._ground.places.wreck(full)):
@@ -288,6 +307,8 @@ def _judged(call: Call) -> Opinion:
     if "/" in call.word and (opinion := _by_path(call)) is not None:
         return opinion
     rule = RULES.get(call.name) or RULES.get(_ALIASES.get(call.name, ""))
+    if rule is None and "/" not in call.word and call.arguments in _TELLS:
+        return fine("only tells its version")
     return rule(call) if rule is not None else ask(f"is not known to be harmless: {call.name}")
 
 
@@ -306,6 +327,7 @@ def _by_path(call: Call) -> Opinion | None:
     return runs(call.word, "", call.arguments)
 
 
+_TELLS = (("--version",), ("-version",), ("--help",))
 _IN_NEED_OF_QUOTES = re.compile(r"[\s'\"\\$`;&|<>()*?\[\]#~]").search
 _ARE_PLAIN = re.compile(r"[\w./:=@%+,!^{}-]+(?: [\w./:=@%+,!^{}-]+)*", re.ASCII).fullmatch
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agent.safety.commands import declared, node_tools
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.declared import INSTALLS
 from agent.safety.commands.environment import variable
@@ -204,6 +204,17 @@ DENO = Verbs(
     bare=False,
     inside=True,
 )
+
+
+def deno(call: Call) -> Opinion:
+    """deno: without rights of its own a program of the project may run like others."""
+    file = call.arguments[1] if call.arguments[:1] == ("run",) and len(call.arguments) > 1 else ""
+    plain = file and "://" not in file and not file.startswith("-") and UNKNOWN not in file
+    if plain and call.ground.inside(call.path(file)):
+        return runs(file, "deno", call.arguments[2:])
+    return DENO(call)
+
+
 DOTNET = Verbs(
     harmless=r"build|test|format|clean|--info|list|--list-sdks|msbuild|sln list",
     reason="builds or tests the project",
@@ -262,7 +273,7 @@ FLUTTER = Verbs(
 )
 BUNDLE = Verbs(
     harmless=r"exec (?:rspec|rubocop|standardrb|minitest|"
-    r"rake (?:test|spec|lint)|rails (?:test|routes|stats|notes|about))|list"
+    r"rake (?:test|spec|lint)|rails (?:test|routes|stats|notes|about|db:migrate:status|db:version))|list"
     r"|show|check|outdated|info|platform",
     reason="builds or tests the project",
     effects=(("install|update|add|remove|config|lock", INSTALLS),),
@@ -286,7 +297,7 @@ COMPOSER = Verbs(
 )
 UV = Verbs(
     harmless=r"run (?:pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage)|pip (?:list|show"
-    r"|freeze|tree|check)|tree|version|lock --check|python list|cache dir|build",
+    r"|freeze|tree|check)|export|tree|version|lock --check|python list|cache dir|build",
     reason="builds or tests the project",
     effects=(
         ("sync|add|remove|pip|tool|lock|venv|python|self|cache|publish|x", INSTALLS),
@@ -328,6 +339,17 @@ ARTISAN = Verbs(
     otherwise=RUNS_PROJECT,
     inside=True,
 )
+_PLANS = (("migrate", "--plan"), ("collectstatic", "--dry-run"), ("migrate", "--check"))
+"""Subcommands of `manage.py` that change nothing with one option."""
+
+
+def manage(call: Call) -> Opinion:
+    """`manage.py` of Django: what tests and lists."""
+    if call.inside and any(call.arguments[:1] == (verb,) and call.flag(option) for verb, option in _PLANS):
+        return BUILDS if not call.flag("--settings", "--pythonpath") else ask(RUNS_PROJECT)
+    return MANAGE(call)
+
+
 MANAGE = Verbs(
     harmless=r"test|check|makemigrations|showmigrations|diffsettings|validate|help|sqlmigrate|findstatic|show_urls|makemessages",
     reason="builds or tests the project",
@@ -372,7 +394,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("just task rake gradle gradlew mvn mvnw mvnd sbt bazel bazelisk buck2 invoke inv mage configure", task),
     ("go", go),
     ("cargo", cargo),
-    ("deno", DENO),
+    ("deno", deno),
     ("dotnet", dotnet),
     ("swift", SWIFT),
     ("mix", MIX),

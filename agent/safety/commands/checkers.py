@@ -32,6 +32,7 @@ CHECKERS = words(
     "tflint behave hypothesis bats shfmt sqlfluff taplo dprint deadcode knip depcheck "
     "sass vue-tsc cspell markdownlint-cli2 publint attw size-limit madge depcruise tailwindcss commitlint "
     "tsd "
+    "pest pyproject-build "
     "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
 )
 """Compilers, test runners and linters."""

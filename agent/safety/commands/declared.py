@@ -43,7 +43,7 @@ _OPTIONS = re.compile(
     r"|extras?|all-packages|group|with|without|only|omit|include|sync|root|jobs|retry|optimize-autoloader"
     r"|check|deploy|workspaces?|recursive|filter|strict-peer-dependencies|color|progress|no-progress"
     r"|loglevel|reporter|non-interactive|fix-lockfile|lockfile-only|package-lock-only|upgrade|ansi|check-cached"
-    r"|deployment|inline-builds|python)(?:=[\w.,:*/@-]+)?|-[qvsrjDPEan]+\d*"
+    r"|deployment|inline-builds|python|save(?:-dev|-exact|-prod|-optional)?)(?:=[\w.,:*/@-]+)?|-[qvsrjDPEanS]+\d*"
 )
 _VALUED = frozenset(
     {"--extra", "--group", "--with", "--without", "--only", "--omit", "--include", "-E", "--extras", "--jobs"}

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 
+DEFINITION = re.compile(
+    r"(?:GNU)?[Mm]akefile(?:\..+)?|.*\.mk|package\.json|conftest\.py|setup\.py"
+    r"|setup\.cfg|pyproject\.toml|pytest\.ini|tox\.ini|noxfile\.py|build\.rs|Cargo\.toml|build\.gradle(?:\.kts)?"
+    r"|settings\.gradle(?:\.kts)?|pom\.xml|CMakeLists\.txt|.*\.cmake|Rakefile|Gemfile|[Jj]ustfile|Taskfile\.ya?ml"
+    r"|.*\.config\.[cm]?[jt]s|gulpfile\.js|Gruntfile\.js|mix\.exs|composer\.json|build\.xml|meson\.build|build\.zig"
+)
+"""Names of files that say what building and testing runs."""
+
 DOUBTFUL = re.compile(
     r"rmtree|\brm[\s'\",]+-|\brimraf\b|\brm_rf?\b|\brm(?:dir)?(?:Sync)?\(|removedirs|remove_dir_all"
     r"|deleteRecursively|deleteDirectory|\bunlink|os\.remove\b|File\.delete|\bshred\b|\bmkfs|\btruncate\b"
@@ -16,7 +24,12 @@ DOUBTFUL = re.compile(
     r"|github|gitlab|vscode|husky|envrc)\b"
     r"|id_rsa|/etc/|/proc/|/dev/(?:tcp|udp|sd|nvme)|\bb64decode\b|frombase64|fromCharCode|base64_decode"
     r"|unpack\(|\batob\(|\beval\b|\bexec\s*\(|\bexec\b[\s(]*['\"]|__import__|child_process|\bsystem\s*\(|\bpopen\b"
-    r"|shell\s*=\s*True|\bctypes\b|\bdlopen\b|\bfork\b|\bkill\b",
+    r"|process::Command|getRuntime\(\)|ProcessBuilder|\bos/exec\b|shell\s*=\s*True|\bctypes\b|\bdlopen\b|\bfork\b|\bkill\b",
     re.IGNORECASE,
 )
 """Words in a program that are shown to a person first, whatever the language."""
+
+
+def writes_doubtful(text: str) -> bool:
+    """Whether a shell text has doubtful words in it, also behind the escapes of `printf`, or hides some."""
+    return DOUBTFUL.search(re.sub(r"\\[nrt]", " ", text)) is not None or "base64" in text

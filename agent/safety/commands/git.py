@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from agent.safety.commands import brought, git_remotes
-from agent.safety.commands.call import Call, Opinion, Rule, ask
+from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.commands.git_remotes import NETWORK, READS, RECORDS
 from agent.safety.commands.ground import TEMPORARY
 from agent.safety.commands.secrets import is_secret
@@ -116,6 +116,8 @@ def _subcommand(call: Call, name: str) -> Opinion:
         if name == "push":
             return _push(call)
         return ask(_DESTROYING[name])
+    if name == "lfs" and call.operands()[-1:] in (["ls-files"], ["status"], ["env"], ["version"]):
+        return fine("reads the repository")
     if name in _NETWORK:
         return _outside(call, git_remotes.reaches(call, name))
     if name in _RECORDING:

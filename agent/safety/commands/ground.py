@@ -28,7 +28,7 @@ BUILD_OUTPUT = re.compile(
     r"|htmlcov|\.nyc_output|\.coverage|coverage\.xml|bin/Debug|obj|cmake-build-[\w-]+|\.svelte-kit"
     r"|\.angular"
     r"|bazel-[\w-]+|.*\.egg-info|.*\.(?:py[cod]|o|obj|a|so|class|tmp|log|gcda|gcno|tsbuildinfo|whl"
-    r"|swp|orig|rej))"
+    r"|DS_Store|swp|orig|rej))"
 )
 """Names of what a build or test run makes again."""
 

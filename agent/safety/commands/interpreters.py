@@ -137,9 +137,9 @@ def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
     full = call.path(path)
     name = path.rpartition("/")[2]
     if call.ground.inside(full) and name in ("manage.py", "artisan") and name not in call.named and given:
-        from agent.safety.commands.builders import ARTISAN, MANAGE
+        from agent.safety.commands.builders import ARTISAN, manage
 
-        rule = MANAGE if name == "manage.py" else ARTISAN
+        rule = manage if name == "manage.py" else ARTISAN
         return rule(replace(call, name=name, word=name, arguments=tuple(given)))
     if call.ground.inside(full) and re.fullmatch(r"(?:\./)?vendor/bin/\w+", path) and name in CHECKERS:
         return check(replace(call, name=name, word=name, arguments=tuple(given)))
@@ -212,6 +212,10 @@ def perl(call: Call) -> Opinion:
         return ask("runs a Perl program given as text")
     if any(re.match(r"\s*[|<>]|.*\|\s*$", literal(file)) for file in files):
         return ask("runs another program")
+    if in_place and any(map(_EMPTIES.search, codes)):
+        return ask("destroys the contents of files")
+    if in_place and any("/" in a for a in call.arguments if re.match(r"-[alnpw0]*i", a)):
+        return ask("keeps copies outside of the folder of the files")
     silent = "n" in letters and not any(re.search(r"\b(?:print|say)", literal(code)) for code in codes)
     if in_place and silent and "p" not in letters:
         return ask("destroys the contents of files")
@@ -220,6 +224,8 @@ def perl(call: Call) -> Opinion:
     return call.revealed(files) or fine("edits text")
 
 
+_EMPTIES = re.compile(r"\bs(\W)(?:\^?\.[*+]\$?)\1\1|\$_\s*=\s*(?:''|\"\"|undef)|\bundef\s*\(?\$_")
+"""Code that leaves nothing of a line."""
 _RUBY_TEXT = re.compile(
     r"(?:puts|print|p)\s+(?:RUBY_\w+|\$_(?:\s+(?:if|unless)\s+(?:\$_\s*=~\s*)?/[^/#`\\]*/i?)?"
     r"|[\d\s.+*/%()-]+|'[^'\\]*')\s*"
@@ -268,6 +274,22 @@ def _java_class(call: Call) -> Opinion | None:
     return runs(f"{places[0]}/{arguments[2].replace('.', '/')}.class", "java", arguments[3:])
 
 
+_PHP_SETTING = re.compile(
+    r"(?:memory_limit|max_execution_time|display_errors|error_reporting|xdebug\.mode|opcache\.enable(?:_cli)?"
+    r"|zend\.assertions|date\.timezone)=[\w-]*"
+)
+
+
+def _without_settings(call: Call) -> Call | None:
+    """A call of PHP without settings that load nothing; None when there are none at its beginning."""
+    given = call.arguments
+    if len(given) > 2 and given[0] == "-d" and _PHP_SETTING.fullmatch(given[1]):
+        return replace(call, arguments=tuple(given[2:]))
+    if len(given) > 1 and given[0].startswith("-d") and _PHP_SETTING.fullmatch(given[0][2:]):
+        return replace(call, arguments=tuple(given[1:]))
+    return None
+
+
 def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
     def rule(call: Call) -> Opinion:
         if call.arguments in (("--version",), ("-v",), ("-version",), ("-V",), ("--help",)):
@@ -285,6 +307,9 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
                 if operands
                 else ask(f"runs a {language} program from its input")
             )
+        settings = language == "PHP" and _without_settings(call)
+        if settings:
+            return rule(settings)
         if call.flag(*text_options) or any(
             re.match(rf"-[a-zA-Z]*{option[1:]}", a)
             for a in call.arguments

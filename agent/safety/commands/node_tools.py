@@ -90,6 +90,14 @@ def node_manager(call: Call) -> Opinion:
     if call.name in ("yarn", "pnpm") and verb in _LOCAL:
         after = call.arguments[call.arguments.index(verb) :]
         return npx(replace(call, name="npx", word="npx", arguments=tuple(after)))
+    if (
+        call.name == "npm"
+        and verb in ("dedupe", "prune", "install", "update", "ci")
+        and call.flag("--dry-run")
+    ):
+        return fine("lists packages")
+    if call.name == "bun" and verb == "x" and rest and call.arguments[0] == "x":
+        return npx(replace(call, name="npx", word="npx", arguments=tuple(call.arguments[1:])))
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
         return ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb

@@ -29,6 +29,8 @@ def sed(call: Call) -> Opinion:
             scripts.append(argument.partition("=")[2])
         elif argument.startswith(("-i", "--in-place")) or re.fullmatch(r"-[nrEsuz]+i", argument):
             in_place = True
+            if "/" in argument or (argument.startswith("--") and UNKNOWN in argument):
+                return ask("keeps copies outside of the folder of the files")
         elif re.fullmatch(
             r"-[nrEsuz]+|--(?:quiet|silent|regexp-extended|null-data|separate|posix|debug|sandbox"
             r"|unbuffered)|--version|--help|-l\d+",

@@ -160,6 +160,13 @@ def act(call: Call) -> Opinion:
     return LOOKS if lists else ask("starts containers")
 
 
+def audits(call: Call) -> Opinion:
+    """pip-audit: compares what is installed with known faults."""
+    if call.may_mean("--fix", "--index-url", "--extra-index-url", "--output", "--require-hashes"):
+        return ask("changes packages, or asks elsewhere")
+    return BUILDS if call.inside and not call.flag("-o") else ask("works outside of the workspace")
+
+
 def compiles_requirements(call: Call) -> Opinion:
     """pip-compile: writes down the versions of what the project lists."""
     if call.flag("--version", "--help"):
@@ -215,6 +222,9 @@ RULES: dict[str, Rule] = (
         "direnv": _DIRENV,
         "nvm": _NVM,
         "act": act,
+        "pip-audit": audits,
+        "pg_isready": lambda call: LOOKS,
+        "deactivate": lambda call: fine("leaves a Python environment"),
         "pip-compile": compiles_requirements,
     }
 )

@@ -10,7 +10,7 @@ from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.output import Output
 from agent.safety.shell.state import MOST_MERGED
 from agent.safety.shell.values import Value
-from agent.safety.shell.words import expand, expand_text
+from agent.safety.shell.words import expand, expand_quoted, expand_text
 from agent.safety.shell.wrappers import ASSIGNMENT
 
 if TYPE_CHECKING:
@@ -35,11 +35,17 @@ def assignment(shell: Interpreter, node: Node, stdin: Output) -> Output:
         # What stands right behind the value without a gap belongs to it (`$"…"`).
         values = list(expand_text(shell.source.slice(value_node.start_byte, node.end_byte), shell))
     if name_node.type == "subscript":
+        _follow_key(shell, shell.source.text(name_node))
         values = [UNKNOWN, *values]
     elif node.children[1].type == "+=":
         values = _appended(shell, name, values)
     shell.state.assign(name, values)
     return [""]
+
+
+def _follow_key(shell: Interpreter, text: str) -> None:
+    """What stands in brackets is expanded, whatever becomes of the element."""
+    expand_quoted(text.partition("[")[2], shell)
 
 
 def _elements(shell: Interpreter, array: Node) -> tuple[str, ...]:
@@ -75,6 +81,7 @@ def declaration(shell: Interpreter, node: Node, stdin: Output) -> Output:
             shell.judge.doubt("a name stands for another variable here")
         elif child.type not in ("variable_name", "word") and child.is_named:
             for text in expand_text(shell.source.text(child), shell):
+                _follow_key(shell, text.partition("=")[0])
                 if match := ASSIGNMENT.fullmatch(text):
                     shell.state.assign(match[1], [match[3]])
     return [""]
@@ -84,4 +91,7 @@ def unset(shell: Interpreter, node: Node, stdin: Output) -> Output:
     for child in node.children:
         if child.type == "variable_name":
             shell.state.assign(shell.source.text(child), [""])
+        elif child.is_named:
+            for text in expand_text(shell.source.text(child), shell):
+                _follow_key(shell, text)
     return [""]

@@ -291,7 +291,9 @@ class Interpreter:
         elif body is not None:
             output = self._statement(body, stdin)
         else:
-            output = [""]
+            # A substitution of nothing but `< file` prints the file.
+            reads = any(operator == "<" for operator, _ in around.targets) and not around.takes_output
+            output = stdin if reads else [""]
         if body is not None and output != [""] and _reads_its_target(self.source.text(body), around):
             output = [""]
         return self._finish(around, output)

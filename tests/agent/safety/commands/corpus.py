@@ -65,6 +65,8 @@ ROUNDS = (
     Round(60, 13, 4, 99, 4),
     Round(802, 158, 17, 712, 44),
     Round(114, 6, 2, 119, 1),
+    Round(578, 60, 13, 530, 3),
+    Round(349, 33, 6, 644, 20),
 )
 
 FAMILIES = (
@@ -116,6 +118,30 @@ LOOSENED = (
     (
         "ffmpeg, convert, inkscape, csvkit, Miller, buf, nix and others",
         "plain files of the workspace; forms that open addresses, run programs or write elsewhere ask",
+    ),
+    (
+        "programs of the workspace inside a sandbox",
+        "see *Programs of the project*; `manage.py` and `artisan` are judged by their subcommand",
+    ),
+    (
+        "`pip install -r requirements.txt`, `-e .` inside a sandbox",
+        "there is no environment outside of the workspace that it could change; named packages ask",
+    ),
+    (
+        "`terraform init` without options that name a backend or other sources, plain `terraform output`",
+        "fetches what the project lists, as `npm ci` does; secrets are masked. `-upgrade` and `-json` ask",
+    ),
+    (
+        "`cargo update`, `uv lock --upgrade-package`, `pip-compile`",
+        "writes down newer versions of what is listed; undone like any edit",
+    ),
+    (
+        "`grep -rl … | xargs sed -i`, `git ls-files | xargs …`, `rg -l`, `fd`",
+        "names that a search prints lie below its folder; what is done to them is judged as for a pattern",
+    ),
+    (
+        "`foo --version` of programs that are not known",
+        "one argument, looked up in the usual place",
     ),
     ('`rm -rf "$tmp"` after `tmp=$(mktemp -d)`', "the folder is new and of this very command"),
 )
@@ -171,7 +197,7 @@ def table() -> str:
         *(f"| {row.name} | {row.total} | {row.allow} | {row.ask} | {row.hardline} |" for row in rows),
         "",
         f"{sum(row.total for row in rows)} commands. `project_programs` ask because they run code of the "
-        "project; a sandbox may let them pass.",
+        "project and these verdicts count on no sandbox; see *Programs of the project*.",
         "",
         "## Commands that were new",
         "",
@@ -190,6 +216,15 @@ def table() -> str:
         "that was just built). Rounds 1 to 4 counted fetching from a remote among them; it passes now.",
         "The aim is 2 % and none; the last round is the honest figure, and it is not there yet.",
         "",
+        "Rounds 7 and 8 were judged in a repository with files, with the default settings: a sandbox and",
+        "an open network. With `sandbox.network: ask` round 8 asked 24 times (6.9 %). After mending, round 7",
+        "asks 30 times (5.2 %) with an open network and 13 times (2.2 %) with a closed one, round 8 16 times",
+        "(4.6 %) and 6 times (1.7 %); the difference is programs of the project. Of the 20 silent ones of",
+        "round 8, 8 were harmless on reflection (`git branch -d`, `less <<< …`); the others were two ways of",
+        "the shell to run text that was not followed (`$(<file)`, `a[$(…)]=1`), settings of a build written",
+        "and used in one command, copies that editors keep elsewhere, and filling the disk. Two stay:",
+        "`cat /dev/urandom > file` and a loop that makes folders without end.",
+        "",
         "Round 5 by family, before and after mending:",
         "",
         "| family | everyday | asked at first | asked now | nasty | silent at first | silent now |",
@@ -202,9 +237,29 @@ def table() -> str:
         "is unpacked). Known and not mended: emptying a file by `exec 3>`, by a loop or a branch that prints",
         "nothing, or by a listing of what does not exist; undo brings such a file back.",
         "",
-        "What still asks among the everyday ones: programs of the project that are no shell scripts",
-        "(`python src/app.py`, `./build/main`), `terraform output -json`, the clipboard, `strace`, files",
-        "named by a list that another program prints.",
+        "What still asks among the everyday ones: packages named on the command line (`uv add httpx`),",
+        "programs of the project where the network is open, `terraform output -json`, the clipboard,",
+        "`strace`, debuggers, deleting what no build makes again, links and work trees",
+        "outside of the workspace.",
+        "",
+        "## Programs of the project",
+        "",
+        "`make test` and `pytest` run the code of the project unasked; asking about `python src/app.py` or",
+        "`./build/main` guarded nothing they do not do. What matters is what a program can reach:",
+        "",
+        "| the sandbox | a program file in the workspace |",
+        "| --- | --- |",
+        "| none, or commands run elsewhere | asks, as ever; shell scripts are read line by line |",
+        "| holds, network open (the default) | asks, unless it is a script of Python or Node that was read "
+        "to the end with all it imports and that reaches nothing but files |",
+        "| holds, network closed (`ask` or `off`) | runs, unless a text in it says otherwise: words that "
+        "delete, publish, change Git, name places that run something later or hide what they say |",
+        "",
+        "What the agent wrote itself in this session is the same case: it lies in the workspace, is read",
+        "like everything else, and what it can break undo brings back. What the *same command* wrote before",
+        "asks, because it cannot be read beforehand; a program that a compiler made of sources from before",
+        "does not. Words such as `deploy` and files with secrets among the arguments ask. A shell script in",
+        "which a line asks goes on asking in every sandbox.",
         "",
         "## What was loosened, and why",
         "",

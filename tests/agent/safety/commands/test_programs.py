@@ -225,3 +225,44 @@ def test_listed_packages_are_installed_unasked_where_only_the_workspace_can_chan
     assert bench.says("pip install -r requirements.txt", "open") == "allow"
     assert bench.says("pip install evil", "open") == "ask"
     assert bench.says("pip install --user -r requirements.txt", "open") == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$(<run.txt)",
+        'eval "$(< run.txt)"',
+        "x=$(<run.txt); $x",
+        "a[$(rm -rf ~)]=1",
+        "declare a[$(rm -rf ~)]=1",
+        "unset 'a[$(rm -rf ~)]'",
+        "while true; do sleepless & done",
+        r"printf 'all:\n\trm -rf ~\n' > Makefile && make",
+        "echo 'import os; os.system(\"id\")' > conftest.py && pytest",
+        "sed -i../x/ s/a/b/ app.py",
+        "perl -i -pe 's/.*//s' app.py",
+        "find . -type f -exec truncate -s 0 {} +",
+        "git ls-files | xargs truncate -s 0",
+    ],
+)
+def test_text_that_would_run_or_empty_files_is_not_overlooked(bench: Bench, command: str) -> None:
+    bench.write("run.txt", "rm -rf ~\n")
+    assert bench.says(command, "closed") != "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'x=$(<run.txt); echo "$x"',
+        "a[$i]=1; m['key']=2; unset a[0]",
+        "while true; do date; sleep 1; done",
+        "printf 'all:\\n\\tpytest\\n' > Makefile && make",
+        "git ls-files '*.py' | xargs ruff check",
+        "grep -rl old src | xargs sed -i 's/old/new/g'",
+        "rg -l old -g '*.ts' | xargs sed -i 's/old/new/g'",
+        "fd -e py -x wc -l",
+    ],
+)
+def test_plain_forms_of_the_same_stay_silent(bench: Bench, command: str) -> None:
+    bench.write("run.txt", "hello\n")
+    assert bench.says(command, "none") == "allow"
