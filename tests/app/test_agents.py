@@ -323,3 +323,26 @@ async def test_cleared_agents_come_back_when_they_go_on(tmp_path: Path) -> None:
         await scene.app.need_engine().agents.send_input("agent-1", "on")
         await scene.until(lambda: [each.agent for each in pane.agents] == ["agent-1"])
         assert len(scene.bench.seen(AgentStarted)) == 2
+
+
+async def test_tasks_of_an_agent_stand_below_that_of_its_sender_and_beside_its_conversation(
+    tmp_path: Path,
+) -> None:
+    own = [{"id": "1", "content": "Look around", "status": "in_progress"}]
+    theirs = [
+        {"id": "1", "content": "List", "status": "completed"},
+        {"id": "2", "content": "Read", "status": "in_progress"},
+    ]
+    scripts = {
+        "main": [call("todo_write", todos=own), *sending("look")],
+        "look": [call("todo_write", todos=theirs), HELD, say(report("Done."))],
+    }
+    async with team(tmp_path, scripts) as scene:
+        todo = scene.app.session.todo
+        await scene.until(lambda: todo.count == 2, "the folded list")
+        assert [item.content for item in todo.items] == ["Look around"] and todo.figure() == "0/1"
+        assert "▸ agent-1  Read" in todo.render_line(2).text and "1/2" in todo.render_line(2).text
+        screen = await attached(scene)
+        await scene.until(lambda: [item.content for item in screen.todo.items] == ["List", "Read"])
+        let_go(scene)
+        await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")

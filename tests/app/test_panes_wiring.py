@@ -250,9 +250,24 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
 async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(pane: str) -> None:
     async with scene() as (made, pilot):
         await until(pilot, lambda: made.app.session.furnished)
+        made.hear(
+            AgentStarted(agent="a", name="callers", goal="look"),
+            FilesChanged(by="others", files=(FileChange("a.py", "modified"),)),
+        )
+        await until(pilot, lambda: made.app.session.agents.display and made.app.session.files.display)
         await made.app.actions.run_slash(f"/{pane}")
         await until(
             pilot, lambda: made.app.focused is getattr(made.app.session, "calls" if pane == "log" else pane)
         )
         await pilot.press("escape", "x")
         await until(pilot, lambda: made.app.session.prompt.text == "x")
+
+
+@pytest.mark.parametrize("pane", ["agents", "files"])
+async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(pane: str) -> None:
+    async with scene() as (made, pilot):
+        await until(pilot, lambda: made.app.session.furnished)
+        await made.app.actions.run_slash(f"/{pane}")
+        await pilot.press("x")
+        await until(pilot, lambda: made.app.session.prompt.text == "x")
+        assert made.app.focused is made.app.session.prompt
