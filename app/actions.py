@@ -128,7 +128,8 @@ class Actions:
         from app.screens.confirm import TextDialog
 
         transcript = front.transcript(self._app)
-        text = argument or await self._app.push_screen_wait(TextDialog("Find in the conversation"))
+        asking = TextDialog("Find in the conversation", enters="find")
+        text = argument or await self._app.push_screen_wait(asking)
         if text is None:
             return
         count = await transcript.find(text)

@@ -173,7 +173,8 @@ class HermesApp(App[None], inherit_bindings=False):
         for command in COMMANDS:
             if not command.by_prompt and command.action != "palette":
                 keys = self.keys.shown(command.id)
-                words = f"{keys} · {command.description}" if keys else command.description
+                about = command.description.replace("`", "")
+                words = f"{keys} · {about}" if keys else about
                 yield SystemCommand(command.name, words, lambda id=command.id: self.action_order(id))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
