@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
@@ -46,6 +48,17 @@ def redirections(source: Source, node: Node) -> Redirection:
         found = redirection(source, [child for child in node.children if child.type in REDIRECTS])
         known = source.redirections[node.id] = found
     return known
+
+
+_LINE_END = re.compile(r"(?<!\\)\n")
+
+
+def holds_several_lines(source: Source, node: Node) -> bool:
+    """Whether the grammar took commands on several lines for one, as it does behind long pipelines."""
+    if "\n" not in source.text(node):
+        return False
+    pairs = itertools.pairwise(node.children)
+    return any(_LINE_END.search(source.slice(one.end_byte, other.start_byte)) for one, other in pairs)
 
 
 def _command_line(source: Source, node: Node) -> CommandLine:

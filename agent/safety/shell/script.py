@@ -21,7 +21,7 @@ from agent.safety.shell.backquotes import rewritten
 from agent.safety.shell.bombs import is_bomb, is_endless
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
-from agent.safety.shell.lines import command_line, redirections
+from agent.safety.shell.lines import command_line, holds_several_lines, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import Output, content, either, remember
@@ -341,6 +341,9 @@ class Interpreter:
         return paths
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:
+        if holds_several_lines(self.source, node):
+            self.run(self.source.text(node), stdin)
+            return None
         line = command_line(self.source, node)
         if line.plain and not more:
             self.state.spend(len(line.words))

@@ -243,6 +243,7 @@ def test_listed_packages_are_installed_unasked_where_only_the_workspace_can_chan
         "perl -i -pe 's/.*//s' app.py",
         "find . -type f -exec truncate -s 0 {} +",
         "git ls-files | xargs truncate -s 0",
+        "ls | sort | cat\nrm -rf src < /dev/null",
     ],
 )
 def test_text_that_would_run_or_empty_files_is_not_overlooked(bench: Bench, command: str) -> None:
