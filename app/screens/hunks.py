@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import ClassVar
 
+from textual import work
 from textual.content import Content
 from textual.widgets import Static
 
@@ -41,7 +43,12 @@ class HunkScreen(FileScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.show(self._parted.hunks.diff(shown_path(self._change.path)), "")
+        self._load()
+
+    @work
+    async def _load(self) -> None:
+        name = shown_path(self._change.path)
+        self.show(await asyncio.to_thread(self._parted.hunks.diff, name), "")
 
     def told(self, happened: str) -> str:
         return some_hunks(len(self._hunks.taken), len(self._parted.hunks), self._words)

@@ -353,6 +353,8 @@ async def test_hunks_that_were_chosen_are_asked_for_again_when_the_file_changes(
         first = scene.app.screen
         await scene.pilot.press("enter")
         await scene.until(screen(scene, HunkScreen))
+        hunks = scene.app.screen.query_one(HunkRows)
+        await scene.until(lambda: hunks.numbers == [1, 2, 3])
         await scene.pilot.press("space", "escape")
         await scene.until(lambda: scene.app.screen is first)
         theirs = f"mine\n{EDITED}"

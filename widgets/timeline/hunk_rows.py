@@ -13,7 +13,7 @@ from widgets.row_text import spread
 from widgets.rows import RowList
 from widgets.timeline.diff_rows import DiffRows
 from widgets.timeline.sides import Pair, Start
-from widgets.transcript.hunks import Hunk
+from widgets.transcript.hunks import FileDiff, Hunk
 
 
 class HunkRows(DiffRows):
@@ -38,11 +38,13 @@ class HunkRows(DiffRows):
         super().__init__(id=id)
         self.taken = frozenset(taken)
         """The numbers of the hunks that are taken, from 1."""
+        self._places: dict[int, int] = {}
+        self._counted: FileDiff | None = None
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of all hunks."""
-        return list(range(1, 1 + sum(isinstance(part, Hunk) for part in self.file.parts)))
+        return list(self._numbers().values())
 
     def begins(self, start: Start) -> bool:
         return True
@@ -50,7 +52,7 @@ class HunkRows(DiffRows):
     def start(self, start: Start, width: int) -> Text:
         taken = start.number in self.taken
         sign, word = ("✓", "taken") if taken else ("○", "left")
-        left = Text(f" {sign} hunk {start.number:,} of {len(self.numbers):,} · {word}")
+        left = Text(f" {sign} hunk {start.number:,} of {len(self._numbers()):,} · {word}")
         left.stylize(self.ink("accent" if taken else "dim", bold=taken))
         hunk = self.file.parts[start.hunk]
         lines = hunk.lines if isinstance(hunk, Hunk) else ()
@@ -75,7 +77,8 @@ class HunkRows(DiffRows):
             self._take(self.taken ^ {number})
 
     def action_choose(self, take: bool) -> None:
-        self._take(frozenset(self.numbers if take else ()))
+        if self._numbers():
+            self._take(frozenset(self.numbers if take else ()))
 
     def action_step(self, direction: int) -> None:
         starts = [at for at, part in enumerate(self.parts) if isinstance(part, Start)]
@@ -104,5 +107,8 @@ class HunkRows(DiffRows):
 
     def _numbers(self) -> dict[int, int]:
         """The numbers of hunks by their place in the file."""
-        places = (at for at, part in enumerate(self.file.parts) if isinstance(part, Hunk))
-        return {at: number for number, at in enumerate(places, 1)}
+        if self._counted is not self.file:
+            places = (at for at, part in enumerate(self.file.parts) if isinstance(part, Hunk))
+            self._places = {at: number for number, at in enumerate(places, 1)}
+            self._counted = self.file
+        return self._places

@@ -90,3 +90,10 @@ async def test_a_click_on_the_row_of_a_hunk_turns_it_and_on_its_lines_does_not()
         await pilot.click(HunkRows, offset=(5, 2))
         await pilot.pause()
         assert host.told == [frozenset({1})]
+
+
+async def test_before_there_are_hunks_nothing_is_chosen() -> None:
+    host = Host({1})
+    async with host.run_test() as pilot:
+        await pilot.press("t", "x", "space", "right_square_bracket")
+        assert (host.told, host.rows.taken) == ([], frozenset({1}))
