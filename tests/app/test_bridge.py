@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from agent.events import (
+    AgentProgressed,
+    AgentStarted,
     AssistantMessageAdded,
     FileChange,
     FilesChanged,
@@ -268,3 +270,37 @@ def test_another_session_begins_with_a_clean_screen(all_: Fixture) -> None:
         ["clear"]
     ] * 3
     assert all_.requests.names() == ["clear"]
+
+
+def used(cost: float | None, agent: str = "main", context: int = 10) -> UsageChanged:
+    return UsageChanged(
+        agent=agent,
+        request=Usage(1, 1),
+        session_input=10,
+        session_output=1,
+        session_cached=5,
+        session_cost=cost,
+        context_used=context,
+        context_window=100,
+    )
+
+
+def test_the_cost_of_a_session_counts_the_agents_it_sent(all_: Fixture) -> None:
+    all_.bridge(AgentStarted(agent="a", name="a", goal=""))
+    all_.bridge(AgentProgressed(agent="a", cost=0.25))
+    assert all_.bridge.state.cost is None
+    all_.bridge(used(0.5))
+    assert all_.bridge.state.cost == 0.75
+    all_.bridge(used(9.0, agent="a", context=99))
+    assert (all_.bridge.state.cost, all_.bridge.state.context_used) == (0.75, 10)
+    all_.bridge(AgentProgressed(agent="a", cost=None))
+    assert all_.bridge.state.cost is None
+
+
+def test_turns_and_queues_of_agents_are_not_those_of_the_session(all_: Fixture) -> None:
+    all_.bridge(TurnStarted(turn=1))
+    all_.bridge(QueueChanged(queued=("mine",)))
+    all_.bridge(QueueChanged(agent="a", queued=(), steering=("theirs",)))
+    all_.bridge(TurnEnded(agent="a", outcome="failed", **ENDED))  # type: ignore[arg-type]
+    assert all_.panes.prompt.busy and all_.panes.prompt.queued == ("mine",)
+    assert all_.bridge.state.busy_since == 7.0
