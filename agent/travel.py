@@ -299,10 +299,14 @@ class Travel:
             await self._operation("turn", _line(text), before)
 
     async def undoable(self) -> Operation | None:
-        return await self._store.undoable(self._session.id)
+        """What an undo takes back; a journey under way counts, and is waited for."""
+        async with self._going:
+            return await self._store.undoable(self._session.id)
 
     async def redoable(self) -> Operation | None:
-        return await self._store.redoable(self._session.id)
+        """What a redo does again, as `undoable`."""
+        async with self._going:
+            return await self._store.redoable(self._session.id)
 
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, Went]:
         """Back to before the last turn, restore, switch or fork. Raises `HermesError`."""
