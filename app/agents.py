@@ -63,7 +63,8 @@ class Agents:
         below = sum(each.state in UNDER_WAY for each in self._app.bridge.team.below(agent))
         also = f" The {below} agents below it stop too." if below > 1 else ""
         also = " The agent below it stops too." if below == 1 else also
-        question = f"Stop {self._app.bridge.team.called(agent)} for good?{also} What it has done so far is kept."
+        name = self._app.bridge.team.called(agent)
+        question = f"Stop {name} for good?{also} What it has done so far is kept."
         if await self._app.push_screen_wait(ConfirmDialog(question, "Stop it", "Let it work")):
             await self._guarded(lambda: self._kill(agent))
 
