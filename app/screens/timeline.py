@@ -144,6 +144,8 @@ class TimelineScreen(Page[None]):
 
     def on_timeline_changed(self) -> None:
         self._say_state()
+        # What is folded under a row counts as its own.
+        self._show(self.timeline.pointed)
 
     def _say_state(self) -> None:
         shown, look = self.timeline, self.timeline.look
