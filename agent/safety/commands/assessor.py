@@ -233,7 +233,7 @@ class _Judge:
             kept = opinion.runs is not None and programs.passes(
                 call, opinion.runs, self._confinement, acted=self._acted, built=self._built
             )
-            return fine("runs a program of the project, which the sandbox keeps to it") if kept else opinion
+            return fine("runs a program of the project that nothing speaks against") if kept else opinion
         self._acted = True  # a script may change the next one
         recording = record(text, call.cwd, self._ground.places.home)
         if recording.tangled or recording.fault:

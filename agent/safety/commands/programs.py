@@ -3,7 +3,8 @@
 Inside a boundary a program can do to the workspace what `make test` can, and undo brings that back.
 So it may run unasked, unless what it holds says otherwise: a script is read for what destroys, what
 runs something later and what it hides. Where the network is open as well, only a script that was
-read with all it imports, and that reaches nothing but files, runs unasked.
+read with all it imports, and that reaches nothing but files, runs unasked. What is not there runs
+nothing, so it does not ask either.
 """
 
 from __future__ import annotations
@@ -37,7 +38,11 @@ def passes(call: Call, program: Program, confinement: Confinement, *, acted: boo
     if confinement == "none" or not call.ground.inside(path):
         return False
     name = path.rpartition("/")[2]
-    if (name in call.named and name not in built) or any(map(OUTWARD.fullmatch, program.arguments)):
+    if name in call.named and name not in built:
+        return False
+    if not acted and not built and _is_missing(path):
+        return True
+    if any(map(OUTWARD.fullmatch, program.arguments)):
         return False
     if any(is_secret(call.path(word)) for word in program.arguments if not word.startswith("-")):
         return False
@@ -70,6 +75,17 @@ def _is_known(language: str, path: str, held: bytes, call: Call) -> bool:
         return python_files.only_handles_files(Path(path), held, Path(call.cwd), call.named)
     if language == "node":
         return node_code.is_harmless(held.decode("utf-8", "replace"))
+    return False
+
+
+def _is_missing(path: str) -> bool:
+    """Whether there is nothing that could run."""
+    try:
+        os.stat(path)  # noqa: PTH116 - as cheap as it gets
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError):
+        return False
     return False
 
 

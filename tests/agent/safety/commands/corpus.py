@@ -222,8 +222,9 @@ def table() -> str:
         "(4.6 %) and 6 times (1.7 %); the difference is programs of the project. Of the 20 silent ones of",
         "round 8, 8 were harmless on reflection (`git branch -d`, `less <<< …`); the others were two ways of",
         "the shell to run text that was not followed (`$(<file)`, `a[$(…)]=1`), settings of a build written",
-        "and used in one command, copies that editors keep elsewhere, and filling the disk. Two stay:",
-        "`cat /dev/urandom > file` and a loop that makes folders without end.",
+        "and used in one command, copies that editors keep elsewhere, and filling the disk. Three stay:",
+        "`cat /dev/urandom > file`, a loop that makes folders without end, and `mvn -s` with a file of",
+        "settings that lies in the workspace.",
         "",
         "Round 5 by family, before and after mending:",
         "",
@@ -251,7 +252,7 @@ def table() -> str:
         "| --- | --- |",
         "| none, or commands run elsewhere | asks, as ever; shell scripts are read line by line |",
         "| holds, network open (the default) | asks, unless it is a script of Python or Node that was read "
-        "to the end with all it imports and that reaches nothing but files |",
+        "to the end with all it imports and that reaches nothing but files, or is not there at all |",
         "| holds, network closed (`ask` or `off`) | runs, unless a text in it says otherwise: words that "
         "delete, publish, change Git, name places that run something later or hide what they say |",
         "",

@@ -201,7 +201,14 @@ def test_shell_scripts_are_judged_line_by_line_within_any_boundary(bench: Bench)
 
 def test_a_program_that_is_not_there_runs_nothing(bench: Bench) -> None:
     assert bench.says("python missing.py", "closed") == "allow"
-    assert bench.says("python missing.py", "open") == "ask"
+    assert bench.says("python missing.py", "open") == "allow"
+    assert bench.says("python missing.py", "none") == "ask"
+
+
+def test_a_program_that_the_command_itself_may_bring_asks(bench: Bench) -> None:
+    assert bench.says("git checkout other && python missing.py", "open") == "ask"
+    assert bench.says("cp app.py missing.py && python missing.py", "open") == "ask"
+    assert bench.says("tar xf bundle.tar; ./missing.sh", "open") == "ask"
 
 
 def test_a_program_behind_a_link_to_outside_asks(bench: Bench, tmp_path: Path) -> None:
