@@ -95,6 +95,11 @@ class Home(NamedTuple):
         return self.root / "skins"
 
     @property
+    def agents(self) -> Path:
+        """Kinds of agents of the person's own, one file each: see docs/agents.md."""
+        return self.root / "agents"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

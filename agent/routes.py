@@ -53,14 +53,18 @@ async def plan_routes(settings: Settings, environ: Mapping[str, str], override: 
 
         raise error.with_servers(await detect()) from None
     first = targets[0]
-    profile = STANDARD
-    if first.kind == "local":
-        from agent.model.local.profile import LOCAL
-
-        profile = LOCAL
     side, problem = _side(settings, environ)
     infos = {target.label: target.info for target in (*targets, *([side] if side else []))}
-    return RoutePlan(tuple(targets), profile, Meter(first.info, infos), side, problem)
+    return RoutePlan(tuple(targets), profile_of(first), Meter(first.info, infos), side, problem)
+
+
+def profile_of(target: Target) -> Profile:
+    """How a model is spoken to."""
+    if target.kind != "local":
+        return STANDARD
+    from agent.model.local.profile import LOCAL
+
+    return LOCAL
 
 
 def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:

@@ -33,7 +33,9 @@ from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.subagents.child import Services
 from agent.subagents.copies import Copies
+from agent.subagents.definitions import Definitions
 from agent.subagents.grounds import Ground, Grounds
+from agent.subagents.models import KnownModels, Models
 from agent.subagents.team import Team, open_team
 from agent.system import tone_of
 from agent.travel import Travel
@@ -76,6 +78,8 @@ async def open_engine(
         settings=loaded.settings,
         plan=plan,
         environ=environ,
+        variables=loaded.environ,
+        definitions=Definitions(home, project),
         store=store,
         stream=stream,
         secrets=secrets,
@@ -113,7 +117,10 @@ def _problems(loaded: Loaded, plan: RoutePlan) -> list[str]:
 def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
     """What is masked wherever text is shown, stored or sent."""
     keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.all}
-    headers = [provider.headers for provider in loaded.settings.providers.values()]
+    providers = loaded.settings.providers.values()
+    headers = [provider.headers for provider in providers]
+    # Agents may be sent to models that the session itself does not ask.
+    keys |= {name: loaded.environ.get(name, "") for each in providers if (name := each.api_key_env)}
     return known_secrets(loaded.environ, keys, headers)
 
 
@@ -138,7 +145,7 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
     worker = open_worker(base, talk, reach, inbox, mailbox, near)
     travel = Travel(session, steps, base.emit, worker.moved)
     futures = None if steps is None else _futures(base, talk, reach, inbox, steps, travel)
-    told = [*problems, *permission_problems(reach.gate.policy)]
+    told = [*problems, *permission_problems(reach.gate.policy), *talk.agents.told()]
     announce(
         base.stream, session, talk.opened, talk.routes[0], reach.gate.mode, reach.runs_in, talk.changed, told
     )
@@ -213,10 +220,9 @@ def _team(
         home=base.home,
         settings=settings,
         root=talk.session.id,
-        routes=talk.routes,
-        infos={target.label: target.info for target in base.plan.targets},
+        models=_models(base, talk),
         metering=talk.metering,
-        profile=base.plan.profile,
+        definitions=base.definitions,
         tools=talk.tools,
         registry=registry,
         emit=base.emit,
@@ -228,6 +234,23 @@ def _team(
     team = open_team(services, settings.subagents, mailbox, talk.metering.purse)
     base.closers.append(team.scheduler.aclose)
     return team
+
+
+def _models(base: Foundation, talk: Conversation) -> Models:
+    """The models that agents can ask."""
+    own = {target.label: target.info for target in base.plan.targets}
+    models = Models(
+        base.plan,
+        talk.routes,
+        talk.tools,
+        KnownModels(own, talk.metering.spending.prices),
+        settings=base.settings,
+        environ=base.variables,
+        home=base.home,
+        emit=base.emit,
+    )
+    base.closers.append(models.aclose)
+    return models
 
 
 def _grounds(base: Foundation, talk: Conversation, reach: Reach, steps: Steps | None) -> Grounds:

@@ -231,6 +231,29 @@ class Assignment:
     """Name of a definition, or a word or two to tell it from others."""
     isolation: Literal["shared", "readonly", "copy"] = "shared"
     budget: Mapping[str, float] = field(default_factory=dict)
+    model: str = ""
+    """The model it asks, as settings name it; empty: that of the session."""
+    prompt: str = ""
+    """How it is to work."""
+    only_answers: bool = False
+    """Whether it answers `goal` as a question, without any tools."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """What an agent said that was only asked something."""
+
+    id: str
+    outcome: str
+    """`completed`, or how it ended instead."""
+    text: str
+    """In full; what there is of it, if it was not completed."""
+    reason: str
+    """Why it is not completed."""
+    model: str
+    tokens: int
+    cost: float | None
+    """US dollars; None: unknown."""
 
 
 PermitMerge = Callable[[str, tuple[Path, ...], tuple[Path, ...]], Awaitable[None]]
@@ -245,6 +268,10 @@ class Delegates(Protocol):
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Send agents, and wait for their reports unless they work in the background."""
+        ...
+
+    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[Said]:
+        """Send agents, and wait for what each of them says, in their order."""
         ...
 
     async def list(self) -> Mapping[str, Any]: ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tools.actions import SpawnAgent
@@ -11,8 +11,14 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.text import clean
 
+NAME = "delegate_task"
 MAX_TASKS = 32
 """Agents of one call."""
+MOST_NAMED = 16
+"""Kinds of agents that the schema tells of in a line each; of others only the names."""
+ABOUT_CHARS = 120
+MORE_CHARS = 400
+"""Characters of such a line, and of the names."""
 
 
 async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
@@ -43,6 +49,7 @@ def _assignments(arguments: Arguments) -> list[Assignment]:
                 agent=said.get("agent") or "",
                 isolation=said.get("isolation") or "shared",
                 budget=dict(said.get("budget") or {}),
+                model=said.get("model") or "",
             )
         )
     return made
@@ -79,6 +86,7 @@ _TASK: dict[str, Any] = {
         "description": "Only these toolsets or tools; default all you have.",
     },
     "agent": {"type": "string", "description": "A short name."},
+    "model": {"type": "string", "description": "Another configured model; default yours."},
     "isolation": {"type": "string", "enum": ["shared", "readonly", "copy"]},
     "budget": {
         "type": "object",
@@ -94,8 +102,28 @@ def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {key: schema[key] for key in ("type", "items", "enum") if key in schema}
 
 
+def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A definition; that of this tool names the kinds of agents there are (name, description)."""
+    if definition["name"] != NAME or not kinds:
+        return dict(definition)
+    lines = [f"- {name}: {shortened(about)}" for name, about in kinds[:MOST_NAMED]]
+    if len(kinds) > MOST_NAMED:
+        lines.append(f"and {', '.join(name for name, _ in kinds[MOST_NAMED:])}"[:MORE_CHARS])
+    words = "A short name, or a kind of agent with instructions, tools and limits of its own:\n"
+    parameters = definition["parameters"]
+    agent = {**parameters["properties"]["agent"], "description": words + "\n".join(lines)}
+    properties = {**parameters["properties"], "agent": agent}
+    return {**definition, "parameters": {**parameters, "properties": properties}}
+
+
+def shortened(about: str) -> str:
+    """A description in one line that is not too long for a schema."""
+    line = " ".join(clean(about).split())
+    return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1].rstrip()}…"
+
+
 registry.register(
-    name="delegate_task",
+    name=NAME,
     toolset="delegate",
     emoji="⇉",
     schema={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from agent.opening import Opened, open_session
 from agent.routes import open_routes
 from agent.session import LiveSession
 from agent.spending.metering import Metering
+from agent.subagents.definitions import Catalog
 from agent.system import ensure_system
+from tools.delegate import naming_agents
 from tools.registry import registry
 from tools.toolsets import resolve
 
@@ -32,6 +35,8 @@ class Conversation:
     routes: tuple[Route, ...]
     """As they are; whoever asks on them does it through `metering`."""
     metering: Metering
+    agents: Catalog
+    """The kinds of agents that were there when it was opened."""
     changed: bool
     """Whether a resumed session had to get a new system prompt."""
 
@@ -39,7 +44,8 @@ class Conversation:
 async def open_conversation(base: Foundation) -> Conversation:
     """Find or make the session. Raises a `HermesError` when there is none as asked for, or no model."""
     options, plan = base.options, base.plan
-    tools = offered(base.settings, plan.profile, beside=options.beside is not None)
+    agents = await asyncio.to_thread(base.definitions.load)
+    tools = offered(base.settings, plan.profile, agents, beside=options.beside is not None)
     opened = await open_session(options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
     session = LiveSession(base.store, opened.record, opened.path, base.emit, opened.head)
@@ -55,6 +61,7 @@ async def open_conversation(base: Foundation) -> Conversation:
         tools=tools,
         routes=routes,
         metering=open_metering(base, session),
+        agents=agents,
         changed=changed,
     )
 
@@ -65,12 +72,13 @@ async def renew_system(base: Foundation, session: LiveSession, tools: tuple[Tool
     return await ensure_system(session, workspace, base.home, base.settings, plan.profile, tools)
 
 
-def offered(settings: Settings, profile: Profile, *, beside: bool) -> tuple[ToolSpec, ...]:
-    """The tools on offer, as the profile shows them."""
+def offered(settings: Settings, profile: Profile, agents: Catalog, *, beside: bool) -> tuple[ToolSpec, ...]:
+    """The tools on offer, as the profile shows them; that which sends agents names the kinds there are."""
     unusable = () if settings.checkpoints.enabled else ("checkpoint",)
     if beside or settings.subagents.depth == 0:
-        unusable = (*unusable, "delegate")
+        unusable = (*unusable, "delegate", "mixture")
     names = resolve(settings.tools.enabled, (*settings.tools.disabled, *unusable))
-    definitions = registry.definitions(names)
+    kinds = [(each.name, each.description) for each in agents.definitions.values()]
+    definitions = [naming_agents(each, kinds) for each in registry.definitions(names)]
     specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
     return profile.offer(specs)

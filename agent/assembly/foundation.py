@@ -13,6 +13,7 @@ from agent.routes import RoutePlan
 from agent.spending.metering import Metering
 from agent.store.store import Store
 from agent.stream import EventStream
+from agent.subagents.definitions import Definitions
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -29,6 +30,10 @@ class Foundation:
     settings: Settings
     plan: RoutePlan
     environ: Mapping[str, str]
+    variables: Mapping[str, str]
+    """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
+    definitions: Definitions
+    """The kinds of agents there are."""
     store: Store
     stream: EventStream
     secrets: Mapping[str, str]

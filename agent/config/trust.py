@@ -7,9 +7,10 @@ one of them changes, appears or disappears, the folder is untrusted again.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,12 @@ from tools.files.atomic import write_atomically
 FOLDER = ".hermes"
 READ_FILES = ("config.yaml", "permissions.yaml")
 """Files under `.hermes` of a project that Hermes reads; trust covers all of them."""
+AGENTS = "agents"
+"""The folder under `.hermes` whose `*.md` are agents of the project; trust covers these too."""
+MOST_AGENTS = 64
+"""Agents of one folder that are read, the first ones by name."""
+LARGEST_AGENT = 64_000
+"""Bytes of the largest agent that is read."""
 
 ALLOWED: tuple[KeyPath, ...] = (
     ("model",),
@@ -50,6 +57,8 @@ class Project:
     """The files found, by name."""
     digest: str
     """SHA-256 over names and contents."""
+    refused: dict[str, str] = field(default_factory=dict)
+    """Agents that are not read, by name, and why."""
 
     @property
     def config(self) -> bytes | None:
@@ -60,6 +69,16 @@ class Project:
     def permissions(self) -> bytes | None:
         """The bytes of the project's `permissions.yaml`, if it has one."""
         return self.contents.get("permissions.yaml")
+
+    @property
+    def agents(self) -> dict[str, bytes]:
+        """The bytes of the project's agents, by file name."""
+        begin = f"{AGENTS}/"
+        return {
+            name.removeprefix(begin): content
+            for name, content in self.contents.items()
+            if name.startswith(begin)
+        }
 
 
 def project_root(workspace: Path) -> Path:
@@ -93,13 +112,64 @@ def read_project(home: Home, workspace: Path) -> Project | None:
             contents[name] = content
         elif (folder / name).is_symlink():
             raise UnreadableError(f"{FOLDER}/{name} is a link that leads nowhere")
-    return Project(root, contents, _digest(contents)) if contents else None
+    agents, refused = read_agents(folder / AGENTS, root)
+    contents |= {f"{AGENTS}/{name}": content for name, content in agents.items()}
+    return Project(root, contents, _digest(contents), refused) if contents or refused else None
+
+
+def watched(root: Path) -> list[Path]:
+    """Everything whose change may end the trust in the project at `root`."""
+    folder = root / FOLDER
+    agents = folder / AGENTS
+    return [*(folder / name for name in READ_FILES), agents, *(agents / name for name in _names(agents))]
+
+
+def read_agents(folder: Path, inside: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """The `*.md` files of a folder by name, and those that are not read with the reason.
+
+    `inside` is the folder that no link may lead out of, resolved.
+    """
+    contents: dict[str, bytes] = {}
+    refused: dict[str, str] = {}
+    for name in _names(folder):
+        content, reason = read_agent(folder / name, inside)
+        if reason:
+            refused[name] = reason
+        else:
+            contents[name] = content
+    return contents, refused
+
+
+def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
+    """The bytes of one agent, or why it is not read."""
+    target = Path(os.path.realpath(path))
+    if not target.is_relative_to(inside):
+        return b"", f"it leads out of {inside}; put a copy of the file there"
+    try:
+        content = files.read_file(target, follow=False)
+    except UnreadableError as error:
+        return b"", str(error)
+    if content is None:
+        return b"", "it is a link that leads nowhere; remove it" if path.is_symlink() else "it is not there"
+    if len(content) > LARGEST_AGENT:
+        return b"", f"it is larger than {LARGEST_AGENT // 1000} kB; shorten it"
+    return content, ""
+
+
+def _names(folder: Path) -> list[str]:
+    """The agents in a folder that are read, in order."""
+    try:
+        with os.scandir(folder) as found:
+            names = (each.name for each in found if each.name.endswith(".md"))
+            return heapq.nsmallest(MOST_AGENTS, names)
+    except OSError:
+        return []
 
 
 def _digest(contents: dict[str, bytes]) -> str:
     total = hashlib.sha256()
     for name in sorted(contents):
-        total.update(f"{name}\0{len(contents[name])}\0".encode() + contents[name])
+        total.update(f"{name}\0{len(contents[name])}\0".encode("utf-8", "surrogateescape") + contents[name])
     return total.hexdigest()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.catalog import ModelInfo
 from agent.model.protocol import ModelClient
 from agent.spending.table import MAIN, SIDE, Payer
 from agent.subagents.budget import Budget, BudgetReachedError, Purse
@@ -69,7 +69,7 @@ class Metering:
         told: Callable[[], None] = lambda: None,
     ) -> MeteredClient:
         """A metered way to a model (by the name of its route) for an agent, at first the engine's own."""
-        info = self._infos.get(model, UNKNOWN)
+        info = self._infos.get(model) or self.spending.prices(model)
         payer = Payer(session=self.session, project=self._project, agent=agent or self._agent, model=model)
         return MeteredClient(
             client,

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.attachments import AttachmentStore
 from agent.calls import CallRunner
-from agent.context.profile import Profile
 from agent.dialogue import Dialogue
+from agent.errors import HermesError
 from agent.events import Decision, Event, TurnEnded
 from agent.home import Home
 from agent.inbox import Inbox
 from agent.inner_calls import Scripts
 from agent.mailbox import Mailbox
 from agent.messages import ToolCall
-from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.catalog import UNKNOWN
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.usage import Meter
@@ -30,8 +30,10 @@ from agent.spending.table import agent_name
 from agent.store.nodes import Session
 from agent.store.store import Store
 from agent.subagents.budget import Purse
+from agent.subagents.definitions import Definitions
 from agent.subagents.grounds import Ground, Grounds
 from agent.subagents.metered import Tally
+from agent.subagents.models import Models, Voice
 from agent.subagents.pause import PatientPolicy, Pause
 from agent.subagents.records import Task
 from agent.subagents.throttle import Throttle
@@ -68,11 +70,9 @@ class Services:
     settings: Settings
     root: str
     """The session they belong to."""
-    routes: tuple[Route, ...]
-    infos: Mapping[str, ModelInfo]
-    """What is known of the models, by the names of the routes."""
+    models: Models
     metering: Metering
-    profile: Profile
+    definitions: Definitions
     tools: tuple[ToolSpec, ...]
     """What the session's own agent is offered."""
     registry: Registry
@@ -112,6 +112,8 @@ def offered(services: Services, task: Task, depth: int, deepest: bool) -> tuple[
 
     Raises `ToolError` for names that stand for nothing.
     """
+    if task.only_answers:
+        return ()
     wanted: set[str] | None = None
     if task.toolsets:
         wanted = set(NOTING)
@@ -190,8 +192,10 @@ async def open_child(
     session = LiveSession(services.store, record, path, emit)
     session.position = ground.position
     await session.prepare()
-    tools = offered(services, place.task, place.depth, place.deepest)
-    await ensure_system(session, reach.workspace, services.home, services.settings, services.profile, tools)
+    voice = await _voice(services, place.task)
+    profile = voice.profile
+    tools = profile.offer(offered(services, place.task, place.depth, place.deepest))
+    await ensure_system(session, reach.workspace, services.home, services.settings, profile, tools)
     mailbox = Mailbox(emit)
     state = TaskState(record.id, reach.scratch / place.id, LiveTodos(session.todos(), emit))
     journals = Journals(services.home.scripts / record.id)
@@ -206,7 +210,7 @@ async def open_child(
         state,
         emit,
         parallel=services.settings.agent.parallel_calls,
-        result_limit=services.profile.result_limit,
+        result_limit=profile.result_limit,
         secrets=reach.secrets,
         # Both stand around a call that may change something.
         attention=cast("Attention", writer),
@@ -214,7 +218,7 @@ async def open_child(
         left_by=journals.left_by,
         step_of=lambda call: services.grounds.step_of(place.id, call),
     )
-    dialogue = _dialogue(services, place, session, state, tools, emit)
+    dialogue = _dialogue(services, place, voice, session, state, tools, emit)
     steps_of_turn = place.purse.budget.turns or services.settings.agent.max_turns
     turns = TurnRunner(
         # One request of the budget is kept for a last summary.
@@ -222,11 +226,20 @@ async def open_child(
         dialogue,
         calls,
         mailbox,
-        services.profile,
+        profile,
         emit,
         max_steps=max(1, steps_of_turn - 1),
     )
     return Child(session, mailbox, turns, changed)
+
+
+async def _voice(services: Services, task: Task) -> Voice:
+    """The models an agent asks. Raises `HermesError`."""
+    try:
+        return await services.models.voice(task.model)
+    except ToolError as error:
+        # It was sent by an earlier process, and its model is not configured any more.
+        raise HermesError(str(error)) from None
 
 
 def _context_factory(
@@ -291,6 +304,7 @@ def _acting(
 def _dialogue(
     services: Services,
     place: Place,
+    voice: Voice,
     session: LiveSession,
     state: TaskState,
     tools: tuple[ToolSpec, ...],
@@ -316,10 +330,11 @@ def _dialogue(
         )
         return replace(route, client=client, tools=tools)
 
-    routes = [metered(route) for route in services.routes]
-    meter = Meter(services.infos.get(routes[0].name, UNKNOWN), services.infos)
+    routes = [metered(route) for route in voice.routes]
+    infos = services.models.infos
+    meter = Meter(infos.get(routes[0].name, UNKNOWN), infos)
     meter.add_past(node.data for node in session.path if node.kind == "assistant")
-    profile = services.profile
+    profile = voice.profile
     temperature = settings.model.temperature
     return Dialogue(
         session,

@@ -57,9 +57,15 @@ class Task:
     isolation: Isolation = "shared"
     budget: Budget = field(default_factory=Budget)
     background: bool = False
+    model: str = ""
+    """The model it asks, as settings name it; empty: that of the session."""
+    only_answers: bool = False
+    """Whether it answers a question without any tools; its words are the result as they stand."""
 
     def message(self) -> str:
         """The first message of its conversation."""
+        if self.only_answers:
+            return "\n\n".join(part for part in (self.prompt.strip(), self.goal.strip()) if part)
         parts = [self.prompt.strip(), f"Your task: {self.goal.strip()}"]
         if self.context.strip():
             parts.append(f"What you have to know:\n{self.context.strip()}")

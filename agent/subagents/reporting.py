@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.events import Event, ReasoningAdded, RequestStarted, StepTaken, TextAdded, ToolStarted, TurnEnded
-from agent.subagents.records import CopiedFile, Outcome, Report, read_answer
+from agent.subagents.records import Answer, CopiedFile, Outcome, Report, read_answer
 from agent.subagents.run import Run
 
 STOPPED = {
@@ -54,7 +54,7 @@ def make_report(
     text = ended.text if ended is not None else ""
     if not text.strip() and run.child is not None:
         text = run.child.last_words()
-    answer = read_answer(text)
+    answer = Answer(text.strip()) if run.task.only_answers else read_answer(text)
     outcome, why = _outcome(run, ended, error, answer.failed, leaves)
     changed = [_relative(path, workspace) for path in (run.child.changed if run.child else ())]
     return Report(

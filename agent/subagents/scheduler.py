@@ -6,9 +6,10 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.errors import HermesError
+from agent.model.protocol import ToolSpec
 from agent.store.nodes import Session, title_of
 from agent.subagents import ledger
 from agent.subagents.budget import Budget, Purse
@@ -110,7 +111,7 @@ class Scheduler:
         """
         sender = self._register.get(parent)
         depth = 1 if sender is None else sender.depth + 1
-        self._check(tasks, depth, sender)
+        tasks = self._checked(tasks, depth, sender)
         async with self._starting:
             first = await self._next_number()
             made: list[Run] = []
@@ -129,22 +130,38 @@ class Scheduler:
         there = len(await self.services.store.children(self.services.root))
         return max(there, self._register.last_number()) + 1
 
-    def _check(self, tasks: Sequence[Task], depth: int, sender: Run | None) -> None:
+    def _checked(self, tasks: Sequence[Task], depth: int, sender: Run | None) -> list[Task]:
+        """The tasks, none with more tools than its sender has."""
         if self._closed:
             raise ToolError(CLOSING)
         if depth > self.limits.depth:
             raise ToolError(f"Agents may be nested {self.limits.depth} deep; do this yourself.")
+        checked = []
         for task in tasks:
             if not task.goal.strip():
                 raise ToolError("An agent needs a goal; say what it is to reach.")
             self.services.grounds.check(task, sender)
-            offered(self.services, task, depth, depth >= self.limits.depth)
+            self.services.models.label(task.model)
+            tools = offered(self.services, task, depth, depth >= self.limits.depth)
+            if sender is not None and sender.task.toolsets and tools:
+                task = replace(task, toolsets=self._shared(tools, sender))
+            checked.append(task)
+        return checked
+
+    def _shared(self, tools: Sequence[ToolSpec], sender: Run) -> tuple[str, ...]:
+        """The tools among `tools` that the sender has itself."""
+        own = offered(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
+        names = {tool.name for tool in own}
+        shared = tuple(tool.name for tool in tools if tool.name in names)
+        if not shared:
+            raise ToolError(f"You have none of these tools yourself; yours are {', '.join(sorted(names))}.")
+        return shared
 
     async def _enroll(self, id: str, task: Task, parent: str, call: str, depth: int) -> Run:
         services = self.services
         record = await services.store.create_session(
             workspace=str(services.grounds.shared.reach.workspace),
-            model=services.routes[0].name,
+            model=services.models.label(task.model),
             title=title_of(task.goal) or id,
             parent=services.root,
         )
@@ -279,7 +296,7 @@ class Scheduler:
         """
         cut: list[Report] = []
         for record in await self.services.store.children(self.services.root):
-            known = await ledger.read(self.services.store, record, self.services.infos)
+            known = await ledger.read(self.services.store, record, self.services.models.infos)
             if known is None or known.id in self._register:
                 continue
             run = self._made(record, known.id, known.task, known.parent, known.call, known.depth)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from agent.home import PRIVATE_FILE, private_folder
-from agent.subagents.budget import Budget
+from agent.subagents.assigning import task_of
+from agent.subagents.definitions import Catalog
 from agent.subagents.grounds import NOT_KEPT
 from agent.subagents.merging import NOT_MERGED, Merging
 from agent.subagents.records import PREVIEW, SPILL, Report, Task, overall
 from agent.subagents.run import MAIN_AGENT, Run
 from agent.subagents.scheduler import Scheduler
-from tools.context import Assignment, Conflicts, PermitMerge
+from tools.context import Assignment, Conflicts, PermitMerge, Said
 from tools.results import ToolError
 
 
@@ -32,7 +33,7 @@ class DelegateService:
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Send agents. Only the session's own agent lives long enough to have them in the background."""
         background = background and self.agent == MAIN_AGENT
-        tasks = [_task(each, background) for each in assignments]
+        tasks = await self._tasks(assignments, background)
         ids = await self.scheduler.start(tasks, self.agent, self.call)
         if background:
             for id in ids:
@@ -47,6 +48,16 @@ class DelegateService:
             self.scheduler.interrupt(ids)
             raise
         return await self._together(reports)
+
+    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[Said]:
+        """Send agents, and wait for what each says."""
+        ids = await self.scheduler.start(await self._tasks(assignments, False), self.agent, self.call)
+        try:
+            reports = await self.scheduler.wait(ids, waiter=self.agent)
+        except asyncio.CancelledError:
+            self.scheduler.interrupt(ids)
+            raise
+        return [_said(self.scheduler.run(report.id), report) for report in reports]
 
     async def list(self) -> Mapping[str, Any]:
         runs = self.scheduler.below(self.agent)
@@ -104,6 +115,12 @@ class DelegateService:
         run = self._mine(id)
         return await self._merging().discard(run)
 
+    async def _tasks(self, assignments: Sequence[Assignment], background: bool) -> Sequence[Task]:
+        services, catalog = self.scheduler.services, Catalog()
+        if any(each.agent for each in assignments):
+            catalog = await asyncio.to_thread(services.definitions.load)
+        return [task_of(each, catalog, services.registry, background) for each in assignments]
+
     def _merging(self) -> Merging:
         copies = self.scheduler.services.grounds.copies
         if copies is None:
@@ -155,23 +172,15 @@ class DelegateService:
         return {**told, "full_report": str(path), "hint": "The whole report is in that file; read_file it."}
 
 
-def _task(assignment: Assignment, background: bool) -> Task:
-    known = {each.name for each in fields(Budget)}
-    if unknown := sorted(set(assignment.budget) - known):
-        raise ToolError(f"A budget has no {', '.join(unknown)}; it has {', '.join(sorted(known))}.")
-    limits: dict[str, Any] = {}
-    for name, value in assignment.budget.items():
-        if value <= 0:
-            raise ToolError(f"The budget of {name} must be above zero; it is {value:g}.")
-        limits[name] = int(value) if name in ("turns", "tokens") else float(value)
-    return Task(
-        goal=assignment.goal,
-        context=assignment.context,
-        toolsets=assignment.toolsets,
-        name=assignment.agent,
-        isolation=assignment.isolation,
-        budget=Budget(**limits),
-        background=background,
+def _said(run: Run, report: Report) -> Said:
+    return Said(
+        id=report.id,
+        outcome=report.outcome,
+        text=report.summary,
+        reason=report.error,
+        model=run.record.model,
+        tokens=report.usage.tokens,
+        cost=report.usage.cost,
     )
 
 

@@ -73,8 +73,6 @@ class Permissions:
         self._surface = surface
         self._workspace = project or workspace
         self._root = trust.project_root(self._workspace)
-        folder = self._root / trust.FOLDER
-        self._watched = (home.permissions, home.trust, *(folder / name for name in trust.READ_FILES))
         self.setting = Setting(workspace, person or Path.home(), KNOWN_TOOLS | frozenset(tools))
         self._strict: dict[Origin, tuple[Rule, ...]] = {}
         """The rules that ask or deny of the last sound state of each file."""
@@ -111,7 +109,8 @@ class Permissions:
         return self._user_file(), self._project_file()[0]
 
     def _look(self) -> Signature:
-        return tuple(_stamp(path) for path in self._watched)
+        ours = (self._home.permissions, self._home.trust)
+        return tuple(_stamp(path) for path in (*ours, *trust.watched(self._root)))
 
     def _read(self) -> Policy:
         own = self._user_file()
