@@ -188,10 +188,18 @@ class Travel:
                 await self._operation("restore", f"files back to step {plan.position}", before)
             return restored
 
-    async def bring_in(self, work: Callable[[], Awaitable[Restored]], label: str, note: str) -> Restored:
+    async def bring_in(
+        self,
+        work: Callable[[], Awaitable[Restored]],
+        label: str,
+        note: str,
+        *,
+        onto: Operation | None = None,
+    ) -> Restored:
         """Let something else change files, such as a merge; it can be undone. Raises `HermesError`.
 
-        `label` names it for the person, `note` tells the model of it.
+        `label` names it for the person, `note` tells the model of it. It is undone together with
+        `onto`, under its own label, if the conversation has not gone on since that.
         """
         async with self._moving():
             before = await self.place()
@@ -199,7 +207,8 @@ class Travel:
             if restored.step is not None:
                 data = {"kind": "restore", "to_model": True, "step": restored.step.number}
                 await self._session.add("notice", note, data)
-                await self._operation("restore", label, before)
+                if onto is None or not await self._lead_on(onto, label, before):
+                    await self._operation("restore", label, before)
             return restored
 
     # Conversation and files
@@ -424,6 +433,13 @@ class Travel:
 
     async def _operation(self, kind: str, label: str, before: Place) -> None:
         await self._store.record_operation(self._session.id, kind, label, before, await self.place())
+
+    async def _lead_on(self, operation: Operation, label: str, before: Place) -> bool:
+        """Let an operation that led to `before` lead to where the session stands now. Whether it did."""
+        if (operation.after.head, operation.after.node) != (before.head, before.node):
+            return False
+        after = await self.place()
+        return bool(await self._store.extend_operation(self._session.id, operation.number, label, after))
 
     async def _asked_after(self, node: int | None) -> str:
         """What the person asked after a node on the branch in use: the message a turn began with."""

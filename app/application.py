@@ -435,6 +435,8 @@ class HermesApp(App[None], inherit_bindings=False):
                 self.run_worker(self.agents.pause(event.agent))
             case "merge":
                 self.run_worker(self.actions.merge(event.agent))
+            case "merge_all":
+                self.run_worker(self.actions.merge("all"))
             case "clear":
                 self.agents.clear_ended()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from agent.store.nodes import storable
 
@@ -81,6 +81,25 @@ def record(
         ),
     )
     return done
+
+
+def extend(
+    connection: sqlite3.Connection, session: str, number: int, label: str, after: Place
+) -> Operation | None:
+    """Let the newest operation that stands lead further, under another label.
+
+    None if `number` is another one; then nothing is changed.
+    """
+    last = undoable(connection, session)
+    if last is None or last.number != number:
+        return None
+    connection.execute("DELETE FROM operations WHERE session = ? AND undone", (session,))
+    connection.execute(
+        "UPDATE operations SET label = ?, head_after = ?, node_after = ?, step_after = ? "
+        "WHERE session = ? AND number = ?",
+        (storable(label), after.head, after.node, after.step, session, number),
+    )
+    return replace(last, label=storable(label), after=after)
 
 
 def undoable(connection: sqlite3.Connection, session: str) -> Operation | None:

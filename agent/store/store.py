@@ -293,6 +293,10 @@ class Store:
         """Write down an operation; what was undone before it can no longer be redone."""
         return await self._database.write(lambda c: acts.record(c, session, kind, label, before, after))
 
+    async def extend_operation(self, session: str, number: int, label: str, after: Place) -> Operation | None:
+        """Let the newest operation that stands lead further; None if `number` is another one."""
+        return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
+
     async def undoable(self, session: str) -> Operation | None:
         """The newest operation that stands."""
         return await self._database.read(lambda c: acts.undoable(c, session))

@@ -22,7 +22,7 @@ class MergeScreen(RestoringScreen, inherit_bindings=False):
 
     heading = "Before a copy is merged"
     words: ClassVar[Words] = MERGE
-    keys = "a merge · m mine · t theirs · b both · ⏎ hunks · d discard · M T all · ? help · esc cancel"
+    keys = "a merge · m mine · t theirs · b both · M T all · ⏎ hunks · ? help · d discard · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "carry_out", "Merge what is chosen", id="merging.carry_out"),
         Binding("m", "choose('mine')", "Keep mine", id="merging.mine"),

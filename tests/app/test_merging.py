@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from app.merging import named
+from agent.store.operations import Operation
+from app.merging import merge_copy, named
 from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog
 from app.screens.merge import MergeScreen
@@ -45,7 +46,13 @@ def test_a_merge_looks_as_it_should(snap_compare: Any, name: str, size: tuple[in
 
 @pytest.mark.parametrize(
     ("argument", "agent"),
-    [("merge agent-2", "agent-2"), ("merge  3", "agent-3"), ("merge", None), ("x y", None)],
+    [
+        ("merge agent-2", "agent-2"),
+        ("merge  3", "agent-3"),
+        ("merge all", "all"),
+        ("merge", None),
+        ("x y", None),
+    ],
 )
 def test_the_command_names_an_agent_or_says_how_to(argument: str, agent: str | None) -> None:
     if agent is not None:
@@ -139,3 +146,39 @@ async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
         await agents.copies.merge(agents.run("agent-1"), rest, {"a.txt": "merge"})
         assert file.read_text() == "".join(changed)
         assert not agents.copies.holds("agent-1")
+
+
+async def test_all_copies_are_looked_at_until_the_person_has_seen_enough(tmp_path: Path) -> None:
+    async with sent(tmp_path, *CHANGES) as scene:
+        scene.app.run_worker(scene.app.actions.run_slash("/agents merge all"))
+        await scene.until(screen(scene, MergeScreen))
+        await scene.pilot.press("escape")
+        await scene.until(screen(scene, type(scene.app.session)))
+        assert (len(copies(tmp_path)), told(scene)) == (1, [])
+        scene.app.run_worker(scene.app.actions.run_slash("/agents merge all"))
+        await scene.until(screen(scene, MergeScreen))
+        await scene.pilot.press("a")
+        await scene.until(lambda: told(scene))
+        assert told(scene)[-1] == "agent-1: 2 paths merged. alt+u undoes it."
+        assert copies(tmp_path) == []
+        with pytest.raises(HermesError, match="No copy waits to be merged"):
+            await merge_copy(scene.app, "all")
+
+
+async def test_merges_between_which_something_was_said_are_undone_one_by_one(tmp_path: Path) -> None:
+    async with sent(tmp_path, *CHANGES) as scene:
+        engine = scene.app.need_engine()
+        travel, agents = engine.travel, engine.agents
+        run, file = agents.run("agent-1"), scene.bench.workspace / "new.txt"
+
+        async def merge(paths: list[str], onto: Operation | None) -> Operation | None:
+            plan = await agents.copies.plan_merge("agent-1", paths)
+            await travel.bring_in(lambda: agents.copies.merge(run, plan), f"merge of {paths}", "", onto=onto)
+            return await travel.undoable()
+
+        first = await merge(["a.txt"], None)
+        await engine.session.add("notice", "Something happens.", {"kind": "plain", "to_model": False})
+        second = await merge(["new.txt"], first)
+        assert first is not None and second is not None and second.number == first.number + 1
+        await travel.undo()
+        assert not file.exists() and (scene.bench.workspace / "a.txt").read_text() == "one\n2\n"

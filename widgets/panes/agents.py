@@ -20,6 +20,8 @@ from widgets.rows import RowList
 
 __all__ = ["AgentRow", "AgentState", "AgentsPane"]
 
+Order = Literal["kill", "pause", "merge", "merge_all", "clear"]
+
 FRAME = 1 / 30
 """Seconds between two pictures, however often something is told."""
 LINES_OF_ENDED = 6
@@ -33,6 +35,7 @@ class AgentsPane(Pane):
         Binding("k", "ask('kill')", "Stop the agent for good", id="agents.kill"),
         Binding("p", "ask('pause')", "Pause the agent, or let it go on", id="agents.pause"),
         Binding("m", "ask('merge')", "Merge what the agent changed in its copy", id="agents.merge"),
+        Binding("M", "ask('merge_all')", "Merge all copies, one after the other", id="agents.merge_all"),
         Binding("x", "ask('clear')", "Clear away agents that are over", id="agents.clear"),
     ]
     KEYS: ClassVar[str] = "⏎ open · k kill · p pause · m merge · x clear ended · / filter · ? help · esc back"
@@ -45,11 +48,11 @@ class AgentsPane(Pane):
             self.agent = agent
 
     class Asked(Message):
-        """The person wants something done with an agent: to `clear` is about all that are over."""
+        """The person wants something done with an agent; what `clear` and `merge_all` do is about all."""
 
-        def __init__(self, what: Literal["kill", "pause", "merge", "clear"], agent: str) -> None:
+        def __init__(self, what: Order, agent: str) -> None:
             super().__init__()
-            self.what: Literal["kill", "pause", "merge", "clear"] = what
+            self.what: Order = what
             self.agent = agent
 
     def __init__(
@@ -159,7 +162,7 @@ class AgentsPane(Pane):
         event.stop()
         self.post_message(self.Opened(self.agents[event.index].agent))
 
-    def action_ask(self, what: Literal["kill", "pause", "merge", "clear"]) -> None:
+    def action_ask(self, what: Order) -> None:
         if (row := self.pointed) is not None:
             self.post_message(self.Asked(what, row.agent))
 
