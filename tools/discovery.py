@@ -22,6 +22,7 @@ MODULES: tuple[str, ...] = (
     "tools.checkpoint",
     "tools.delegate",
     "tools.subagents",
+    "tools.mixture",
     "tools.code.tool",
 )
 """Every module that registers tools, in the order in which the model sees them."""

@@ -38,6 +38,7 @@ TOOLSETS: dict[str, Toolset] = {
     "session": Toolset("Recall earlier conversations", ("session_search",)),
     "checkpoint": Toolset("Name places of the session and take files back to them", ("checkpoint",)),
     "delegate": Toolset("Send other agents and look after them", ("delegate_task", "subagents")),
+    "mixture": Toolset("Put one question to several models", ("mixture_of_agents",)),
     "default": Toolset(
         "What a session has unless configured otherwise",
         includes=("file", "terminal", "code", "todo", "clarify", "session", "checkpoint", "delegate"),

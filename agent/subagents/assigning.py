@@ -17,7 +17,9 @@ from tools.toolsets import members
 
 def task_of(assignment: Assignment, catalog: Catalog, registry: Registry, background: bool = False) -> Task:
     """The task that an assignment means. Raises `ToolError` if it means none."""
-    definition = _definition(assignment.agent.strip().removeprefix("@"), catalog)
+    definition = None
+    if not assignment.only_answers:
+        definition = _definition(assignment.agent.strip().removeprefix("@"), catalog)
     task = Task(
         goal=assignment.goal,
         context=assignment.context,

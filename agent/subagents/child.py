@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from agent.workspace.attention import Attention
 
 ASKING = frozenset({"clarify"})
-SENDING = frozenset({"delegate_task", "subagents"})
+SENDING = frozenset({"delegate_task", "subagents", "mixture_of_agents"})
 NEVER = frozenset({"checkpoint"})
 """Tools of the session as a whole: an agent must not take back what others do meanwhile."""
 NOTING = frozenset({"todo_write", "todo_read"})
