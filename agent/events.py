@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from agent.messages import Attachment
 from agent.model.protocol import Usage
@@ -19,6 +19,10 @@ from agent.safety.permissions.modes import ModeName
 from agent.safety.verdict import Part
 from tools.context import Answer, Todo
 from tools.results import Display, Outcome
+
+if TYPE_CHECKING:
+    from agent.subagents.budget import Measure
+    from agent.subagents.forecast import Forecast
 
 STREAM_VERSION = 1
 
@@ -362,6 +366,8 @@ class QuestionAsked(Event):
     """The model asks the person. A surface resolves `reply`; headless surfaces decline."""
 
     type: ClassVar[str] = "question"
+    cancelled: ClassVar[Answer] = Answer("cancelled")
+    """What `reply` becomes when nobody answers it."""
     id: str
     question: str
     choices: tuple[str, ...]
@@ -382,6 +388,7 @@ class ApprovalAsked(Event):
     """The gate asks the person. A surface resolves `reply`; headless surfaces deny."""
 
     type: ClassVar[str] = "approval"
+    cancelled: ClassVar[Decision] = Decision("cancelled")
     id: str
     tool: str
     headline: str
@@ -400,9 +407,69 @@ class ApprovalAsked(Event):
     reply: asyncio.Future[Decision] = field(metadata={"json": False})
 
 
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a ceiling leaves, in its measure."""
+
+    owner: str
+    """Whose ceiling it is, in words."""
+    measure: Measure
+    left: float
+    ceiling: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForecastAsked(Event):
+    """Agents are about to be sent that may take much. A surface resolves `reply` before any of them begins.
+
+    `once` sends them, `session` sends them and asks no more in this session, `deny` sends none.
+    """
+
+    type: ClassVar[str] = "forecast"
+    cancelled: ClassVar[Decision] = Decision("cancelled")
+    id: str
+    forecast: Forecast
+    rooms: tuple[Room, ...] = ()
+    """What the ceilings leave, the narrowest circle first."""
+    reply: asyncio.Future[Decision] = field(metadata={"json": False})
+
+
+@dataclass(frozen=True, slots=True)
+class CeilingReply:
+    """A person's answer where a ceiling stands in the way. `ceiling` is the new one, if it was raised."""
+
+    outcome: Literal["raised", "stopped", "expired", "cancelled"]
+    ceiling: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CeilingAsked(Event):
+    """The next request of the agent does not fit a ceiling of the settings; it waits for `reply`."""
+
+    type: ClassVar[str] = "ceiling"
+    cancelled: ClassVar[CeilingReply] = CeilingReply("cancelled")
+    id: str
+    owner: str
+    """Whose ceiling it is, in words."""
+    measure: Measure
+    ceiling: float
+    used: float
+    needed: float
+    """What the next request may take at most."""
+    again: float
+    """The ceiling after it was raised by the same amount once more, or as often as is needed."""
+    setting: str
+    """Where it stands in the settings, which stay as they are."""
+    reply: asyncio.Future[CeilingReply] = field(metadata={"json": False})
+
+
+Asked = QuestionAsked | ApprovalAsked | ForecastAsked | CeilingAsked
+"""What waits for a person."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RequestResolved(Event):
-    """A question or approval is over, however it ended."""
+    """Something that waited for a person is over, however it ended."""
 
     type: ClassVar[str] = "request_resolved"
     id: str

@@ -1,4 +1,4 @@
-"""Requests that wait for a person: questions of the model, approvals of the gate.
+"""Requests that wait for a person: questions, approvals, forecasts, ceilings that were reached.
 
 Each is an event with a future. A surface resolves it; an interrupt resolves
 every pending one first, as cancelled; with nobody there it ends at once.
@@ -10,9 +10,20 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from agent.events import ApprovalAsked, Decision, Event, QuestionAsked, RequestResolved
+from agent.events import (
+    ApprovalAsked,
+    Asked,
+    CeilingAsked,
+    CeilingReply,
+    Decision,
+    Event,
+    ForecastAsked,
+    QuestionAsked,
+    RequestResolved,
+    Room,
+)
 from agent.safety.grants import spelled
 from agent.safety.outlook import Outlook
 from agent.safety.verdict import Verdict
@@ -20,9 +31,13 @@ from tools.actions import Action
 from tools.context import Answer
 from tools.redact import mask_known
 
+if TYPE_CHECKING:
+    from agent.subagents.budget import BudgetReachedError
+    from agent.subagents.forecast import Forecast
+
 NOT_TOLD = Outlook()
 
-Reply = TypeVar("Reply", Answer, Decision)
+Reply = TypeVar("Reply", Answer, Decision, CeilingReply)
 
 
 class Inbox:
@@ -43,14 +58,14 @@ class Inbox:
         self._secrets = secrets or {}
         self._attended = attended
         self._numbers = itertools.count(1)
-        self._pending: dict[str, QuestionAsked | ApprovalAsked] = {}
+        self._pending: dict[str, Asked] = {}
 
     @property
     def attended(self) -> bool:
         """Whether a person can answer."""
         return self._attended
 
-    def pending(self) -> tuple[QuestionAsked | ApprovalAsked, ...]:
+    def pending(self) -> tuple[Asked, ...]:
         return tuple(self._pending.values())
 
     async def ask(
@@ -67,7 +82,7 @@ class Inbox:
             allow_freetext=allow_freetext,
             reply=asyncio.get_running_loop().create_future(),
         )
-        return await self._wait(request, request.reply, Answer("cancelled"), lambda answer: answer.outcome)
+        return await self._wait(request, request.reply, request.cancelled, lambda answer: answer.outcome)
 
     async def approve(
         self, action: Action, verdict: Verdict, agent: str = "main", outlook: Outlook = NOT_TOLD
@@ -91,9 +106,45 @@ class Inbox:
             rule="" if verdict.once else self._known(spelled(action)),
             reply=asyncio.get_running_loop().create_future(),
         )
-        return await self._wait(
-            request, request.reply, Decision("cancelled"), lambda decision: decision.choice
+        return await self._wait(request, request.reply, request.cancelled, lambda decision: decision.choice)
+
+    async def foresee(self, forecast: Forecast, rooms: Sequence[Room], agent: str = "main") -> Decision:
+        """Ask the person whether agents that may take so much are sent.
+
+        Expired at once when nobody is there.
+        """
+        if not self._attended:
+            return Decision("expired")
+        goals = tuple(self._known(goal) for goal in forecast.goals)
+        request = ForecastAsked(
+            agent=agent,
+            id=f"forecast-{next(self._numbers)}",
+            forecast=replace(forecast, goals=goals),
+            rooms=tuple(rooms),
+            reply=asyncio.get_running_loop().create_future(),
         )
+        return await self._wait(request, request.reply, request.cancelled, lambda decision: decision.choice)
+
+    async def raise_ceiling(self, reached: BudgetReachedError, again: float, agent: str) -> CeilingReply:
+        """Ask the person what becomes of a ceiling; `again` is the new one that is offered.
+
+        Expired at once when nobody is there.
+        """
+        if not self._attended:
+            return CeilingReply("expired")
+        request = CeilingAsked(
+            agent=agent,
+            id=f"ceiling-{next(self._numbers)}",
+            owner=reached.owner,
+            measure=reached.measure,
+            ceiling=reached.ceiling,
+            used=reached.used,
+            needed=reached.wanted,
+            again=again,
+            setting=reached.setting,
+            reply=asyncio.get_running_loop().create_future(),
+        )
+        return await self._wait(request, request.reply, request.cancelled, lambda answer: answer.outcome)
 
     def _known(self, text: str) -> str:
         return mask_known(text, self._secrets)
@@ -103,14 +154,12 @@ class Inbox:
         for request in tuple(self._pending.values()):
             if request.reply.done() or agent not in ("", request.agent):
                 continue
-            if isinstance(request, QuestionAsked):
-                request.reply.set_result(Answer("cancelled"))
-            else:
-                request.reply.set_result(Decision("cancelled"))
+            reply: asyncio.Future[Any] = request.reply
+            reply.set_result(request.cancelled)
 
     async def _wait(
         self,
-        request: QuestionAsked | ApprovalAsked,
+        request: Asked,
         reply: asyncio.Future[Reply],
         cancelled: Reply,
         outcome: Callable[[Reply], str],

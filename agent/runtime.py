@@ -29,11 +29,13 @@ from agent.options import Options
 from agent.policy_news import permission_problems
 from agent.routes import RoutePlan, plan_routes
 from agent.spending.metering import Metering
+from agent.spending.raising import Raiser
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
 from agent.subagents.child import Services
 from agent.subagents.copies import Copies
 from agent.subagents.definitions import Definitions
+from agent.subagents.forecaster import Beginning
 from agent.subagents.grounds import Ground, Grounds
 from agent.subagents.models import KnownModels, Models
 from agent.subagents.team import Team, open_team
@@ -132,10 +134,12 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
     if beside is not None:
         inbox = beside.inbox
     mailbox = Mailbox(base.emit)
+    raiser = Raiser(inbox, base.emit)
+    talk.metering.reached = partial(raiser.ask, agent=base.agent)
     reach = await open_reach(base, talk, around_session(base, talk, inbox))
     steps = await _steps(base, talk, mailbox)
     attention = await _attention(base, mailbox)
-    team = _team(base, talk, reach, inbox, mailbox, steps)
+    team = _team(base, talk, reach, inbox, raiser, mailbox, steps)
     near = Surround(
         steps=steps,
         checkpoints=None if steps is None else CheckpointService(session, steps, lambda: travel),
@@ -209,7 +213,13 @@ async def _attention(base: Foundation, mailbox: Mailbox) -> Attention | None:
 
 
 def _team(
-    base: Foundation, talk: Conversation, reach: Reach, inbox: Inbox, mailbox: Mailbox, steps: Steps | None
+    base: Foundation,
+    talk: Conversation,
+    reach: Reach,
+    inbox: Inbox,
+    raiser: Raiser,
+    mailbox: Mailbox,
+    steps: Steps | None,
 ) -> Team | None:
     """The agents that the session may send; None where it may send none."""
     settings = base.settings
@@ -227,11 +237,13 @@ def _team(
         registry=registry,
         emit=base.emit,
         inbox=inbox,
+        raiser=raiser,
         options=base.tool_options(),
         attachments=AttachmentStore(base.home.attachments),
         grounds=_grounds(base, talk, reach, steps),
     )
-    team = open_team(services, settings.subagents, mailbox, talk.metering.purse)
+    beginning = Beginning(base.plan.meter.estimate, talk.session.system)
+    team = open_team(services, settings.subagents, mailbox, beginning, talk.metering.purse)
     base.closers.append(team.scheduler.aclose)
     return team
 

@@ -16,9 +16,9 @@ from agent.safety.gate import Gate, Verdict
 from agent.safety.outlook import Surroundings, outlook
 from agent.store.search import StoreSearch
 from agent.tasks import LiveFiles, LiveTodos, TaskState
-from tools.actions import Action
+from tools.actions import Action, SpawnAgent
 from tools.code.runner import CodeRunner
-from tools.context import Answer, Delegates, InnerCaller
+from tools.context import Answer, Assignment, Delegates, InnerCaller
 from tools.terminal.terminals import Terminals
 from tools.text import clean
 
@@ -90,8 +90,22 @@ class CallContext:
         return self.state.files
 
     async def permit(self, action: Action) -> None:
+        await self._permit(self.gate, action)
+
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment]) -> None:
+        actions = [SpawnAgent(tool=tool, goal=each.goal) for each in assignments]
+        verdicts = await asyncio.to_thread(lambda: [self.gate.decide(action) for action in actions])
+        gate = self.gate
+        if self.delegates is not None and all(each.kind in ("allow", "ask") for each in verdicts):
+            with self.waiting():
+                if await self.delegates.agree(assignments):
+                    gate = gate.agreed()
+        for action in actions:
+            await self._permit(gate, action)
+
+    async def _permit(self, gate: Gate, action: Action) -> None:
         with self.waiting():
-            await self.gate.permit(action)
+            await gate.permit(action)
         if self.acting is not None:
             await self.acting(self.call, action)
 

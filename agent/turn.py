@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.calls import CallRunner, Finished
@@ -73,7 +73,9 @@ class TurnRunner:
         emit: Callable[[Event], None],
         *,
         max_steps: int,
+        more: Callable[[], Awaitable[int]] | None = None,
     ) -> None:
+        """`more` is asked for further steps when `max_steps` of a turn are used up."""
         self._session = session
         self._dialogue = dialogue
         self._calls = calls
@@ -81,6 +83,7 @@ class TurnRunner:
         self._profile = profile
         self._emit = emit
         self._max_steps = max_steps
+        self._more = more
         self._turns = 0
 
     async def run(
@@ -120,7 +123,9 @@ class TurnRunner:
         return self._ended(outcome, answer, error, code)
 
     async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
-        for step in range(1, self._max_steps + 1):
+        step, limit = 0, self._max_steps
+        while step < limit or (limit := limit + await self._further_steps()) > step:
+            step += 1
             await self._take_mail()
             reply = await self._dialogue.next_reply(step)
             node = await self._commit(reply)
@@ -134,7 +139,10 @@ class TurnRunner:
                 continue
             answer = "".join([*progress.parts, reply.text])
             return ("denied" if progress.refused else "done"), answer
-        return "budget", await self._wrap_up()
+        return "budget", await self._wrap_up(step + 1)
+
+    async def _further_steps(self) -> int:
+        return 0 if self._more is None else await self._more()
 
     async def _goes_on(self, reply: Reply, progress: _Progress) -> bool:
         """Whether a reply without calls is not the end of the turn."""
@@ -154,10 +162,10 @@ class TurnRunner:
         await self._session.add_user(nudge, "engine")
         return True
 
-    async def _wrap_up(self) -> str:
+    async def _wrap_up(self, step: int) -> str:
         """The limit of steps is reached: one last request for a summary, whose calls are not run."""
         await self._session.add_user(WRAP_UP, "engine")
-        reply = await self._dialogue.next_reply(self._max_steps + 1)
+        reply = await self._dialogue.next_reply(step)
         await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
         return reply.text
 

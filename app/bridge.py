@@ -11,9 +11,11 @@ from typing import Any, Protocol
 from agent.events import (
     ApprovalAsked,
     BranchSwitched,
+    CeilingAsked,
     Event,
     FileChange,
     FilesChanged,
+    ForecastAsked,
     ModeChanged,
     QuestionAsked,
     QueueChanged,
@@ -134,7 +136,7 @@ class Bridge:
                 self._record_files(event, self._touched.pop(key, ()))
             case FilesChanged():
                 self._files_changed(event)
-            case QuestionAsked() | ApprovalAsked():
+            case QuestionAsked() | ApprovalAsked() | ForecastAsked() | CeilingAsked():
                 self._requests.add(event)
                 self._attention.call(f"{self.state.title or 'hermes'} needs an answer")
             case RequestResolved():

@@ -10,7 +10,9 @@ from agent.events import (
     AgentProgressed,
     AgentStarted,
     ApprovalAsked,
+    CeilingAsked,
     Event,
+    ForecastAsked,
     QuestionAsked,
     RequestResolved,
     TurnOutcome,
@@ -58,7 +60,9 @@ class Team:
                 self._progress(event)
             case AgentEnded() if event.agent in self._members:
                 self._end(event)
-            case QuestionAsked() | ApprovalAsked() if event.agent in self._members:
+            case QuestionAsked() | ApprovalAsked() | ForecastAsked() | CeilingAsked() if (
+                event.agent in self._members
+            ):
                 self._asking[event.id] = event.agent
             case RequestResolved() if event.id in self._asking:
                 del self._asking[event.id]

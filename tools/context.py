@@ -266,6 +266,10 @@ Conflicts = Literal["keep", "take", "merge"]
 class Delegates(Protocol):
     """The agents that this one has sent. Results are JSON-able; all methods raise `ToolError`."""
 
+    async def agree(self, assignments: Sequence[Assignment]) -> bool:
+        """Let the person see what agents may take, if that is much; True if they were asked and agreed."""
+        ...
+
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Send agents, and wait for their reports unless they work in the background."""
         ...
@@ -405,6 +409,12 @@ class ToolContext(Protocol):
     async def permit(self, action: Action) -> None:
         """Pass the gate, asking a person if need be. Raises `DeniedError` if the answer is no."""
         ...
+
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment]) -> None:
+        """Pass the gate with agents that a tool sends, after the person has seen what they may take.
+
+        Raises `ToolError` if the answer to either is no.
+        """
 
     def progress(self, text: str) -> None:
         """Show the newest piece of live output. Cheap; may be called often."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tools.actions import SpawnAgent
 from tools.context import Assignment, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
@@ -26,8 +25,7 @@ async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[s
     if context.delegates is None:
         raise ToolError("No other agents can be sent from here; do it yourself.")
     assignments = _assignments(arguments)
-    for assignment in assignments:
-        await context.permit(SpawnAgent(tool="delegate_task", goal=assignment.goal))
+    await context.permit_agents(NAME, assignments)
     return await context.delegates.run(assignments, bool(arguments.get("background")))
 
 

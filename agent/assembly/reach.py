@@ -42,6 +42,8 @@ class Reach:
     terminals: Terminals
     around: Surroundings
     gate: Gate
+    audit: Recorder
+    """What takes down what the gate rules."""
     scripts: Scripts
     runs_in: str
     """What confines commands, or the machine they run on, for the person."""
@@ -97,16 +99,23 @@ async def open_reach(base: Foundation, talk: Conversation, wanted: Around) -> Re
     far = backend_options(settings.terminal, base.environ)
     terminals = Terminals(base.environ, boundary=boundary, far=far, secrets=base.secrets)
     wanted.closers.append(terminals.aclose)
+    audit = _recorder(base, talk, wanted, terminals.secrets)
     around = Surroundings(wanted.workspace, Path.home(), boundary.level, boundary.network, far is not None)
     return Reach(
         workspace=wanted.workspace,
         scratch=wanted.scratch,
         terminals=terminals,
         around=around,
-        gate=await _gate(base, talk, wanted, around, terminals.secrets),
+        gate=await _gate(base, talk, wanted, around, audit, terminals.secrets),
+        audit=audit,
         scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
         runs_in=boundary.level if far is None else far.title,
     )
+
+
+def _recorder(base: Foundation, talk: Conversation, wanted: Around, secrets: Mapping[str, str]) -> Recorder:
+    log, surface = AuditLog(base.home.audit), base.options.surface
+    return Recorder(log, talk.session.id, surface, wanted.workspace, secrets, wanted.agent)
 
 
 async def _gate(
@@ -114,6 +123,7 @@ async def _gate(
     talk: Conversation,
     wanted: Around,
     around: Surroundings,
+    audit: Recorder,
     secrets: Mapping[str, str],
 ) -> Gate:
     options, home, settings, rules = base.options, base.home, base.settings, wanted.rules
@@ -129,7 +139,6 @@ async def _gate(
         wanted.closers,
         talk.metering.side,
     )
-    audit = Recorder(AuditLog(home.audit), session, options.surface, workspace, secrets, wanted.agent)
     surface = options.surface or ("tui" if options.attended else "oneshot")
     project = None if rules is None else options.workspace
     names = [tool.name for tool in talk.tools]

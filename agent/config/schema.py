@@ -224,6 +224,12 @@ class SubagentSettings(Section):
     money: float | None = Field(
         None, gt=0, description="US dollars all agents of a session may use together, as a hard ceiling."
     )
+    forecast_tokens: int | None = Field(
+        200_000,
+        ge=0,
+        description="Tokens that agents of one call may be going to take before you are asked whether they "
+        "are sent; 0 = always asks, null = never.",
+    )
 
 
 class SessionBudget(Section):

@@ -37,6 +37,9 @@ class Recorder:
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Exact values that are masked, by name."""
     agent: str = "main"
+    """The id of the agent."""
+    name: str = ""
+    """What a person calls it, if it has a name."""
 
     async def __call__(self, ruling: Ruling) -> None:
         """Write the line; it is on the disk before anything but reading happens.
@@ -57,6 +60,7 @@ class Recorder:
             "time": round(time.time(), 3),
             "session": self.session,
             "agent": self.agent,
+            **({"agent_name": self._text(self.name)} if self.name else {}),
             "surface": self.surface,
             "process": os.getpid(),
             "workspace": str(self.workspace),
@@ -102,6 +106,7 @@ class Entry:
     """Seconds since the epoch."""
     session: str = ""
     agent: str = ""
+    agent_name: str = ""
     surface: str = ""
     tool: str = ""
     kind: str = ""
@@ -113,6 +118,13 @@ class Entry:
     feedback: str = ""
     record: Record = dataclasses.field(default_factory=dict, repr=False)
     """The whole line."""
+
+
+def asker(entry: Entry) -> str:
+    """What a person calls the agent of an entry; empty for the session's own. Outside text. Pure."""
+    if entry.agent in ("", "main"):
+        return ""
+    return f"{entry.agent_name} ({entry.agent})" if entry.agent_name else entry.agent
 
 
 def entry(record: Record) -> Entry:
@@ -137,7 +149,10 @@ def entry(record: Record) -> Entry:
     )
 
 
-_TEXTS = ("session", "agent", "surface", "tool", "kind", "verdict", "judge", "outcome", "feedback")
+_TEXTS = (
+    *("session", "agent", "agent_name", "surface", "tool"),
+    *("kind", "verdict", "judge", "outcome", "feedback"),
+)
 
 
 def newest(folder: Path, limit: int, wanted: Callable[[Entry], bool] = lambda _entry: True) -> list[Entry]:

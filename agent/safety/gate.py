@@ -173,11 +173,24 @@ class Gate:
             confinement=confinement,
         )
 
-    def for_agent(self, approver: Approver | None) -> Gate:
-        """The same gate, rules and grants for another agent, who asks through `approver`."""
+    def for_agent(self, approver: Approver | None, audit: Audit | None) -> Gate:
+        """The same gate, rules and grants for another agent, who asks through `approver`.
+
+        `audit` takes down what is ruled about that agent.
+        """
         other = copy.copy(self)
         other._approver = approver
+        other._audit = audit
         return other
+
+    def agreed(self) -> Gate:
+        """The same gate for actions a person has just said yes to: what would be asked about passes.
+
+        What the adviser says of it is new to the person, so that is asked about all the same.
+        """
+        if self._approver is None:
+            return self
+        return self.for_agent(_Agreed(self._approver), self._audit)
 
     def follow(self, other: Gate) -> None:
         """From now on the mode that is chosen for `other` counts here."""
@@ -324,6 +337,16 @@ class Gate:
             written = self._audit(ruling)
             if written is not None:
                 await written
+
+
+@dataclass(frozen=True, slots=True)
+class _Agreed:
+    """Says yes for a person who already has."""
+
+    person: Approver
+
+    async def ask(self, action: Action, verdict: Verdict) -> Decision:
+        return await self.person.ask(action, verdict) if verdict.advice else Decision("once")
 
 
 def _denied(sentence: str, reasons: Sequence[str], outcome: str, feedback: str = "") -> DeniedError:

@@ -67,8 +67,12 @@ class Metering:
         pause: Pause | None = None,
         tally: Tally | None = None,
         told: Callable[[], None] = lambda: None,
+        reached: Reached | None = None,
     ) -> MeteredClient:
-        """A metered way to a model (by the name of its route) for an agent, at first the engine's own."""
+        """A metered way to a model (by the name of its route) for an agent, at first the engine's own.
+
+        `reached` is awaited at a ceiling in place of that of the session.
+        """
         info = self._infos.get(model) or self.spending.prices(model)
         payer = Payer(session=self.session, project=self._project, agent=agent or self._agent, model=model)
         return MeteredClient(
@@ -80,7 +84,7 @@ class Metering:
             tally or Tally(),
             told,
             account=self.spending.account(payer, info),
-            reached=self._raised,
+            reached=reached or self._raised,
         )
 
     def routes(self, routes: Sequence[Route]) -> list[Route]:
@@ -89,10 +93,15 @@ class Metering:
 
     def side(self, client: ModelClient, model: str) -> MeteredClient:
         """A metered way to the side model of the smart mode."""
-        return self.client(client, model, SIDE)
+        return self.client(client, model, SIDE, reached=_never)
 
     async def _raised(self, error: BudgetReachedError) -> bool:
         return self.reached is not None and await self.reached(error)
+
+
+async def _never(_reached: BudgetReachedError) -> bool:
+    """Nobody is asked to raise a ceiling for a second opinion: the rules decide alone then."""
+    return False
 
 
 def session_budget(settings: BudgetSettings) -> Budget:

@@ -67,6 +67,11 @@ class Charge:
 class Ceiling(Protocol):
     """Where a budget stands, such as a purse."""
 
+    @property
+    def budget(self) -> Budget:
+        """The ceilings in force."""
+        ...
+
     def raise_to(self, measure: Measure, value: float) -> None:
         """Allow so much from now on."""
         ...
@@ -121,6 +126,13 @@ class BudgetReachedError(HermesError):
         super().__init__(sentence)
 
 
+def amount(measure: Measure, value: float) -> str:
+    """An amount as a sentence names it: `$1.50`, `2,000,000 tokens`. Pure."""
+    if measure == "money":
+        return f"${value:,.2f}" if value >= 0.01 or value == 0 else f"${value:.4f}"
+    return f"{value:,.0f} {NAMES[measure]}"
+
+
 def _reached(owner: str, measure: Measure, ceiling: float, used: float, wanted: float) -> str:
     if measure == "money":
         so_far = f"${used:.4f} of ${ceiling:.4f} are spent"
@@ -165,7 +177,8 @@ class Reservation:
 class Purse:
     """What `owner` and everybody it sends may use together. For one event loop; `clock` gives seconds.
 
-    `setting` is the section of the settings that holds its ceilings, empty if there is none.
+    `setting` is the section of the settings that holds its ceilings, empty if there is none; those of
+    the measures in `chosen` stand in no settings: whoever sent the owner chose them.
     """
 
     def __init__(
@@ -177,9 +190,11 @@ class Purse:
         clock: Callable[[], float] = time.monotonic,
         spent: Charge = Charge(),
         setting: str = "",
+        chosen: frozenset[Measure] = frozenset(),
     ) -> None:
         self.owner = owner
-        self.setting = setting
+        self._setting = setting
+        self._chosen = chosen
         self.budget = budget
         self.parent = parent
         self.spent = spent
@@ -190,9 +205,15 @@ class Purse:
         self._began = clock()
         self._paused = 0.0
 
-    def child(self, owner: str, budget: Budget) -> Purse:
+    def child(
+        self, owner: str, budget: Budget, setting: str = "", chosen: frozenset[Measure] = frozenset()
+    ) -> Purse:
         """A purse inside this one."""
-        return Purse(owner, budget, self, clock=self._clock)
+        return Purse(owner, budget, self, clock=self._clock, setting=setting, chosen=chosen)
+
+    def setting(self, measure: Measure) -> str:
+        """Where the ceiling of a measure can be changed for good; empty where nowhere."""
+        return f"{self._setting}.{measure}" if self._setting and measure not in self._chosen else ""
 
     def chain(self) -> Iterator[Purse]:
         """This purse and those it is in, innermost first."""
@@ -212,7 +233,7 @@ class Purse:
 
     def check(self, most: Charge) -> None:
         """Raise `BudgetReachedError` unless `most` fits this purse by itself."""
-        used = sum((each.most for each in self._held), self.spent)
+        used = self.taken
         wanted = used + most
         ceilings: tuple[tuple[Measure, float | None, float | None, float], ...] = (
             ("turns", self.budget.turns, wanted.turns, used.turns),
@@ -233,9 +254,20 @@ class Purse:
                     wanted=0.0 if amount is None else amount - so_far,
                     unpriced=amount is None,
                     may_pass=measure != "seconds" and amount is not None and bool(self._held),
-                    setting=f"{self.setting}.{measure}" if self.setting else "",
+                    setting=self.setting(measure),
                     stands=self,
                 )
+
+    def time_over(self) -> BudgetReachedError | None:
+        """The ceiling of time in the chain that is reached; None as long as there is none."""
+        for purse in self.chain():
+            ceiling, used = purse.budget.seconds, purse.seconds
+            if ceiling is not None and used >= ceiling:
+                setting = purse.setting("seconds")
+                return BudgetReachedError(
+                    purse.owner, "seconds", ceiling, used, setting=setting, stands=purse
+                )
+        return None
 
     def raise_to(self, measure: Measure, value: float) -> None:
         """Allow this purse so much of a measure from now on. Those it is in keep their own ceilings."""
@@ -250,11 +282,16 @@ class Purse:
         self.spent = Charge(max(past.turns, self.spent.turns), max(past.tokens, self.spent.tokens), money)
 
     @property
+    def taken(self) -> Charge:
+        """What is spent, and reserved by requests that are on their way."""
+        return sum((each.most for each in self._held), self.spent)
+
+    @property
     def free(self) -> int | None:
         """Tokens of this purse that are neither spent nor reserved; None without a ceiling."""
         if self.budget.tokens is None:
             return None
-        return max(0, self.budget.tokens - sum((each.most for each in self._held), self.spent).tokens)
+        return max(0, self.budget.tokens - self.taken.tokens)
 
     def room(self) -> int | None:
         """Tokens that are free in the whole chain; None: as many as wanted."""
@@ -269,8 +306,7 @@ class Purse:
         """US dollars of this purse that are neither spent nor reserved; None without a ceiling."""
         if self.budget.money is None:
             return None
-        used = sum((each.most for each in self._held), self.spent).money
-        return max(0.0, self.budget.money - (used or 0.0))
+        return max(0.0, self.budget.money - (self.taken.money or 0.0))
 
     async def given_back(self) -> None:
         """Wait until a request of anybody in the outermost purse is over."""

@@ -26,13 +26,14 @@ from agent.safety.gate import Verdict
 from agent.script_journal import Journals
 from agent.session import LiveSession
 from agent.spending.metering import Metering
+from agent.spending.raising import Raiser
 from agent.spending.table import agent_name
 from agent.store.nodes import Session
 from agent.store.store import Store
-from agent.subagents.budget import Purse
+from agent.subagents.budget import BudgetReachedError, Purse
 from agent.subagents.definitions import Definitions
 from agent.subagents.grounds import Ground, Grounds
-from agent.subagents.metered import Tally
+from agent.subagents.metered import Reached, Tally
 from agent.subagents.models import Models, Voice
 from agent.subagents.pause import PatientPolicy, Pause
 from agent.subagents.records import Task
@@ -78,6 +79,7 @@ class Services:
     registry: Registry
     emit: Callable[[Event], None]
     inbox: Inbox
+    raiser: Raiser
     options: Mapping[str, Any]
     attachments: AttachmentStore
     grounds: Grounds
@@ -103,6 +105,8 @@ class Place:
     """Told after each request."""
     waiting: Callable[[bool], None]
     """Told when it begins and ends to wait for a person."""
+    reached: Reached
+    """Awaited at a ceiling."""
     delegates: Callable[[str], Delegates]
     """By the call: its way to agents of its own."""
 
@@ -229,8 +233,29 @@ async def open_child(
         profile,
         emit,
         max_steps=max(1, steps_of_turn - 1),
+        more=lambda: _more_steps(place),
     )
     return Child(session, mailbox, turns, changed)
+
+
+async def _more_steps(place: Place) -> int:
+    """Steps that an agent which has used up its requests may go on with."""
+    purse = place.purse
+    while (ceiling := purse.budget.turns) is not None:
+        if (left := ceiling - purse.spent.turns - 1) > 0:
+            return left
+        reached = BudgetReachedError(
+            purse.owner,
+            "turns",
+            ceiling,
+            purse.spent.turns,
+            wanted=2,
+            setting=purse.setting("turns"),
+            stands=purse,
+        )
+        if not await place.reached(reached):
+            break
+    return 0
 
 
 async def _voice(services: Services, task: Task) -> Voice:
@@ -258,7 +283,8 @@ def _context_factory(
     reach = ground.reach
     approver = PersonApprover(services.inbox, place.id, reach.around)
     attended = services.inbox.attended
-    gate = reach.gate.for_agent(_Approver(approver, place.waiting) if attended else None)
+    asks = _Approver(approver, place.waiting) if attended else None
+    gate = reach.gate.for_agent(asks, replace(reach.audit, agent=place.id, name=place.task.name))
     acting = _acting(ground, place, session, writer, changed)
 
     def context_for(call: ToolCall) -> CallContext:
@@ -327,6 +353,7 @@ def _dialogue(
             pause=place.pause,
             tally=place.tally,
             told=place.counted,
+            reached=place.reached,
         )
         return replace(route, client=client, tools=tools)
 

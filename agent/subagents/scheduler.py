@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from agent.errors import HermesError
 from agent.model.protocol import ToolSpec
 from agent.store.nodes import Session, title_of
 from agent.subagents import ledger
-from agent.subagents.budget import Budget, Purse
+from agent.subagents.budget import Budget, Measure, Purse
 from agent.subagents.child import Services, offered
 from agent.subagents.copies import Copies
 from agent.subagents.grounds import NOT_KEPT
@@ -29,6 +29,8 @@ from agent.subagents.working import Workshop
 from tools.context import Delegates
 from tools.results import ToolError
 
+SETTING = "subagents"
+"""The section of the settings that holds the ceilings."""
 CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
 CLOSING = "The session is being closed; no agent is sent any more."
 
@@ -61,7 +63,7 @@ class Scheduler:
     ) -> None:
         self.services = services
         self.limits = limits
-        self.purse = purse.child("all agents of this session", limits.all)
+        self.purse = purse.child("all agents of this session", limits.all, SETTING)
         self._clock = clock
         self._register = Register()
         self._teller = Teller(services.emit)
@@ -90,6 +92,14 @@ class Scheduler:
     def run(self, id: str) -> Run:
         """Raises `ToolError` for an agent nobody sent."""
         return self._register.named(id)
+
+    def living(self) -> list[str]:
+        """The agents that are not over, by id."""
+        return [run.id for run in self._register.all() if not run.is_over]
+
+    def sender(self, id: str) -> Run | None:
+        """An agent that sends others; None for the session's own."""
+        return self._register.get(id)
 
     def below(self, id: str) -> list[Run]:
         """The agents that `id` sent, and those they sent."""
@@ -182,7 +192,8 @@ class Scheduler:
     def _made(self, record: Session, id: str, task: Task, parent: str, call: str, depth: int) -> Run:
         sender = self._register.get(parent)
         above = self.purse if sender is None else sender.purse
-        purse = above.child(id, self.limits.each.within(task.budget))
+        budget = self.limits.each.within(task.budget)
+        purse = above.child(id, budget, SETTING, _chosen(budget, self.limits.each))
         return Run(
             id=id,
             task=task,
@@ -287,6 +298,10 @@ class Scheduler:
         if self.services.grounds.copies is not None:
             await self.services.grounds.copies.aclose()
 
+    def asking(self, run: Run | None) -> AbstractContextManager[None]:
+        """While an agent waits for the person, which is shown and does not count as its time."""
+        return nullcontext() if run is None else self._workshop.asking(run)
+
     # Recovering
 
     async def recover_children(self) -> list[Report]:
@@ -313,3 +328,9 @@ class Scheduler:
             run.report, run.state = report, "ended"
             run.over.set()
         return cut
+
+
+def _chosen(budget: Budget, settings: Budget) -> frozenset[Measure]:
+    """The measures whose ceilings in `budget` are not those of the settings."""
+    measures: tuple[Measure, ...] = ("turns", "tokens", "money", "seconds")
+    return frozenset(each for each in measures if getattr(budget, each) != getattr(settings, each))

@@ -11,6 +11,7 @@ from typing import Any
 from agent.home import PRIVATE_FILE, private_folder
 from agent.subagents.assigning import task_of
 from agent.subagents.definitions import Catalog
+from agent.subagents.forecaster import Forecaster
 from agent.subagents.grounds import NOT_KEPT
 from agent.subagents.merging import NOT_MERGED, Merging
 from agent.subagents.records import PREVIEW, SPILL, Report, Task, overall
@@ -29,6 +30,11 @@ class DelegateService:
     call: str
     notify: Callable[[str], None]
     scratch: Path
+    forecaster: Forecaster
+
+    async def agree(self, assignments: Sequence[Assignment]) -> bool:
+        """Let the person see what these take, if it may be much; True if they were asked and agreed."""
+        return await self.forecaster.agree(await self._tasks(assignments, False), self.agent)
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Send agents. Only the session's own agent lives long enough to have them in the background."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.subagents.budget import Budget, Purse
 from agent.subagents.child import Services
+from agent.subagents.forecaster import Beginning, Forecaster
 from agent.subagents.run import MAIN_AGENT
 from agent.subagents.scheduler import Limits, Scheduler
 from agent.subagents.service import DelegateService
@@ -68,14 +69,20 @@ def limits_of(settings: SubagentSettings) -> Limits:
 
 
 def open_team(
-    services: Services, settings: SubagentSettings, mailbox: Mailbox, purse: Purse | None = None
+    services: Services,
+    settings: SubagentSettings,
+    mailbox: Mailbox,
+    beginning: Beginning,
+    purse: Purse | None = None,
 ) -> Team:
     """The agents of a session. `purse` is what they take from, besides their own ceilings."""
     scratch = services.grounds.shared.reach.scratch / "reports"
 
     def delegates(agent: str, call: str) -> DelegateService:
-        return DelegateService(scheduler, agent, call, mailbox.notify, scratch)
+        return DelegateService(scheduler, agent, call, mailbox.notify, scratch, forecaster)
 
     root = purse or Purse("the session", Budget())
     scheduler = Scheduler(services, limits_of(settings), root, delegates)
+    forecaster = Forecaster(scheduler, settings.forecast_tokens, beginning)
+    services.raiser.living = scheduler.living
     return Team(scheduler, delegates, mailbox)

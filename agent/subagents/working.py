@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 
 from agent.errors import HermesError
 from agent.events import Event, TurnEnded
 from agent.subagents import ledger
+from agent.subagents.budget import BudgetReachedError
 from agent.subagents.child import Child, Place, Services, open_child
 from agent.subagents.register import Register
 from agent.subagents.reporting import make_report, watched
@@ -112,6 +113,7 @@ class Workshop:
             writers=self.writers,
             counted=lambda: self.teller.stands(run),
             waiting=lambda on: self._waits(run, on),
+            reached=lambda ceiling: self._reached(run, ceiling),
             delegates=lambda call: self.delegates(run.id, call),
         )
 
@@ -139,9 +141,26 @@ class Workshop:
                 await asyncio.sleep(LOOK)
             elif left > 0:
                 await asyncio.sleep(min(left, LOOK))
-            else:
+            elif (over := run.purse.time_over()) is not None and not await self._reached(run, over):
                 self.stopper.stop(run, "budget")
                 return
+
+    async def _reached(self, run: Run, ceiling: BudgetReachedError) -> bool:
+        """Whether a ceiling in an agent's way has been raised; the agent waits for the person meanwhile."""
+        raiser = self.services.raiser
+        if not raiser.asks(ceiling):
+            return False
+        with self.asking(run):
+            return await raiser.ask(ceiling, run.id)
+
+    @contextmanager
+    def asking(self, run: Run) -> Iterator[None]:
+        """While it waits for a person."""
+        self._waits(run, True)
+        try:
+            yield
+        finally:
+            self._waits(run, False)
 
     def _waits(self, run: Run, on: bool) -> None:
         """It begins or ends to wait for a person, which does not count as its time."""

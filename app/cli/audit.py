@@ -31,6 +31,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", dest="as_json", help="print JSON, one line each")
     parser.add_argument("--verify", action="store_true", help="check the whole log instead")
     parser.add_argument("--session", metavar="ID", help="only this session: its id or the start of it")
+    parser.add_argument("--agent", metavar="NAME", help="only this agent: its name or its id")
     parser.add_argument("--tool", metavar="NAME", help="only this tool")
     parser.add_argument("--outcome", choices=tuple(MARKS), help="only what ended so", metavar="|".join(MARKS))
     parser.add_argument("--since", metavar="TIME", help="not before: 7d, 12h, or an ISO date or time")
@@ -66,6 +67,7 @@ def _list(home: Home, args: argparse.Namespace) -> ExitCode:
         return (
             (since is None or entry.time >= since)
             and (not args.session or entry.session.startswith(args.session))
+            and (not args.agent or args.agent in (entry.agent, entry.agent_name))
             and (not args.tool or entry.tool == args.tool)
             and (not args.outcome or entry.outcome == args.outcome)
         )
@@ -83,8 +85,10 @@ def line(entry: Entry) -> str:
     """`2026-03-01 14:02:11 ✓ allowed by person  terminal  make test  (runs a command)`. Pure."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
     mark = MARKS.get(entry.outcome, "·")
+    from agent.safety.audit_record import asker
+
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
-    agent = "" if entry.agent in ("", "main") else f"{entry.agent}: "
+    agent = f"{called}: " if (called := asker(entry)) else ""
     reasons = f"  ({_line('; '.join(entry.reasons))})" if entry.reasons else ""
     return (
         f"{moment} {mark} {_line(who):<19} {_line(entry.tool):<11} {_line(agent + entry.headline)}{reasons}"

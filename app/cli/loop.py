@@ -10,11 +10,10 @@ import sys
 
 from agent.errors import ConfigError, HermesError
 from agent.events import (
-    ApprovalAsked,
+    Asked,
     AssistantMessageAdded,
     Event,
     Noticed,
-    QuestionAsked,
     ReplyCut,
     RetryScheduled,
     TextAdded,
@@ -78,7 +77,9 @@ class LoopView:
         self._streamed = False
 
     def __call__(self, event: Event) -> None:
-        if event.agent != "main" and not isinstance(event, (QuestionAsked, ApprovalAsked)):
+        if isinstance(event, Asked):
+            self._end_line()
+        if self._console.hear(event) or event.agent != "main":
             # What agents it sends do and say is not its own; their results are.
             return
         match event:
@@ -102,9 +103,6 @@ class LoopView:
                 self._line(f"┊ {event.reason} Trying again in {event.delay:.1f} s ({event.model}).")
             case ReplyCut():
                 self._line(f"┊ The answer was cut off: {event.reason}")
-            case QuestionAsked() | ApprovalAsked():
-                self._end_line()
-                self._console.answer(event)
             case TurnEnded():
                 self._end_line()
                 if event.error or event.outcome == "interrupted":

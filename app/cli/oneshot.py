@@ -18,10 +18,8 @@ from typing import TextIO
 from agent.engine import Engine
 from agent.errors import ConfigError
 from agent.events import (
-    ApprovalAsked,
     Event,
     Noticed,
-    QuestionAsked,
     ReplyCut,
     RetryScheduled,
     ToolFinished,
@@ -90,7 +88,7 @@ async def _turn(args: Options | argparse.Namespace, text: str, images: Sequence[
     engine = await open_engine(options, view)
     try:
         if console is not None:
-            engine.stream.subscribe(lambda event: _attend(console, engine, event))
+            engine.stream.subscribe(lambda event: _attend(console, event))
         _stop_on_signals(engine)
         if isinstance(view, JsonView):
             view.stop = engine.interrupt
@@ -124,9 +122,8 @@ def _stop_on_signals(engine: Engine) -> None:
         loop.add_signal_handler(number, engine.interrupt)
 
 
-def _attend(console: Console, engine: Engine, event: Event) -> None:
-    if isinstance(event, (QuestionAsked, ApprovalAsked)):
-        console.answer(event)
+def _attend(console: Console, event: Event) -> None:
+    console.hear(event)
 
 
 class JsonView:

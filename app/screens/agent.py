@@ -16,7 +16,9 @@ from agent.events import (
     AgentProgressed,
     AgentStarted,
     ApprovalAsked,
+    CeilingAsked,
     Event,
+    ForecastAsked,
     QuestionAsked,
     QueueChanged,
     RequestResolved,
@@ -57,6 +59,8 @@ ABOUT_IT = (
     TodosChanged,
     QuestionAsked,
     ApprovalAsked,
+    ForecastAsked,
+    CeilingAsked,
     RequestResolved,
 )
 """Events that change what stands around the conversation."""

@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from agent.safety.audit import AuditError
 from agent.safety.audit_check import Report, verify
-from agent.safety.audit_record import Entry, Tail
+from agent.safety.audit_record import Entry, Tail, asker
 from app.screens.detail import DetailScreen
 from app.screens.dialog import line
 from app.screens.page import Page
@@ -150,7 +150,8 @@ class AuditRows(RowList):
     def _plain(self, index: int) -> str:
         entry = self._rows[index]
         return line(
-            f"{entry.tool} {entry.headline} {entry.outcome} {entry.judge} {entry.agent} {entry.session}"
+            f"{entry.tool} {entry.headline} {entry.outcome} {entry.judge} "
+            f"{entry.agent} {entry.agent_name} {entry.session}"
         )
 
     def _draw_entry(self, index: int, width: int) -> list[Text]:
@@ -161,8 +162,8 @@ class AuditRows(RowList):
         row.append(f"{moment} ", self.ink("dim"))
         row.append(f"{line(entry.judge)[:6]:<7}", self.ink("dim"))
         row.append(f"{line(entry.tool)[:11]:<12}", self.ink("text"))
-        if entry.agent not in ("", "main"):
-            row.append(f"{line(entry.agent)}: ", self.ink("dim"))
+        if who := asker(entry):
+            row.append(f"{line(who)}: ", self.ink("dim"))
         row.append(line(entry.headline), self.ink("text"))
         return [fit(row, width)]
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from agent.events import ApprovalAsked, Decision, QuestionAsked
+from agent.events import Asked, CeilingReply, Decision
 from tools.context import Answer
 
-Request = QuestionAsked | ApprovalAsked
+Request = Asked
+Reply = Answer | Decision | CeilingReply
 
 TYPING_PAUSE = 0.6
 """Seconds without a key before a dialog may come up over someone who types."""
@@ -26,7 +28,7 @@ class Stage(Protocol):
         """Call `act` after `delay` seconds."""
         ...
 
-    def show(self, request: Request, done: Callable[[Answer | Decision | None], None]) -> Callable[[], None]:
+    def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
         """Open the dialog of a request; returns what closes it. `done` gets the outcome."""
         ...
 
@@ -95,13 +97,12 @@ class RequestQueue:
         self._scheduled = False
         self._advance()
 
-    def _answered(self, request: Request, outcome: Answer | Decision | None) -> None:
+    def _answered(self, request: Request, outcome: Reply | None) -> None:
         if self._shown is request:
             self._shown = None
         if not request.reply.done():
-            if isinstance(request, QuestionAsked):
-                request.reply.set_result(outcome if isinstance(outcome, Answer) else Answer("cancelled"))
-            else:
-                request.reply.set_result(outcome if isinstance(outcome, Decision) else Decision("cancelled"))
+            reply: asyncio.Future[Any] = request.reply
+            fits = isinstance(outcome, type(request.cancelled))
+            reply.set_result(outcome if fits else request.cancelled)
         self._stage.waiting(len(self))
         self._advance()

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from textual.command import CommandPalette
 
-from agent.events import Decision, QuestionAsked
+from agent.events import CeilingAsked, ForecastAsked, QuestionAsked
 from app.screens.approval import ApprovalDialog
+from app.screens.ceiling import CeilingDialog
 from app.screens.clarify import ClarifyDialog
 from app.screens.dialog import Dialog
-from app.screens.requests import Request
-from tools.context import Answer
+from app.screens.forecast import ForecastDialog
+from app.screens.requests import Reply, Request
 
 if TYPE_CHECKING:
     from app.application import HermesApp
@@ -36,15 +37,20 @@ class DialogStage:
     def later(self, delay: float, act: Callable[[], object]) -> None:
         self._app.set_timer(delay, lambda: act())
 
-    def show(self, request: Request, done: Callable[[Answer | Decision | None], None]) -> Callable[[], None]:
+    def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
         spill = self._app.spill
         # The one who asks as the person knows it.
         asked = replace(request, agent=self._app.bridge.team.called(request.agent))
         dialog: Dialog[Any]
-        if isinstance(asked, QuestionAsked):
-            dialog = ClarifyDialog(asked, spill)
-        else:
-            dialog = ApprovalDialog(asked, spill)
+        match asked:
+            case QuestionAsked():
+                dialog = ClarifyDialog(asked, spill)
+            case ForecastAsked():
+                dialog = ForecastDialog(asked, spill)
+            case CeilingAsked():
+                dialog = CeilingDialog(asked, spill)
+            case _:
+                dialog = ApprovalDialog(asked, spill)
         self._shown = dialog
         self._app.push_screen(dialog, done)
         return lambda: self._close(dialog)

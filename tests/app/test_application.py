@@ -29,6 +29,7 @@ from app.screens.help import HelpScreen
 from app.screens.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, say
+from tests.support.team import UNASKED
 from widgets.panes.log import LogPane
 from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, UserItem
 
@@ -86,9 +87,11 @@ async def stage(
     size: tuple[int, int] = (80, 24),
     wait: bool = True,
     no_model: bool = False,
+    config: str = UNASKED,
     **options: Any,
 ) -> AsyncIterator[Stage]:
     async with bench(tmp_path, script) as made:
+        made.config(config)
         environ = {
             "HERMES_HOME": str(made.home),
             "OPENAI_BASE_URL": made.server.base_url,

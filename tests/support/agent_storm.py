@@ -15,6 +15,7 @@ from agent.events import AgentProgressed, Event
 from agent.spending import table
 from agent.spending.spending import Spending
 from agent.subagents.budget import Budget, Purse
+from agent.subagents.forecaster import Beginning, Forecaster
 from agent.subagents.records import Task
 from agent.subagents.run import Run
 from agent.subagents.scheduler import Limits, Scheduler
@@ -150,10 +151,11 @@ def _scheduler(like: Scheduler, at_once: int, reports: Path) -> Scheduler:
     )
 
     def delegates(agent: str, made_by: str) -> DelegateService:
-        return DelegateService(scheduler, agent, made_by, lambda _: None, reports)
+        return DelegateService(scheduler, agent, made_by, lambda _: None, reports, unasked)
 
     limits = Limits(at_once=at_once, each=Budget(turns=12))
     scheduler = Scheduler(like.services, limits, Purse("storm", Budget()), delegates, throttle=throttle)
+    unasked = Forecaster(scheduler, None, Beginning(lambda size: size, lambda: None))
     return scheduler
 
 

@@ -9,6 +9,8 @@ from tests.support.delivery import Recorded
 from tests.support.replies import Reply, ScriptItem, by_step, exhausted
 
 MAIN = "main"
+UNASKED = "subagents: {forecast_tokens: null}\n"
+"""Settings with which nobody is asked before agents are sent."""
 
 
 def task_of(recorded: Recorded) -> str:

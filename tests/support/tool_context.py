@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tools.actions import Action
-from tools.context import Answer, Checkpoints, Delegates, FoundSession, SeenFile, Todo
+from tools.actions import Action, SpawnAgent
+from tools.context import Answer, Assignment, Checkpoints, Delegates, FoundSession, SeenFile, Todo
 from tools.results import DeniedError
 from tools.terminal.terminals import Terminals
 
@@ -179,6 +179,10 @@ class FakeContext:
             self.on_permit(action)
         if not self.verdict(action):
             raise DeniedError(f"Not allowed: {action.headline()}", status="blocked", reasons=["test"])
+
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment]) -> None:
+        for each in assignments:
+            await self.permit(SpawnAgent(tool=tool, goal=each.goal))
 
     def progress(self, text: str) -> None:
         self.progressed.append(text)

@@ -24,11 +24,11 @@ from agent.events import (
 from tests.support.engines import Bench, bench
 from tests.support.model_server import call, calls, say
 from tests.support.replies import Reply
-from tests.support.team import by_task, report, task_of
+from tests.support.team import UNASKED, by_task, report, task_of
 
 
 @asynccontextmanager
-async def team(folder: Path, scripts: Mapping[str, Any], config: str = "") -> AsyncIterator[Bench]:
+async def team(folder: Path, scripts: Mapping[str, Any], config: str = UNASKED) -> AsyncIterator[Bench]:
     async with bench(folder, by_task(scripts)) as made:
         made.config(config)
         yield made

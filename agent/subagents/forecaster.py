@@ -1,0 +1,140 @@
+"""Before many agents are sent, the person sees what they are going to take, and decides."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from agent.errors import StoreError
+from agent.events import Room
+from agent.model.catalog import UNKNOWN
+from agent.spending.day import OWNER as TODAY
+from agent.spending.of_agents import tokens_of_ended
+from agent.store.nodes import Node
+from agent.subagents.budget import Budget, Charge, Measure, Purse
+from agent.subagents.child import offered
+from agent.subagents.forecast import Forecast, Planned, Span, forecast
+from agent.subagents.ledger import ENDED
+from agent.subagents.records import Task
+from agent.subagents.run import Run
+from agent.subagents.scheduler import Scheduler
+from tools.results import ToolError
+from tools.text import clean
+
+log = logging.getLogger(__name__)
+
+UNBOUNDED = (
+    "Nobody is there to agree to agents that may take {tokens:,.0f} tokens, and no ceiling bounds them. "
+    "Give each a budget, set subagents.tokens, or set subagents.forecast_tokens to null."
+)
+DECLINED = "The user does not want these agents to be sent."
+WITHDRAWN = "The question whether these agents are sent was withdrawn before it was answered; none was sent."
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What the first request of an agent is made of, beside tools and task."""
+
+    tokens: Callable[[int], int]
+    """Tokens of a text of so many bytes, as learned from what providers counted."""
+    system: Callable[[], Node | None]
+    """The system prompt of the session, which theirs resemble."""
+
+
+@dataclass(slots=True)
+class Forecaster:
+    """Asks about agents of one session before they are sent. `threshold` is in tokens of the high end."""
+
+    scheduler: Scheduler
+    threshold: int | None
+    """0: always asks, None: never."""
+    beginning: Beginning
+    quiet: bool = False
+    """Whether the person does not want to be asked again in this session."""
+
+    async def agree(self, tasks: Sequence[Task], agent: str) -> bool:
+        """Return when `agent` may send agents for these tasks; True if the person was asked and agreed.
+
+        Raises `ToolError` if the person does not want it, or if nobody is there and nothing bounds them.
+        """
+        if self.threshold is None or self.quiet:
+            return False
+        sender = self.scheduler.sender(agent)
+        rooms = await self._rooms(self.scheduler.purse if sender is None else sender.purse)
+        made = await self._forecast(tasks, sender, rooms)
+        if made.tokens.high <= self.threshold and self.threshold > 0:
+            return False
+        inbox = self.scheduler.services.inbox
+        if not inbox.attended:
+            self._check_bounded(made, tasks, rooms)
+            return False
+        with self.scheduler.asking(sender):
+            decision = await inbox.foresee(made, rooms, agent)
+        if decision.choice in ("once", "session", "always"):
+            self.quiet = self.quiet or decision.choice != "once"
+            return True
+        said = f" They say: {decision.feedback}" if decision.feedback else ""
+        sentence = f"{DECLINED}{said}" if decision.choice == "deny" else WITHDRAWN
+        raise ToolError(sentence, outcome=decision.choice)
+
+    async def _forecast(self, tasks: Sequence[Task], sender: Run | None, rooms: Sequence[Room]) -> Forecast:
+        """What the agents take together, within what is left."""
+        spending = self.scheduler.services.metering.spending
+        try:
+            past = await spending.database.read(lambda connection: tokens_of_ended(connection, ENDED))
+        except StoreError as error:
+            log.warning("what ended agents took could not be read: %s", error)
+            past = []
+        planned = [self._planned(task, sender) for task in tasks]
+        tokens = _least(rooms, "tokens")
+        made = forecast(planned, past, None if tokens is None else int(tokens))
+        funds = _least(rooms, "money")
+        if made.money is None or funds is None:
+            return made
+        return replace(made, money=Span(min(made.money.low, funds), min(made.money.high, funds)))
+
+    def _planned(self, task: Task, sender: Run | None) -> Planned:
+        services, limits = self.scheduler.services, self.scheduler.limits
+        model = services.models.label(task.model)
+        depth = 1 if sender is None else sender.depth + 1
+        tools = offered(services, task, depth, depth >= limits.depth)
+        told = json.dumps([[tool.name, tool.description, tool.parameters] for tool in tools])
+        system = self.beginning.system()
+        size = sum(len(text.encode("utf-8", "replace")) for text in (told, task.message()))
+        size += 0 if system is None else len(system.content.encode("utf-8", "replace"))
+        return Planned(
+            goal=clean(task.goal),
+            model=clean(model),
+            info=services.models.infos.get(model, UNKNOWN),
+            start=self.beginning.tokens(size),
+            budget=limits.each.within(task.budget),
+        )
+
+    async def _rooms(self, purse: Purse) -> tuple[Room, ...]:
+        """What the ceilings of tokens and money leave, from the sender's own to that of the day."""
+        spending = self.scheduler.services.metering.spending
+        rooms = [room for each in purse.chain() for room in _left(each.owner, each.budget, each.taken)]
+        if spending.today.has_ceiling:
+            await spending.catch_up_today()
+            rooms += _left(TODAY, spending.today.budget, await spending.of_today())
+        return tuple(rooms)
+
+    def _check_bounded(self, made: Forecast, tasks: Sequence[Task], rooms: Sequence[Room]) -> None:
+        """Raise `ToolError` unless a ceiling bounds what all of them take."""
+        own = (task.budget.tokens is not None or task.budget.money is not None for task in tasks)
+        if not rooms and not all(own):
+            raise ToolError(UNBOUNDED.format(tokens=made.tokens.high))
+
+
+def _left(owner: str, budget: Budget, taken: Charge) -> Iterator[Room]:
+    if budget.tokens is not None:
+        yield Room(owner, "tokens", max(0, budget.tokens - taken.tokens), budget.tokens)
+    if budget.money is not None:
+        yield Room(owner, "money", max(0.0, budget.money - (taken.money or 0.0)), budget.money)
+
+
+def _least(rooms: Sequence[Room], measure: Measure) -> float | None:
+    """What the narrowest ceiling of a measure leaves; None without one."""
+    return min((room.left for room in rooms if room.measure == measure), default=None)

@@ -1,0 +1,135 @@
+"""What a person is told before agents are sent and where a ceiling is reached: the same on every surface.
+
+Names and goals are outside text; each figure is one line, so that nothing in it can pass for another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+
+from agent.events import CeilingAsked, ForecastAsked, Room
+from agent.subagents.budget import Measure
+from agent.subagents.forecast import Span
+from widgets.panes.figures import elapsed, money, tokens
+
+UNITS = {"turns": "requests", "tokens": "tokens", "money": "", "seconds": ""}
+_NUMBER = re.compile(
+    r"\$?\s*(\d[\d,_ ]*(?:\.\d*)?|\.\d+)\s*([kmg]?)(?:\s*(?:tokens?|requests?|dollars?|seconds?))?",
+    re.ASCII,
+)
+_SCALE = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+LONGEST = 40
+"""Characters of a number that is read."""
+
+
+def heading(request: ForecastAsked) -> str:
+    """Who wants to send how many."""
+    count = request.forecast.agents
+    return f"{request.agent} wants to send {count} agent{'s' * (count != 1)}"
+
+
+def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
+    """Models, tokens, cost and what is left, each with its name in front."""
+    made = request.forecast
+    for place, (model, count) in enumerate(made.models):
+        yield ("" if place else "model"), f"{count} × {_one_line(model)}"
+    yield "tokens", f"{_span(made.tokens)}, {learned(made.from_past)}"
+    if made.money is None:
+        yield "cost", "unknown: the price of a model is not known (providers.*.models)"
+    else:
+        yield "cost", _between(money(made.money.low), money(made.money.high))
+    for place, room in enumerate(request.rooms):
+        yield ("" if place else "left"), left(room)
+    if not request.rooms:
+        yield "left", "no ceiling bounds them"
+
+
+def left(room: Room) -> str:
+    """`1.4M of 2M tokens for all agents of this session`."""
+    still, ceiling = _bare(room.measure, room.left), amount(room.measure, room.ceiling)
+    return f"{still} of {ceiling} for {_one_line(room.owner)}"
+
+
+def learned(count: int) -> str:
+    """What a forecast rests on."""
+    return f"as the last {count} agents took" if count else "a guess: too few agents have ended so far"
+
+
+def reached(request: CeilingAsked) -> str:
+    """What stands in the way, in a sentence or two."""
+    used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
+    sentence = f"The ceiling of {_one_line(request.owner)} is reached: {used} of {ceiling} used."
+    if request.measure in ("tokens", "money") and request.needed > 0:
+        sentence += f" The next request may take {amount(request.measure, request.needed)}."
+    return sentence
+
+
+def raised_once(request: CeilingAsked) -> str:
+    """What raising it by the same again means."""
+    more = amount(request.measure, request.again - request.ceiling)
+    return f"Raise it by {more}, to {amount(request.measure, request.again)}"
+
+
+def after(request: CeilingAsked) -> tuple[str, ...]:
+    """What either answer means."""
+    return (
+        f"it is raised for as long as Hermes runs; {request.setting} stays as it is",
+        "on stop: the agent ends with what there is so far",
+    )
+
+
+def least(request: CeilingAsked) -> float:
+    """By how much the ceiling has to be raised at least, for the next request to fit."""
+    missing = request.used + request.needed - request.ceiling
+    return missing if request.measure in ("money", "seconds") else math.ceil(missing)
+
+
+def example(measure: Measure) -> str:
+    """How an amount to raise a ceiling by may be written."""
+    return {"turns": "20", "tokens": "500k", "money": "2.50", "seconds": "600"}[measure]
+
+
+def more(text: str, request: CeilingAsked) -> tuple[float, str]:
+    """The ceiling raised by what a person wrote (`500k`, `$2.50`); else 0 and a sentence what is wrong."""
+    found = _NUMBER.fullmatch(text.strip().lower()) if len(text) <= LONGEST else None
+    if found is None:
+        return 0.0, f"Write a number, such as {example(request.measure)}."
+    value = float(re.sub(r"[,_ ]", "", found[1])) * _SCALE[found[2]]
+    if request.measure in ("turns", "tokens"):
+        value = math.floor(value)
+    if value <= 0 or value < least(request):
+        return 0.0, f"At least {amount(request.measure, max(least(request), 0))} more are needed."
+    return request.ceiling + value, ""
+
+
+def amount(measure: Measure, value: float) -> str:
+    """`2M tokens`, `$1.50`, `40 requests`, `10:00`."""
+    return f"{_bare(measure, value)} {UNITS[measure]}".rstrip()
+
+
+def _bare(measure: Measure, value: float) -> str:
+    if measure == "money":
+        return money(value)
+    if measure == "seconds":
+        return elapsed(value)
+    return tokens(int(value)) if measure == "tokens" else f"{value:,.0f}"
+
+
+def _span(span: Span) -> str:
+    return _between(tokens(int(span.low)), tokens(int(span.high)))
+
+
+def _between(low: str, high: str) -> str:
+    return low if low == high else f"{low} – {high}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def aligned(lines: Sequence[tuple[str, str]]) -> str:
+    """Names and what they are, in two columns."""
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
