@@ -18,6 +18,7 @@ SUBCOMMANDS = {
     "checkpoints": "show, check and clear what is kept to take steps back",
     "usage": "show what requests to models took",
     "audit": "show and check the log of what was allowed and refused",
+    "agents": "list, show, check and begin kinds of agents",
     "skins": "list, show, check and begin skins",
     "permissions": "list, explain, test and change what may be done",
     "doctor": "check that everything Hermes needs is in order",

@@ -24,6 +24,7 @@ from agent.config.problem import Place, Problem, shown
 from agent.home import Home
 from agent.subagents.budget import Budget
 from agent.subagents.records import Isolation
+from tools.text import clean
 
 Source = Literal["built-in", "yours", "project"]
 
@@ -190,6 +191,8 @@ class _Reader:
         text = " ".join(self._text("description").split())
         if not text and isinstance(self._document.data.get("description", ""), str):
             self._wrong("description", "is missing; say in one line when to send this agent.")
+        if clean(text) != text:
+            self._wrong("description", "holds characters that cannot be seen; remove them.")
         if len(text) > LONGEST_DESCRIPTION:
             self._wrong("description", f"is longer than {LONGEST_DESCRIPTION} characters; shorten it.")
         return text

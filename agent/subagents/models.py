@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from agent.config.schema import Settings
 from agent.context.profile import Profile
 from agent.errors import ConfigError
 from agent.events import Event
@@ -19,6 +19,9 @@ from agent.routes import Closer, RoutePlan, open_routes, profile_of
 from agent.spending.prices import Prices
 from tools.results import ToolError
 from tools.text import clean
+
+if TYPE_CHECKING:
+    from agent.config.schema import Settings
 
 NAMED = 12
 """Models that a refusal names."""

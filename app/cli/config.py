@@ -16,6 +16,7 @@ from app.cli.output import say
 if TYPE_CHECKING:
     from agent.config.loader import Loaded
     from agent.config.problem import Path as KeyPath
+    from agent.config.trust import Project
 
 MASK = "••••••"
 
@@ -221,9 +222,27 @@ def _trust(home: Home, folder: Path) -> int:
             say(f"  {rule.text}: {rule.verdict}")
         for wrong in rules.problems:
             say(f"  ✗ {wrong}")
+    if project.agents or project.refused:
+        _say_agents(project)
     trust.trust(home, project)
     say("Trust ends when one of these files changes, or with `hermes config untrust`.")
     return ExitCode.DONE
+
+
+def _say_agents(project: Project) -> None:
+    """The agents that a project brings, as they would work."""
+    from agent.subagents.definitions import parse
+    from app.agent_files import limits
+
+    say("and brings agents:")
+    for name, content in project.agents.items():
+        parsed = parse(content, name, "project")
+        if (kind := parsed.definition) is not None:
+            say(f"  {kind.name}: {kind.description} ({limits(kind)})")
+        for problem in parsed.problems:
+            say(f"  ✗ {problem}")
+    for name, reason in project.refused.items():
+        say(f"  ✗ agents/{name}: it is not read: {reason}.")
 
 
 def _untrust(home: Home, folder: Path) -> int:
