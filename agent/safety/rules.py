@@ -16,9 +16,12 @@ from agent.safety.shell.marks import UNKNOWN, words
 from agent.safety.shell.wrappers import WRAPPERS
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """A program with its arguments, in the folder it would run in."""
+    """A program with its arguments, in the folder it would run in.
+
+    Nobody changes it. There are many of them, so they are not frozen.
+    """
 
     name: str
     arguments: Sequence[str]
@@ -27,6 +30,11 @@ class Line:
 
     def operands(self, valued: str = "") -> list[str]:
         """Arguments that are no options. `valued` are short options that take a separate value."""
+        for argument in self.arguments:
+            if argument[:1] == "-":
+                break
+        else:
+            return list(self.arguments)
         found: list[str] = []
         options, skip = True, False
         for argument in self.arguments:
@@ -50,8 +58,12 @@ class Line:
 
     def has(self, letters: str, *long: str) -> bool:
         """Whether a short option of `letters`, or a long one of `long` or its beginning, is given."""
-        for option in self.options():
-            if option.startswith("--"):
+        for option in self.arguments:
+            if option[:1] != "-":
+                continue
+            if option == "--":
+                return False
+            if option[1:2] == "-":
                 given = option[2:].partition("=")[0]
                 if given and any(name.startswith(given) for name in long):
                     return True
@@ -65,7 +77,7 @@ class Line:
         The beginning of a long option counts as well, as many programs take it.
         """
         for place, option in enumerate(self.arguments):
-            if not option.startswith("-"):
+            if option[:1] != "-":
                 continue
             following = self.arguments[place + 1] if place + 1 < len(self.arguments) else None
             given, equals, value = option.partition("=")

@@ -168,11 +168,9 @@ class _Judge:
 
     def verdict(self) -> Verdict:
         parts = tuple([Part(*said) for said in self._parts])
-        kind: VerdictKind = "allow"
-        for part in parts:
-            if SEVERITY.index(part.kind) > SEVERITY.index(kind):
-                kind = part.kind
-        reasons = dict.fromkeys(part.reason for part in parts if part.kind == kind and part.reason)
+        kinds: set[VerdictKind] = {kind for _, kind, _, _ in self._parts}
+        kind: VerdictKind = max(kinds, key=SEVERITY.index) if kinds else "allow"
+        reasons = dict.fromkeys([said[2] for said in self._parts if said[1] == kind and said[2]])
         return Verdict(kind, tuple(reasons), parts)
 
     def add(self, text: str, kind: VerdictKind, reason: str, *, network: bool = False) -> None:
@@ -216,12 +214,13 @@ class _Judge:
             if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
                 self._acted = True
                 made = programs.compiled(call) if opinion.kind == "allow" else ""
-                named = {re.split("[/=]", argument)[-1] for argument in arguments}
+                named = {argument.rpartition("/")[2].rpartition("=")[2] for argument in arguments}
                 if name == "tee":
                     for argument in arguments:
                         self._defines(argument)
                 self._named |= named
-                self._built = (self._built - named) | ({made} if made else set())
+                if self._built or made:
+                    self._built = (self._built - named) | ({made} if made else set())
 
     def _followed(self, call: Call, opinion: Opinion) -> Opinion:
         """The opinion on a script of the project, once it is read; as it is for everything else."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from agent.safety.commands.ground import Ground
@@ -37,10 +38,12 @@ class Opinion:
         return self.kind == "ask"
 
 
+@lru_cache(maxsize=1_024)
 def fine(reason: str) -> Opinion:
     return Opinion("allow", reason)
 
 
+@lru_cache(maxsize=1_024)
 def ask(reason: str) -> Opinion:
     return Opinion("ask", reason)
 
@@ -50,7 +53,7 @@ def runs(path: str, language: str = "", arguments: Sequence[str] = ()) -> Opinio
     return Opinion("ask", RUNS_PROJECT, Program(path, language, tuple(arguments)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call(Line):
     """A command line, in one of the folders it would run in."""
 

@@ -65,7 +65,9 @@ def wants(call: Call) -> bool:
     if verbs := _VERBS.get(name):
         # The first operand may belong to an option before the verb.
         return any(verbs.fullmatch(operand) for operand in call.operands("cC")[:2])
-    return any("://" in argument and _ADDRESS.match(argument) for argument in call.arguments)
+    if "://" not in " ".join(call.arguments):
+        return False
+    return any(_ADDRESS.match(argument) for argument in call.arguments)
 
 
 @lru_cache(maxsize=256)

@@ -59,7 +59,9 @@ _COMPILERS = words("gcc g++ cc c++ clang clang++ rustc go ghc zig gfortran ocaml
 
 def compiled(call: Call) -> str:
     """The name of the program that a compiler makes of sources that lay there before; else empty."""
-    output = call.value("o") if call.name in _COMPILERS else None
+    if call.name not in _COMPILERS:
+        return ""
+    output = call.value("o")
     unread = any(each in ("-", "-x") or each.rpartition("/")[2] in call.named for each in call.arguments)
     return output.rpartition("/")[2] if output and not unread else ""
 

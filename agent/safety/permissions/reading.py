@@ -7,13 +7,12 @@ by the time a pattern is compared.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 from agent.safety.shell import marks
-from agent.safety.shell.recording import record
+from agent.safety.shell.recording import Assigned, Opened, Start, record
 
 
 class Command(NamedTuple):
@@ -64,56 +63,29 @@ class Reading:
 def read(text: str, cwd: str, home: str) -> Reading:
     """Follow a shell text that starts in `cwd`. Never raises; takes time in proportion to its length."""
     recording = record(text, cwd, home)
-    watcher = _Watcher()
-    recording.show(watcher)
+    # There are many events, so they are told apart here instead of being shown to a judge.
+    commands: dict[Command, None] = {}
+    writes: dict[Touched, None] = {}
+    reads: dict[Touched, None] = {}
+    doubts: dict[str, None] = {}
+    names: set[str] = set()
+    for event in recording.events:
+        if isinstance(event, Start):
+            name, arguments, cwds, word, _ = event
+            commands[Command(name, arguments, word or name, cwds)] = None
+        elif isinstance(event, Opened):
+            (writes if event.writes else reads)[Touched(event.path, event.cwds)] = None
+        elif isinstance(event, Assigned):
+            names.add(event.name)
+        elif event.method == "doubt":
+            doubts[event.text] = None
+        elif event.method == "bomb":
+            doubts["it starts itself without end"] = None
     return Reading(
-        tuple(watcher.commands),
-        tuple(watcher.writes),
-        tuple(watcher.reads),
-        tuple(watcher.doubts),
-        frozenset(watcher.names),
+        tuple(commands),
+        tuple(writes),
+        tuple(reads),
+        tuple(doubts),
+        frozenset(names),
         not recording.tangled and not recording.fault,
     )
-
-
-class _Watcher:
-    """Notes what it is shown; forbids nothing."""
-
-    def __init__(self) -> None:
-        self.commands: dict[Command, None] = {}
-        self.writes: dict[Touched, None] = {}
-        self.reads: dict[Touched, None] = {}
-        self.doubts: dict[str, None] = {}
-        self.names: set[str] = set()
-
-    def command(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        cwds: Sequence[str],
-        *,
-        word: str = "",
-        stdin: Sequence[str] | None = None,
-    ) -> None:
-        self.commands[Command(name, tuple(arguments), word or name, tuple(cwds))] = None
-
-    def written(self, path: str, cwds: Sequence[str]) -> None:
-        self.writes[Touched(path, tuple(cwds))] = None
-
-    def read(self, path: str, cwds: Sequence[str]) -> None:
-        self.reads[Touched(path, tuple(cwds))] = None
-
-    def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
-        self.names.add(name)
-
-    def consulted(self, name: str) -> None:
-        pass
-
-    def foreign(self, name: str) -> None:
-        pass
-
-    def bomb(self, name: str) -> None:
-        self.doubts["it starts itself without end"] = None
-
-    def doubt(self, sentence: str) -> None:
-        self.doubts[sentence] = None

@@ -31,6 +31,8 @@ class CommandLine(NamedTuple):
     inside: tuple[Node, ...]
     """Statements in it: `time ( … )`."""
     around: Redirection
+    script: str = ""
+    """All of it, where the grammar took several lines for one command, as it does behind long pipelines."""
 
 
 def command_line(source: Source, node: Node) -> CommandLine:
@@ -53,17 +55,17 @@ def redirections(source: Source, node: Node) -> Redirection:
 _LINE_END = re.compile(r"(?<!\\)\n")
 
 
-def holds_several_lines(source: Source, node: Node) -> bool:
-    """Whether the grammar took commands on several lines for one, as it does behind long pipelines."""
-    if "\n" not in source.text(node):
-        return False
+def _holds_several_lines(source: Source, node: Node) -> bool:
     pairs = itertools.pairwise(node.children)
     return any(_LINE_END.search(source.slice(one.end_byte, other.start_byte)) for one, other in pairs)
 
 
 def _command_line(source: Source, node: Node) -> CommandLine:
-    if (split := plain_words(source.text(node))) is not None:
+    text = source.text(node)
+    if (split := plain_words(text)) is not None:
         return CommandLine(tuple(split), True, False, (), (), NO_REDIRECTION)
+    if "\n" in text and _holds_several_lines(source, node):
+        return CommandLine((), False, True, (), (), NO_REDIRECTION, text)
     inner: list[Node] = []
     inside: list[Node] = []
     words: list[Node] = []

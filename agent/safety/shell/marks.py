@@ -175,7 +175,7 @@ def braces(text: str, depth: int = 0) -> list[str]:
     if text.isascii():
         return [text]
     if OPEN not in text:
-        return [text.translate(_UNBRACED)]
+        return [text if CLOSE not in text and COMMA not in text else text.translate(_UNBRACED)]
     ends, commas = _pairs(text)
     return _expand(text, 0, len(text), ends, commas, depth)
 

@@ -98,10 +98,11 @@ def ls(state: State, arguments: Arguments, stdin: Output) -> Output:
 
 def content(state: State, paths: Sequence[str]) -> Output:
     """What is in the files, when this script has written them."""
-    found: list[str] = [""] if paths and all(path == "/dev/null" for path in paths) else []
+    found: list[str] = []
+    if "/dev/null" in paths:
+        paths = [path for path in paths if path != "/dev/null"]
+        found = [] if paths else [""]
     for path in paths:
-        if path == "/dev/null":
-            continue
         known = state.get("file", path)
         if known is None:
             known = state.get("file", _full(state, path))
@@ -114,7 +115,7 @@ def content(state: State, paths: Sequence[str]) -> Output:
 def remember(state: State, paths: Sequence[str], output: Output, appends: bool) -> None:
     """Output went to a file."""
     for path in paths:
-        if UNKNOWN in path or any(mark in path for mark in GLOBS):
+        if not path.isascii() and (UNKNOWN in path or any(mark in path for mark in GLOBS)):
             continue
         full = _full(state, path)
         before = state.get("file", full) if appends else [""]

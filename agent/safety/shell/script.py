@@ -21,7 +21,7 @@ from agent.safety.shell.backquotes import rewritten
 from agent.safety.shell.bombs import is_bomb, is_endless
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
-from agent.safety.shell.lines import command_line, holds_several_lines, redirections
+from agent.safety.shell.lines import command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import Output, content, either, remember
@@ -215,7 +215,7 @@ class Interpreter:
         name = node.child_by_field_name("variable")
         if name is not None:
             self.state.assign(self.source.text(name), values or [UNKNOWN])
-        return self._loop(node.child_by_field_name("body"), stdin)
+        return self._loop(self.source.body(node), stdin)
 
     def _while(self, node: Node, stdin: Output) -> Output:
         for condition in node.children_by_field_name("condition"):
@@ -223,7 +223,7 @@ class Interpreter:
                 self._statement(condition, stdin)
         if is_endless(self.source, node):
             self.judge.doubt("starts programs without end")
-        return self._loop(node.child_by_field_name("body"), stdin)
+        return self._loop(self.source.body(node), stdin)
 
     def _loop(self, body: Node | None, stdin: Output) -> Output:
         """A body that may run many times: the second pass sees what the first one set."""
@@ -241,7 +241,7 @@ class Interpreter:
         return None
 
     def _function(self, node: Node, stdin: Output) -> Output:
-        name_node, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        name_node, body = node.child_by_field_name("name"), self.source.body(node)
         if name_node is None or body is None:
             return [""]
         name = self.source.text(name_node)
@@ -283,7 +283,7 @@ class Interpreter:
     # Commands and their surroundings
 
     def _redirected(self, node: Node, stdin: Output) -> Output:
-        body = node.child_by_field_name("body")
+        body = self.source.body(node)
         around = redirections(self.source, node)
         stdin = self._input(around, stdin)
         if body is not None and body.type == "command":
@@ -294,7 +294,12 @@ class Interpreter:
             # A substitution of nothing but `< file` prints the file.
             reads = any(operator == "<" for operator, _ in around.targets) and not around.takes_output
             output = stdin if reads else [""]
-        if body is not None and output != [""] and _reads_its_target(self.source.text(body), around):
+        if (
+            body is not None
+            and around.takes_output
+            and output != [""]
+            and _reads_its_target(self.source.text(body), around)
+        ):
             output = [""]
         return self._finish(around, output)
 
@@ -341,10 +346,10 @@ class Interpreter:
         return paths
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:
-        if holds_several_lines(self.source, node):
-            self.run(self.source.text(node), stdin)
-            return None
         line = command_line(self.source, node)
+        if line.script:
+            self.run(line.script, stdin)
+            return None
         if line.plain and not more:
             self.state.spend(len(line.words))
             return self.commands.invoke(line.words, stdin)
@@ -455,17 +460,25 @@ _PRINTS_ITS_WORDS = ("echo", "printf")
 
 def _reads_its_target(text: str, around: Redirection) -> bool:
     """Whether a command reads the file its output goes to, which the shell has emptied by then."""
-    if not around.takes_output or text.startswith(_PRINTS_ITS_WORDS):
+    if text.startswith(_PRINTS_ITS_WORDS):
+        return False
+    targets = [target.removeprefix("./") for operator, target in around.targets if operator == ">"]
+    if not any(target in text for target in targets):
         return False
     words = [word.removeprefix("./") for word in text.replace("|", " ").split()[1:]]
-    return any(operator == ">" and target.removeprefix("./") in words for operator, target in around.targets)
+    return any(target in words for target in targets)
 
 
 def _joined(first: Output, second: Output) -> Output:
     """The output of two commands one after the other."""
-    if first == [""] and second is not None and len(second) == 1:
-        return second
-    if first is None or second is None or len(first) * len(second) > 64:
+    if first is None or second is None:
+        return None
+    if len(second) == 1 and len(first) == 1:
+        if not first[0]:
+            return second
+        if not second[0]:
+            return first
+    if len(first) * len(second) > 64:
         return None
     return [one + other for one in first for other in second]
 

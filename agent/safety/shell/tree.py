@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PORTION = 4_096
 """Bytes the parser reads at a time."""
+SHORT = 512
+"""Bytes that cannot take the parser long, whatever they are."""
 READS = 24
 """How often it may read each portion; sound scripts stay below 7."""
 
@@ -50,6 +52,13 @@ class Source:
     lines: dict[int, CommandLine] = field(default_factory=dict)
     """Command lines that were taken apart already, by their nodes."""
     redirections: dict[int, Redirection] = field(default_factory=dict)
+    _bodies: dict[int, Node | None] = field(default_factory=dict)
+
+    def body(self, node: Node) -> Node | None:
+        """What a structure holds. Always the same object, as a node only knows its own children again."""
+        if node.id not in self._bodies:
+            self._bodies[node.id] = node.child_by_field_name("body")
+        return self._bodies[node.id]
 
     def text(self, node: Node) -> str:
         return self.slice(node.start_byte, node.end_byte)
@@ -113,6 +122,9 @@ def parse(text: str) -> Source:
     shown = data.translate(_ASCII)
     if b"\n\\" in shown:
         shown = _OPENS_LINE.sub(lambda match: b"x" if match[1] is None else b" ", shown)
+    if len(data) <= SHORT:
+        root = _parsers().parser.parse(shown).root_node
+        return Source(data, root, complete=not root.has_error)
     left = 64 + READS * (len(data) // PORTION + 1)
 
     def read(offset: int, _: object) -> bytes:

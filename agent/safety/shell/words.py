@@ -29,6 +29,9 @@ _COMMAND = re.compile(r"\$\((?!\()|`")
 _TILDE = re.compile(r"~([\w.+-]*)(?=/|$)")
 _SPECIAL = re.compile(r"[\\'\"$`<>]")
 _SPECIAL_IN_QUOTES = re.compile(r"[\\\"$`]")
+_SIMPLE = re.compile(
+    r"'[^']*'|\"[^\"\\$`]*\"|(?P<quote>\"?)\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!_-])(?P=quote)", re.ASCII
+)
 _INNER = re.compile(r"[\\'\"`(){}]")
 _BRACED = re.compile(
     r"(?P<prefix>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?P<index>\[[^]]*\])?(?P<operation>.*)",
@@ -72,6 +75,8 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
     """All readings of a word of a command line; each is the list of its fields."""
     if _PLAIN.fullmatch(word):
         return [[word]] if word else [[]]
+    if (text := _simply(word, scope)) is not None:
+        return [[text]] if text or word[0] != "$" else [[]]
     readings: dict[tuple[str, ...], None] = {}
     texts = _Reader(word, scope).read()
     if len(texts) == 1 and texts[0].isascii():
@@ -80,6 +85,30 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
         for alternative in _brace_alternatives(text):
             readings[alternative] = None
     return [list(reading) for reading in readings]
+
+
+def _simply(word: str, scope: Scope) -> str | None:
+    """What a word of nothing but a quoted text or a variable stands for; None when it takes more to say.
+
+    Most words that are not plain are of this kind.
+    """
+    match = _SIMPLE.fullmatch(word)
+    if match is None:
+        return None
+    name = match["name"]
+    if name is None:
+        text = word[1:-1]
+        return text if text.isascii() else None
+    values = scope.values(name)
+    if values is None or len(values) != 1:
+        return None
+    only = values[0]
+    if not isinstance(only, str) or not only.isascii():
+        return None
+    if not match["quote"] and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
+        return None
+    scope.spend(len(only) // 16)
+    return only
 
 
 def _brace_alternatives(text: str) -> list[tuple[str, ...]]:
@@ -91,6 +120,8 @@ def expand_text(word: str, scope: Scope, *, globs: bool = False) -> list[str]:
     """All readings of a word that stays one text: the value of an assignment, the target of `>`."""
     if _PLAIN.fullmatch(word):
         return [word]
+    if (text := _simply(word, scope)) is not None:
+        return [text]
     found = [text.replace(KEEP, "").replace(GAP, " ") for text in _Reader(word, scope, assigns=True).read()]
     if globs:
         return [piece for text in found for piece in marks.braces(text)]
