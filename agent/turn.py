@@ -23,6 +23,8 @@ from tools.text import clean
 
 log = logging.getLogger(__name__)
 
+MENTION = "mention"
+"""The kind of a notice that tells the model what a mention means; nobody else needs it."""
 MAX_CONTINUATIONS = 3
 """How often an answer that hit the output limit is continued."""
 
@@ -74,8 +76,12 @@ class TurnRunner:
         *,
         max_steps: int,
         more: Callable[[], Awaitable[int]] | None = None,
+        meant: Callable[[str], Awaitable[str]] | None = None,
     ) -> None:
-        """`more` is asked for further steps when `max_steps` of a turn are used up."""
+        """`more` is asked for further steps when `max_steps` of a turn are used up.
+
+        `meant` gives what the model is told besides a message of the person, as what its mentions mean.
+        """
         self._session = session
         self._dialogue = dialogue
         self._calls = calls
@@ -84,6 +90,7 @@ class TurnRunner:
         self._emit = emit
         self._max_steps = max_steps
         self._more = more
+        self._meant = meant
         self._turns = 0
 
     async def run(
@@ -101,7 +108,7 @@ class TurnRunner:
         answer, error = "", ""
         code: ExitCode | None = None
         try:
-            await self._session.add_user(text, origin, attachments)
+            await self._add_user(text, origin, attachments)
             self._emit(TurnStarted(turn=self._turns))
             outcome, answer = await self._steps(progress)
         except asyncio.CancelledError:
@@ -173,7 +180,13 @@ class TurnRunner:
         for text in self._mailbox.take_notices():
             await self._session.add("notice", text, {"kind": "process", "to_model": True})
         for letter in self._mailbox.take_steering():
-            await self._session.add_user(letter.text, "steer", letter.attachments)
+            await self._add_user(letter.text, "steer", letter.attachments)
+
+    async def _add_user(self, text: str, origin: str, attachments: Sequence[Attachment]) -> None:
+        """Keep a message of the person, and what the model has to know to understand it."""
+        await self._session.add_user(text, origin, attachments)
+        if self._meant is not None and (told := await self._meant(text)):
+            await self._session.add("notice", told, {"kind": MENTION, "to_model": True})
 
     async def _commit(self, reply: Reply) -> Node:
         return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))

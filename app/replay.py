@@ -76,7 +76,7 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
             if kind != AGENT_ENDED:
                 return []
             return [NoticeItem(*ended(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))]
-        case "notice" if node.data.get("kind") != "todos":
+        case "notice" if node.data.get("kind") not in ("todos", "mention"):
             return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
         case "compaction":
             return [NoticeItem("compaction", clean(node.content))]

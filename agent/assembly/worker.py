@@ -19,6 +19,7 @@ from agent.mailbox import Mailbox
 from agent.messages import ToolCall
 from agent.model.transport.retry import RetryPolicy
 from agent.opening import apart
+from agent.subagents.mentions import Mentions
 from agent.subagents.team import Team
 from agent.tasks import LiveTodos, TaskState
 from agent.tool_context import CallContext, PersonAsker
@@ -75,7 +76,8 @@ def open_worker(
     )
     dialogue = _dialogue(base, talk, state)
     most = base.options.max_steps or settings.agent.max_turns
-    turns = TurnRunner(session, dialogue, calls, mailbox, profile, base.emit, max_steps=most)
+    meant = None if near.team is None else Mentions(base.definitions, base.options.workspace)
+    turns = TurnRunner(session, dialogue, calls, mailbox, profile, base.emit, max_steps=most, meant=meant)
 
     async def moved(reason: str) -> None:
         state.files.clear()

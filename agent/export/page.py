@@ -93,7 +93,7 @@ def _articles(nodes: Sequence[Node], tools: Registry) -> Iterator[str]:
                 inside = "".join(_answer(node, results.get(at, {}), tools))
                 if inside:
                     yield _article(node, "model", "Hermes", inside)
-            case "notice" if node.data.get("kind") != "todos":
+            case "notice" if node.data.get("kind") not in ("todos", "mention"):
                 kind = "notice warning" if node.data.get("kind") in ("warning", "error") else "notice"
                 yield _article(node, kind, "Notice", f"<p>{_short(node.content)}</p>\n")
             case "compaction":
