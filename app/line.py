@@ -18,6 +18,8 @@ from typing import Any
 
 from textual.driver import Driver
 
+from app.intake import read_terminal
+
 log = logging.getLogger(__name__)
 
 LIMIT = 1 << 17
@@ -181,7 +183,7 @@ def lasting(driver: type[Driver], lost: Callable[[], None], caught_up: Callable[
 
         def run_input_thread(self) -> None:
             try:
-                super().run_input_thread()  # type: ignore[misc]
+                read_terminal(self.fileno, self.exit_event, self.process_message)  # type: ignore[attr-defined]
             except OSError as error:
                 self._line.lose(error.strerror or type(error).__name__)
 

@@ -1,0 +1,165 @@
+"""What comes from a terminal: keys and pastes are told apart, and nothing makes the application deaf."""
+
+from __future__ import annotations
+
+import os
+import threading
+import tty
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from textual import events
+from textual.message import Message
+
+from app.intake import BEGIN, END, LARGEST, SILENCE, Pasted, Sieve, read_terminal
+
+KEYS = st.text(st.characters(exclude_characters="\x1b", exclude_categories=["Cs"]), min_size=1, max_size=20)
+PASTED = st.text(st.sampled_from("ab\r\n\x1b[20é\x03\x07;m"), max_size=30)
+
+
+def joined(found: list[str | Pasted]) -> list[str | Pasted]:
+    """Neighbouring keys as one."""
+    out: list[str | Pasted] = []
+    for piece in found:
+        if isinstance(piece, str) and out and isinstance(out[-1], str):
+            out[-1] += piece
+        else:
+            out.append(piece)
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(KEYS, PASTED), min_size=1, max_size=4), st.integers(1, 9))
+def test_keys_and_pastes_are_the_same_however_they_are_cut(parts: list[tuple[str, str]], size: int) -> None:
+    sent = b"".join(keys.encode() + BEGIN + pasted.encode() + END for keys, pasted in parts)
+    sieve, found = Sieve(), []
+    for at in range(0, len(sent), size):
+        found += sieve.feed(sent[at : at + size], 1.0)
+    assert joined(found) == [piece for keys, pasted in parts for piece in (keys, Pasted(pasted))]
+
+
+def test_a_paste_presses_no_keys_whatever_it_holds() -> None:
+    hostile = b"ls\x1b" + b"y" * 80 + b"\r\x1b[13u\x1b[<0;1;1M\x1b\rrm -rf /\r"
+    assert Sieve().feed(BEGIN + hostile + END, 0.0) == [Pasted(hostile.decode())]
+
+
+def test_wrong_bytes_are_replaced() -> None:
+    assert Sieve().feed(b"caf\xe9 " + BEGIN + b"\xff\x00\xfe" + END, 0.0) == [
+        "caf\ufffd ",
+        Pasted("\ufffd\ufffd"),
+    ]
+
+
+def test_a_lone_escape_is_let_go_and_a_paste_that_begins_late_is_still_a_paste() -> None:
+    sieve = Sieve()
+    assert sieve.feed(b"\x1b", 0.0) == []
+    assert sieve.waits
+    assert sieve.let_go() == ["\x1b"]
+    assert sieve.feed(BEGIN[1:3], 0.1) == []
+    assert sieve.feed(BEGIN[3:] + b"text" + END, 0.2) == [Pasted("text")]
+    assert sieve.feed(b"\x1b", 0.3) + sieve.let_go() + sieve.feed(b"[A", 0.5) == ["\x1b", "[A"]
+
+
+def test_a_paste_that_stops_is_handed_on_and_its_rest_is_pasted_too() -> None:
+    sieve = Sieve()
+    assert sieve.feed(BEGIN + "half é".encode()[:-1], 0.0) == []
+    assert sieve.idle(SILENCE / 2) == []
+    assert sieve.idle(SILENCE) == [Pasted("half ")]
+    assert sieve.idle(SILENCE * 2) == []
+    assert sieve.feed("é".encode()[-1:] + b" rest" + END + b"x", SILENCE * 3) == [Pasted("é rest"), "x"]
+
+
+@pytest.mark.parametrize("key", [b"\x03", b"\x1b[99;5u", b"\x1b[<35;1;1M"])
+def test_a_paste_whose_end_was_lost_ends_with_the_next_command(key: bytes) -> None:
+    sieve = Sieve()
+    sieve.feed(BEGIN + b"lost", 0.0)
+    assert sieve.idle(SILENCE) == [Pasted("lost")]
+    assert sieve.feed(key, SILENCE * 2) == [key.decode()]
+    assert sieve.feed(b"\r", SILENCE * 2) == ["\r"]
+
+
+def test_an_end_that_comes_late_still_ends_the_paste() -> None:
+    sieve = Sieve()
+    sieve.feed(BEGIN + b"slow" + END[:3], 0.0)
+    assert sieve.idle(SILENCE) == [Pasted("slow")]
+    assert sieve.feed(END[3:] + b"k", SILENCE * 2) == [Pasted(""), "k"]
+
+
+def test_a_paste_without_an_end_is_handed_on_in_parts() -> None:
+    sieve = Sieve()
+    found = sieve.feed(BEGIN, 0.0)
+    for _ in range(LARGEST // (1 << 22) + 1):
+        found += sieve.feed(b"x" * (1 << 22), 0.0)
+    assert sum(len(piece.text) for piece in found if isinstance(piece, Pasted)) > LARGEST
+
+
+class Reading:
+    """A terminal that is read in a thread, and what was delivered."""
+
+    def __init__(self) -> None:
+        self.outer, self.inner = os.openpty()
+        tty.setraw(self.inner)
+        self.heard: list[Message] = []
+        self.fault: OSError | None = None
+        self._news = threading.Condition()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        try:
+            read_terminal(self.inner, self._ended, self._deliver)
+        except OSError as fault:
+            self.fault = fault
+
+    def _deliver(self, message: Message) -> None:
+        with self._news:
+            self.heard.append(message)
+            self._news.notify()
+
+    def until_key(self, key: str) -> None:
+        with self._news:
+            assert self._news.wait_for(
+                lambda: any(isinstance(each, events.Key) and each.key == key for each in self.heard), 10
+            )
+
+    def join(self) -> None:
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def close(self) -> None:
+        self._ended.set()
+        self.join()
+        os.close(self.inner)
+        if self.outer >= 0:
+            os.close(self.outer)
+
+
+@pytest.fixture
+def reading() -> Iterator[Reading]:
+    made = Reading()
+    yield made
+    made.close()
+
+
+def test_keys_are_heard_after_bytes_that_nobody_understands(reading: Reading) -> None:
+    os.write(reading.outer, b"\xff\xe9\x80\x1b[99999999999999999999u\x1b[1;1;99999999999999u")
+    os.write(reading.outer, BEGIN + b"one\rtwo" + END + b"\x1b[Bq")
+    reading.until_key("q")
+    assert [each.text for each in reading.heard if isinstance(each, events.Paste)] == ["one\rtwo"]
+    assert any(isinstance(each, events.Key) and each.key == "down" for each in reading.heard)
+    assert not any(isinstance(each, events.Key) and each.key == "enter" for each in reading.heard)
+
+
+def test_escape_alone_is_a_key(reading: Reading) -> None:
+    os.write(reading.outer, b"\x1b")
+    reading.until_key("escape")
+
+
+def test_a_terminal_that_goes_away_ends_the_reading(reading: Reading) -> None:
+    os.close(reading.outer)
+    reading.outer = -1
+    reading.join()
+    assert reading.fault is not None
