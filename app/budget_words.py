@@ -8,11 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from agent.events import CeilingAsked, ForecastAsked, Room
-from agent.subagents.budget import Measure
-from agent.subagents.forecast import Span
 from widgets.panes.figures import elapsed, money, tokens
+
+if TYPE_CHECKING:
+    from agent.subagents.budget import Measure
+    from agent.subagents.forecast import Span
 
 UNITS = {"turns": "requests", "tokens": "tokens", "money": "", "seconds": ""}
 _NUMBER = re.compile(
@@ -31,19 +34,19 @@ def heading(request: ForecastAsked) -> str:
 
 
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
-    """Models, tokens, cost and what is left, each with its name in front."""
+    """Tokens, cost, what is left, and the models, each with its name in front."""
     made = request.forecast
-    for place, (model, count) in enumerate(made.models):
-        yield ("" if place else "model"), f"{count} × {_one_line(model)}"
     yield "tokens", f"{_span(made.tokens)}, {learned(made.from_past)}"
     if made.money is None:
-        yield "cost", "unknown: the price of a model is not known (providers.*.models)"
+        yield "cost", "unknown: no price is known of a model (providers.*.models)"
     else:
         yield "cost", _between(money(made.money.low), money(made.money.high))
     for place, room in enumerate(request.rooms):
         yield ("" if place else "left"), left(room)
     if not request.rooms:
         yield "left", "no ceiling bounds them"
+    for place, (model, count) in enumerate(made.models):
+        yield ("" if place else "model"), f"{count} × {_one_line(model)}"
 
 
 def left(room: Room) -> str:
@@ -60,9 +63,14 @@ def learned(count: int) -> str:
 def reached(request: CeilingAsked) -> str:
     """What stands in the way, in a sentence or two."""
     used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
+    if request.measure == "tokens":
+        # Rounded, what is left of a large ceiling would look like nothing.
+        used, ceiling = f"{request.used:,.0f}", _exactly(request.measure, request.ceiling)
     sentence = f"The ceiling of {_one_line(request.owner)} is reached: {used} of {ceiling} used."
     if request.measure in ("tokens", "money") and request.needed > 0:
-        sentence += f" The next request may take {amount(request.measure, request.needed)}."
+        sentence += f" The next request may take {_exactly(request.measure, request.needed)}."
+    if request.measure == "turns" and request.used < request.ceiling:
+        sentence += " The last one is kept for a summary."
     return sentence
 
 
@@ -75,7 +83,7 @@ def raised_once(request: CeilingAsked) -> str:
 def after(request: CeilingAsked) -> tuple[str, ...]:
     """What either answer means."""
     return (
-        f"it is raised for as long as Hermes runs; {request.setting} stays as it is",
+        f"it is raised until Hermes ends; {request.setting} stays as it is",
         "on stop: the agent ends with what there is so far",
     )
 
@@ -100,7 +108,7 @@ def more(text: str, request: CeilingAsked) -> tuple[float, str]:
     if request.measure in ("turns", "tokens"):
         value = math.floor(value)
     if value <= 0 or value < least(request):
-        return 0.0, f"At least {amount(request.measure, max(least(request), 0))} more are needed."
+        return 0.0, f"At least {_exactly(request.measure, max(least(request), 0.01))} more are needed."
     return request.ceiling + value, ""
 
 
@@ -115,6 +123,12 @@ def _bare(measure: Measure, value: float) -> str:
     if measure == "seconds":
         return elapsed(value)
     return tokens(int(value)) if measure == "tokens" else f"{value:,.0f}"
+
+
+def _exactly(measure: Measure, value: float) -> str:
+    if measure == "money":
+        return f"${math.ceil(value * 100) / 100:,.2f}"
+    return f"{math.ceil(value):,} tokens" if measure == "tokens" else amount(measure, math.ceil(value))
 
 
 def _span(span: Span) -> str:

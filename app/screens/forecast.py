@@ -35,7 +35,7 @@ class ForecastDialog(Dialog[Decision]):
         goals = [line(goal, LINE_CHARS) for goal in self.request.forecast.goals]
         yield Static(Content(f"◆ {line(heading(self.request), LINE_CHARS)}"), classes="who")
         yield words(aligned(told), "text figures", gutter=2 + max(len(name) for name, _ in told))
-        yield words(numbered(goals), "text goals", role="dim", gutter=len(str(len(goals))) + 2)
+        yield words(listed(goals), "text goals", role="dim", gutter=2)
         yield Choices(list(CHOICES), chosen=CHOICES.index(NO))
         field = Field(placeholder="why not, for the agent to read", compact=True)
         field.display = False
@@ -66,7 +66,6 @@ class ForecastDialog(Dialog[Decision]):
         self.dismiss(Decision("deny"))
 
 
-def numbered(goals: Sequence[str]) -> str:
-    """Goals, a line each, behind their numbers. Pure."""
-    width = len(str(len(goals)))
-    return "\n".join(f"{at:>{width}}  {goal}" for at, goal in enumerate(goals, 1))
+def listed(goals: Sequence[str]) -> str:
+    """Goals, a line each. Without numbers: those are the choices'. Pure."""
+    return "\n".join(f"· {goal}" for goal in goals)

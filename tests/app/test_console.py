@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent.events import ApprovalAsked, Decision
+from agent.events import AgentStarted, ApprovalAsked, CeilingReply, Decision
 from agent.safety.verdict import Part
 from app.cli.console import Console
+from tests.support import story
 
 PARTS = (
     Part("ls", "allow", "only looks"),
@@ -82,3 +83,57 @@ async def test_nothing_in_a_part_steers_the_terminal_or_begins_a_line(monkeypatc
     part = Part("rm\x1b[2K\n  network: no", "ask", "deletes\r\u202e")
     await answered(monkeypatch, "n", parts=(part,), reasons=())
     assert "  ▲ rm\\x1b[2K   network: no: deletes\\r\\u202e\n" in capsys.readouterr().err
+
+
+async def told(monkeypatch: pytest.MonkeyPatch, request: Any, text: str) -> Any:
+    monkeypatch.setattr("sys.stdin", io.StringIO(text))
+    console = Console()
+    console.hear(AgentStarted(agent="agent-1", name="callers", goal="look"))
+    assert console.hear(request)
+    return await request.reply
+
+
+@pytest.mark.parametrize(
+    ("text", "decision"),
+    [
+        ("y\n", Decision("once")),
+        ("s\n", Decision("session")),
+        ("a\n", Decision("deny")),
+        ("\n", Decision("deny")),
+        ("", Decision("deny")),
+        ("look yourself\n", Decision("deny", "look yourself")),
+    ],
+)
+async def test_agents_are_agreed_to_or_not(
+    monkeypatch: Any, capsys: Any, text: str, decision: Decision
+) -> None:
+    assert await told(monkeypatch, story.forecast(agent="agent-1"), text) == decision
+    said = capsys.readouterr().err
+    assert "◆ callers (agent-1) wants to send 5 agents:" in said
+    assert "  tokens  118k – 940k, as the last 37 agents took\n  cost    $0.31 – $4.20\n" in said
+    assert "  - Check the forms\n" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("y\n", CeilingReply("raised", 4_000_000)),
+        ("500k\n", CeilingReply("raised", 2_500_000)),
+        ("1\nmany\n1M\n", CeilingReply("raised", 3_000_000)),
+        ("n\n", CeilingReply("stopped")),
+        ("1\n", CeilingReply("stopped")),
+        ("", CeilingReply("stopped")),
+    ],
+)
+async def test_a_ceiling_is_raised_or_stopped_at(
+    monkeypatch: Any, capsys: Any, text: str, reply: CeilingReply
+) -> None:
+    assert await told(monkeypatch, story.ceiling(agent="agent-1"), text) == reply
+    said = capsys.readouterr().err
+    assert "◆ callers (agent-1) cannot go on. The ceiling of all agents of this session is reached" in said
+    assert ("At least 18,600 tokens more are needed." in said) == text.startswith("1")
+
+
+async def test_an_approval_of_another_agent_names_it(monkeypatch: Any, capsys: Any) -> None:
+    assert await told(monkeypatch, story.approval(agent="agent-1"), "n\n") == Decision("deny")
+    assert "◆ callers (agent-1): terminal wants to:" in capsys.readouterr().err

@@ -12,13 +12,16 @@ from agent.events import (
     AgentStarted,
     ApprovalAsked,
     AssistantMessageAdded,
+    CeilingAsked,
     Event,
     FileChange,
     FilesChanged,
+    ForecastAsked,
     Noticed,
     QuestionAsked,
     QueueChanged,
     ReasoningAdded,
+    Room,
     SessionOpened,
     TextAdded,
     TodosChanged,
@@ -32,6 +35,7 @@ from agent.events import (
 )
 from agent.model.protocol import Usage
 from agent.safety.verdict import Part
+from agent.subagents.forecast import Forecast, Span
 from tools.context import Todo
 from tools.results import Detail, DiffDetail, Display, Outcome, TextDetail
 
@@ -307,3 +311,54 @@ def approval(
         reply=reply,
         **facts,
     )
+
+
+ROOMS = (
+    Room("all agents of this session", "tokens", 1_412_000, 2_000_000),
+    Room("this session", "money", 3.87, 5.0),
+)
+GOALS = (
+    "Find every caller of money.round() and say what each expects",
+    "Find the commit that changed how totals are rounded",
+    "Collect what the docs promise about rounding",
+    "Check the templates",
+    "Check the forms",
+)
+
+
+def forecast(
+    goals: Sequence[str] = GOALS,
+    agent: str = "main",
+    *,
+    models: Sequence[tuple[str, int]] = (("anthropic/claude-sonnet-5", 3), ("openrouter/qwen3-coder", 2)),
+    money: Span | None = Span(0.31, 4.2),  # noqa: B008 - frozen
+    rooms: Sequence[Room] = ROOMS,
+    past: int = 37,
+) -> ForecastAsked:
+    """The person is asked whether agents are sent. Needs a running event loop."""
+    made = Forecast(
+        models=tuple(models),
+        goals=tuple(goals),
+        tokens=Span(118_000, 940_000),
+        money=money,
+        left=1_412_000,
+        from_past=past,
+    )
+    reply = asyncio.get_running_loop().create_future()
+    return ForecastAsked(agent=agent, id="f1", forecast=made, rooms=tuple(rooms), reply=reply)
+
+
+def ceiling(agent: str = "main", **facts: Any) -> CeilingAsked:
+    """A ceiling stands in an agent's way. Needs a running event loop."""
+    told: dict[str, Any] = {
+        "owner": "all agents of this session",
+        "measure": "tokens",
+        "ceiling": 2_000_000,
+        "used": 1_987_400,
+        "needed": 31_200,
+        "again": 4_000_000,
+        "setting": "subagents.tokens",
+        **facts,
+    }
+    reply = asyncio.get_running_loop().create_future()
+    return CeilingAsked(agent=agent, id="c1", reply=reply, **told)
