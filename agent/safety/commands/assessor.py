@@ -13,6 +13,7 @@ from agent.safety.commands import (
     cmake,
     connections,
     databases,
+    endless,
     files,
     git,
     interpreters,
@@ -130,6 +131,8 @@ class Assessor:
                 judge.add(recording.text, "ask", f"could not be judged ({type(error).__name__})")
         if recording.fault:
             judge.add(recording.text, "ask", f"could not be judged ({recording.fault})")
+        if endless.loops_forever(recording.text):
+            judge.add(recording.text, "ask", "goes on without end or pause")
         return judge.verdict()
 
 
@@ -165,6 +168,7 @@ class _Judge:
         self._defined = False
         """Whether this very text writes what building runs, and has doubtful words in it."""
         self._inputs: tuple[str, ...] = ()
+        self._stream = endless.Stream()
 
     def verdict(self) -> Verdict:
         parts = tuple([Part(*said) for said in self._parts])
@@ -191,6 +195,8 @@ class _Judge:
         text = f"{word or name} {_shown(arguments)}" if arguments else word or name
         # The shell opens the files of a command right before it starts it.
         inputs, self._inputs = self._inputs, ()
+        if self._stream.command(name, arguments, inputs):
+            self.add(text, "ask", endless.FILLS_DISK)
         for cwd in cwds:
             call = Call(
                 name,
@@ -253,6 +259,8 @@ class _Judge:
         self._named.add(path.rpartition("/")[2])
         self._built.discard(path.rpartition("/")[2])
         self._defines(path)
+        if self._stream.written(path):
+            self.add(f"> {path}", "ask", endless.FILLS_DISK)
         for cwd in cwds:
             full = joined(cwd, path)
             if not self._cleared and (loss := self._ground.places.wreck(full)):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from agent.safety.commands import declared, node_tools
+from agent.safety.commands import declared, maven_settings, node_tools
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.declared import INSTALLS
@@ -64,29 +64,28 @@ def task(call: Call) -> Opinion:
         "--eval",
         "-e",
         "--execute",
-        "--settings",
-        "--global-settings",
-        "-gs",
         "--override_repository",
         "--run_under",
         "--workspace_status_command",
         "--embed_label",
         "--script_path",
         "--shell_executable",
+        "--bazelrc",
+        "--host_jvm_args",
+        "--gradle-user-home",
     ):
         return ask("runs tasks from another file")
     if call.flag(*_ELSEWHERE.get(call.name, ())):
         return ask("runs tasks from another file")
+    if call.name in _MAVEN and maven_settings.speaks_against(call):
+        return ask("takes settings that were not read")
     if any(_JVM_SETTINGS.match(a) for a in call.arguments) or (
         call.name == "sbt"
         and any(re.search(r"\b(?:eval|set|session|run\w*|console)\b", a) for a in call.arguments)
     ):
         return ask("loads or runs other code")
-    places = (
-        call.value("p", "project-dir", "include-build"),
-        call.value("s") if "mvn" in call.name else None,
-    )
-    if not call.inside or any(place and not call.ground.inside(call.path(place)) for place in places):
+    place = call.value("p", "project-dir", "include-build")
+    if not call.inside or (place and not call.ground.inside(call.path(place))):
         return ask("works outside of the workspace")
     for operand in call.operands():
         name, equals, value = operand.partition("=")
@@ -101,6 +100,7 @@ def task(call: Call) -> Opinion:
     return BUILDS
 
 
+_MAVEN = words("mvn mvnw mvnd")
 _ELSEWHERE: dict[str, frozenset[str]] = {
     "task": words("-t --taskfile -d --dir -g --global"),
     "just": words("-d --working-directory --dotenv-path --shell -g --global-justfile"),
@@ -108,6 +108,7 @@ _ELSEWHERE: dict[str, frozenset[str]] = {
     "invoke": words("-r --search-root --config"),
     "inv": words("-r --search-root --config"),
     "mage": words("-d -w -goos"),
+    **dict.fromkeys(("gradle", "gradlew"), words("-g")),
 }
 _JVM_SETTINGS = re.compile(
     r"-[DP](?:maven\.(?:ext|multi|home)|org\.gradle\.(?:jvmargs|java)|exec\.|argLine|jvm|.*agent)"

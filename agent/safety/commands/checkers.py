@@ -12,7 +12,7 @@ BUILDS = fine("builds or tests the project")
 OUTWARD = re.compile(
     r".*(?:deploy|publish|release|upload|push|install|destroy|prod(?:uction)?$|migrate|rollback"
     r"|provision|drop|nuke|wipe|seed"
-    r"|distclean|purge).*",
+    r"|distclean|purge|db:(?:reset|setup|truncat|schema:load|structure:load|fixtures)).*",
     re.IGNORECASE,
 )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from agent.safety.commands import brought
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.endless import FILLS_DISK, SOURCES, is_nowhere
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 from agent.safety.shell.output import MADE_BY_MKTEMP
 
@@ -70,6 +71,8 @@ def copy(call: Call) -> Opinion:
     if call.name == "install" and call.may_mean("--strip-program"):
         return ask("runs another program")
     empties = any(re.fullmatch(r"/dev/(?:null|zero|u?random|full)", source) for source in sources)
+    if any(map(SOURCES.fullmatch, sources)) and not all(is_nowhere(target or "") for target in targets):
+        return ask(FILLS_DISK)
     if empties and _are_lost(call, [target for target in targets if target]):
         return EMPTIES
     if call.has("rRa", "recursive", "archive") and (opinion := _with_home(call, sources)):
@@ -296,7 +299,7 @@ def copy_raw(call: Call) -> Opinion:
         return ask("reads or writes a device")
     endless = any(re.fullmatch(r"/dev/(?:zero|u?random)", path) for path in read)
     if endless and written and not any(re.match(r"count=\d", argument) for argument in call.arguments):
-        return ask("writes until the disk is full")
+        return ask(FILLS_DISK)
     if "conv=notrunc" not in call.arguments and _are_lost(call, written):
         return EMPTIES
     return call.revealed(read) or call.changed(written) or WRITES

@@ -326,7 +326,7 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
         operands = call.operands()
         if language == "PHP" and call.arguments in (("-m",), ("-i",), ("--ini",)):
             return LOOKS
-        if not operands:
+        if not operands or operands[0] in ("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"):
             return ask(f"runs a {language} program from its input")
         return (
             _file(call, operands[0], call.arguments[call.arguments.index(operands[0]) + 1 :])

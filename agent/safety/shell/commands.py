@@ -177,7 +177,8 @@ class Commands:
         for code in program_text(name, arguments, stdin):
             self.shell.judge.foreign(name)
             for path in deleted_trees(code):
-                self.shell.judge.command("rm", ("-r", path), self._state.cwds)
+                place = self.shell.home("") + path[1:] if path == "~" or path.startswith("~/") else path
+                self.shell.judge.command("rm", ("-r", place), self._state.cwds)
             for script in shell_texts(code):
                 self._run(script)
 

@@ -24,8 +24,14 @@ _STARTER = (
 _CALL = re.compile(rf"{_STARTER}\s*\(?\s*{_STRING}", re.DOTALL)
 _LIST_CALL = re.compile(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\])))+)\s*\]", re.DOTALL)
 _BACKQUOTES = re.compile(r"`([^`]*)`")
+_PLACE = rf"(?:[\w.]*(?:expanduser|Path|path)\s*\(\s*)?{_STRING}"
+_HOME = (
+    r"Path\.home\(\)|Dir\.home|[\w.]*homedir\(\)|(?:os\.)?environ\[.HOME.\]|process\.env\.HOME|ENV\[.HOME.\]"
+)
 _DELETE_TREE = re.compile(
-    rf"\b(?:rmtree|rm_rf|rm_r|remove_tree|remove_dir_all|rmSync|rmdirSync)\s*\(?\s*{_STRING}", re.DOTALL
+    r"\b(?:rmtree|rm_rf|rm_r|remove_tree|remove_dir_all|rmSync|rmdirSync)\s*\(?\s*"
+    rf"(?:{_PLACE}|({_HOME})\s*[,)\n;'\"]|({_HOME})\s*$)",
+    re.DOTALL,
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
@@ -60,7 +66,7 @@ def shell_texts(code: str) -> Iterator[str]:
 def deleted_trees(code: str) -> Iterator[str]:
     """Paths of folders that the program text deletes with all they hold."""
     for match in _DELETE_TREE.finditer(code):
-        yield _text(match[1])
+        yield _text(match[1]) if match[1] else "~"
 
 
 def _text(literal: str) -> str:
