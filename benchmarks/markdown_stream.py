@@ -38,35 +38,47 @@ FRAME_TOKENS = 33
 """Tokens that come in between two frames: 1,000 a second at 30 frames a second."""
 TOKEN_CHARS = 4
 LAST = "These-are-the-very-last-words."
+FIRST_TOKENS = 500
+"""Tokens of an answer before the one that is measured: what is read and compiled once counts for neither."""
 IDLE = 2.0
 """Seconds over which the CPU without a stream is taken."""
 SHOWN = 0.6
 """Share of an answer's characters that must be painted at least: the rest are its marks and its addresses."""
+WORDS = ["amounts", "totals", "digits", "rates", "ledgers", "parsers", "queues", "caches", "tables", "tokens"]
+CODES = ["JPY", "EUR", "KWD", "CHF", "BHD", "CLP", "ISK", "TND", "USD", "KRW"]
 SECTION = """\
-## Rounding of amounts
+## {number}. Rounding of {thing}
 
-The totals are off because `money.round()` formats with **two digits** for every currency, also for those
-that have *none*. See [the table of digits](https://example.org/digits) and the callers in `api/views.py`.
+The {other} of part {number} are off because `{thing}.round()` formats with **two digits** for every currency,
+also for those that have *none*. See [the table of {thing}](https://example.org/{thing}/{number}) and the
+callers in `api/{other}_{number}.py`.
 
-1. Reproduce it with a failing test
-2. Use `Decimal` and the digits of the currency
+1. Reproduce it with a failing test of {thing}
+2. Use `Decimal` and the {other} of the currency
    - the yen has none
-   - the dinar has three
+   - the dinar has three of {number}
 
 ```python
-def round_amount(amount: Decimal, currency: str) -> Decimal:
-    exponent = Decimal(1).scaleb(-DIGITS[currency])  # 0.01 for the euro
+def round_{thing}_{number}(amount: Decimal, currency: str) -> Decimal:
+    exponent = Decimal({number}).scaleb(-DIGITS[currency])  # {other}: 0.01 for the euro
     return amount.quantize(exponent, ROUND_HALF_EVEN)
 ```
 
-| Currency | Digits | Note |
+| Currency | Digits | {thing} |
 |:---------|-------:|------|
-| JPY      |      0 | none |
-| EUR      |      2 | cent |
+| {first}      |      {number} | none |
+| {second}      |      2 | cent |
 
-> Money is never a float.
+> Money is never a float, and {thing} number {number} is no {other}.
 
 """
+
+
+def section(number: int) -> str:
+    """A section of an answer; no two are alike, so that nothing drawn for one serves another."""
+    thing, other = WORDS[number % len(WORDS)], WORDS[number // 7 % len(WORDS)]
+    first, second = CODES[number % len(CODES)], CODES[number // 3 % len(CODES)]
+    return SECTION.format(number=number, thing=thing, other=other, first=first, second=second)
 
 
 class Spent(NamedTuple):
@@ -84,7 +96,7 @@ class Spent(NamedTuple):
 def answer(tokens: int) -> list[str]:
     """An answer of about that many tokens, of whole sections, in the pieces of its frames."""
     size = FRAME_TOKENS * TOKEN_CHARS
-    text = SECTION * max(round(tokens * TOKEN_CHARS / len(SECTION)), 1)
+    text = "".join(map(section, range(max(round(tokens * TOKEN_CHARS / len(section(0))), 1))))
     return [*(text[at : at + size] for at in range(0, len(text), size)), f"{LAST}\n\n"]
 
 
@@ -109,6 +121,7 @@ class Streamer(App[Spent]):
 
     async def measure(self) -> None:
         await asyncio.sleep(1.0)
+        await self.show(answer(FIRST_TOKENS))
         start = time.process_time()
         await asyncio.sleep(IDLE)
         idle = (time.process_time() - start) / IDLE

@@ -24,7 +24,7 @@ from textual.containers import VerticalScroll
 from textual.widget import Widget
 from textual.widgets import Markdown, RichLog
 
-from benchmarks.markdown_stream import SECTION
+from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal
 from widgets.transcript.items import AnswerItem
@@ -66,12 +66,12 @@ class Scroller(App[float]):
     async def fill(self) -> None:
         body = self.body
         if isinstance(body, Transcript):
-            body.load([AnswerItem(SECTION, number) for number in range(self.messages)])
+            body.load([AnswerItem(section(number), number) for number in range(self.messages)])
         elif isinstance(body, RichLog):
-            for _ in range(self.messages):
-                body.write(RichMarkdown(SECTION))
+            for number in range(self.messages):
+                body.write(RichMarkdown(section(number)))
         else:
-            await body.mount_all(Markdown(SECTION) for _ in range(self.messages))
+            await body.mount_all(Markdown(section(number)) for number in range(self.messages))
         body.scroll_end(animate=False)
 
     async def step(self) -> None:

@@ -50,7 +50,7 @@ from agent.options import Options
 from agent.runtime import open_engine
 from app.application import HermesApp
 from app.host import Listener, Wish
-from benchmarks.markdown_stream import SECTION
+from benchmarks.markdown_stream import section
 from tests.support.model_process import ServerProcess
 from themes.loader import load_skin
 from tools.results import Display, TextDetail
@@ -94,7 +94,7 @@ class Day:
         for number in range(self.calls):
             self._call(f"{turn}-{number}", turn)
             await asyncio.sleep(0)
-        text = f"Turn {turn}.\n\n{SECTION}"
+        text = f"Turn {turn}.\n\n{section(turn)}"
         for at in range(0, len(text), 200):
             hear(TextAdded(text=text[at : at + 200]))
             await asyncio.sleep(0.004)

@@ -28,7 +28,7 @@ from agent.store.nodes import NewNode, Node
 from agent.store.store import Store
 from app.collector import collecting
 from app.replay import newest_first
-from benchmarks.markdown_stream import SECTION
+from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal
 from tools.registry import Registry
@@ -52,7 +52,7 @@ def messages(count: int) -> list[NewNode]:
             NewNode("user", f"Question {turn}: why is the total off by a cent?", {"origin": "prompt"}),
             NewNode("assistant", "", {"calls": [call], "reasoning": "Look at the rounding."}),
             NewNode("tool", result, about),
-            NewNode("assistant", SECTION, {"calls": [], "reasoning": ""}),
+            NewNode("assistant", section(len(nodes)), {"calls": [], "reasoning": ""}),
         ]
     return [*nodes[: count - 1], NewNode("assistant", LAST, {"calls": []})]
 

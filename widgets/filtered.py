@@ -34,10 +34,14 @@ class FilteredRows:
             self._look = look
             self._known.clear()
         before, self._known = self._known, {}
+        filtered: list[Strip] = []
         for row in rows:
-            if id(row) not in self._known:
-                self._known[id(row)] = before.get(id(row)) or (row, self._filtered(row))
-        return [self._known[id(row)][1].crop(start, end) for row in rows]
+            known = self._known.get(id(row))
+            if known is None:
+                known = self._known[id(row)] = before.get(id(row)) or (row, self._filtered(row))
+            strip = known[1]
+            filtered.append(strip if not start and strip.cell_length <= end else strip.crop(start, end))
+        return filtered
 
     def _filtered(self, row: Strip) -> Strip:
         filters, background = self._look

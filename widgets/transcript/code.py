@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rich.segment import Segment
@@ -11,7 +12,7 @@ from textual.strip import Strip
 
 from tools.text import clean
 from widgets.palette import Palette
-from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide, rows_for
+from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide, cells_of, rows_for
 from widgets.transcript.wrap import expand_tabs, pad, strips
 
 if TYPE_CHECKING:
@@ -76,20 +77,30 @@ def _lex(code: str, language: str) -> list[CodeLine]:
     if lexer is None:
         return []
     try:
-        pieces = [(str(text), role_of(kind)) for kind, text in lexer.get_tokens(code)]
+        pieces = [(text, role_of(kind)) for kind, text in lexer.get_tokens(code)]
     except Exception:  # a lexer is a bag of regular expressions; its faults must not cost the text
         return []
-    lines: list[CodeLine] = [[]]
-    for text, role in pieces:
-        first, *rest = text.split("\n")
-        if first:
-            lines[-1].append((first, role))
-        for part in rest:
-            lines.append([(part, role)] if part else [])
+    lines = _lines(pieces)
     wanted = code.split("\n")
     del lines[len(wanted) :]
     if ["".join(text for text, _ in line) for line in lines] != wanted:
         return []
+    return lines
+
+
+def _lines(pieces: Iterable[tuple[str, str]]) -> list[CodeLine]:
+    """Pieces of code cut into lines; neighbours of one role become one piece."""
+    line: CodeLine = []
+    lines = [line]
+    for text, role in pieces:
+        first, *rest = text.split("\n") if "\n" in text else (text,)
+        if line and line[-1][1] == role:
+            line[-1] = (line[-1][0] + first, role)
+        elif first:
+            line.append((first, role))
+        for part in rest:
+            line = [(part, role)] if part else []
+            lines.append(line)
     return lines
 
 
@@ -103,9 +114,18 @@ def lexer_for(language: str) -> Lexer | None:
         if "." in language or "/" in language:
             found = find_lexer_class_for_filename(language.replace("\\", "/").rsplit("/", 1)[-1])
             return found(stripnl=False) if found else None
-        return get_lexer_by_name(language.lower(), stripnl=False) if language else None
+        name = language.lower()
+        return get_lexer_by_name(name, stripnl=False) if name in _languages() else None
     except ClassNotFound:
         return None
+
+
+@cache
+def _languages() -> frozenset[str]:
+    """All names of languages. Asked for another, Pygments would look through every installed package."""
+    from pygments.lexers import get_all_lexers
+
+    return frozenset(alias for _, aliases, _, _ in get_all_lexers(plugins=False) for alias in aliases)
 
 
 @lru_cache(maxsize=512)
@@ -157,9 +177,15 @@ def render_code(
 def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: Wide) -> list[Strip]:
     blank = palette.style("text", "code_background")
     mark = palette.style("dim", "code_background")
-    painted = (paint(line, palette, "code_background") for line in lines)
-    rows = (row for line in painted for row in rows_for(line, width, wide, mark))
-    return strips((pad(row, width, blank) for row in rows), width)
+    done: list[Strip] = []
+    for line in lines:
+        row = paint(line, palette, "code_background")
+        room = width - cells_of(row)
+        if room >= 0 and not wide.shift:
+            done.append(Strip([*row, Segment(" " * room, blank)] if room else row, width))
+        else:
+            done += strips((pad(part, width, blank) for part in rows_for(row, width, wide, mark)), width)
+    return done
 
 
 class FenceRenderer:

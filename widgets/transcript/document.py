@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from textual.strip import Strip
 
@@ -17,27 +16,13 @@ from widgets.transcript.items import Fold, Item, folds, source_of
 from widgets.transcript.kept import KeptRows
 from widgets.transcript.parts import gap_between, parts_of
 from widgets.transcript.pieces import GAP, Part, size_of
+from widgets.transcript.places import Place, Row, Run
 from widgets.transcript.wide import Wide
 
 KEPT_ENTRIES = 1_000
 """Items whose parts are kept. Of others only the height is known until they are seen again."""
 
 Draw = Callable[[Part, int, Palette, Wide], list[Strip]]
-
-
-class Place(NamedTuple):
-    """A row, named so that nothing above it can move it: the row of a part of an item."""
-
-    item: int
-    part: int
-    row: int
-
-
-class Row(NamedTuple):
-    """A row as it is drawn, and where it is from."""
-
-    place: Place
-    strip: Strip
 
 
 class Document:
@@ -251,7 +236,7 @@ class Document:
         entry = self.entries[index]
         if entry.live and part == len(parts) - 1:
             return entry.live
-        strips = self.drawn(parts[part], self.wide(index).shift)
+        strips = self.drawn(parts[part], 0 if self.wrap else self._shifts.get(index, 0))
         change = len(strips) - entry.heights[part]
         if change:
             entry.heights[part] = len(strips)
@@ -277,27 +262,37 @@ class Document:
 
     def down(self, place: Place) -> Iterator[Row]:
         """The rows from `place` on."""
-        index, part, row = place
-        while index < self.stop:
-            while part < len(self.parts(index)):
-                strips = self.strips(index, part)
-                for at in range(row, len(strips)):
-                    yield Row(Place(index, part, at), strips[at])
-                part, row = part + 1, 0
-            index, part = index + 1, 0
+        for run in self.runs_down(place):
+            yield from run.rows()
 
     def up(self, place: Place) -> Iterator[Row]:
         """The rows above `place`, nearest first."""
-        index, part, row = place
+        for run in self.runs_up(place):
+            yield from reversed(list(run.rows()))
+
+    def runs_down(self, place: Place) -> Iterator[Run]:
+        """The rows from `place` on, part by part."""
+        index, first, row = place
+        while index < self.stop:
+            for part in range(first, len(self.parts(index))):
+                strips = self.strips(index, part)
+                if row < len(strips):
+                    yield Run(Place(index, part, row), strips[row:] if row else strips)
+                row = 0
+            index, first, row = index + 1, 0, 0
+
+    def runs_up(self, place: Place) -> Iterator[Run]:
+        """The rows above `place`, part by part, nearest first."""
+        index, last, row = place
         while index == self.stop or self.has(index):
-            while part >= 0:
-                if index < self.stop and part < len(self.parts(index)):
-                    strips = self.strips(index, part)
-                    for at in range(min(row, len(strips)) - 1, -1, -1):
-                        yield Row(Place(index, part, at), strips[at])
-                part, row = part - 1, _ALL
-            index -= 1
-            part = len(self.parts(index)) - 1 if self.has(index) else 0
+            count = len(self.parts(index)) if index < self.stop else 0
+            for part in range(min(last, count - 1), -1, -1):
+                strips = self.strips(index, part)
+                if part == last:
+                    strips = strips[:row]
+                if strips:
+                    yield Run(Place(index, part, 0), strips)
+            index, last = index - 1, _ALL
 
     @property
     def end(self) -> Place:
@@ -390,4 +385,4 @@ class Document:
 
 
 _ALL = 1 << 60
-"""More rows than a part can have."""
+"""More parts than an item can have."""

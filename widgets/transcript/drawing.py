@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.segment import Segment
 from textual.strip import Strip
@@ -51,9 +53,32 @@ def draw(part: Part, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE) -> 
     return rows_of(strips, width, palette)
 
 
-def rows_of(strips: list[Strip], width: int, palette: Palette) -> list[Strip]:
+def rows_of(
+    strips: Iterable[Strip], width: int, palette: Palette, glyph: str = " ", role: str = "text"
+) -> list[Strip]:
     """Text that was drawn elsewhere, with the gutter in front and blanks behind."""
-    return [_row(strip, width, palette) for strip in strips]
+    base = palette.style("text")
+    gutter = [Segment(set_cell_size(glyph, 1), palette.style(role)), Segment(" ", base)]
+    room = width - GUTTER
+    done: list[Strip] = []
+    for strip in strips:
+        body = strip.crop(0, max(room, 0)) if strip.cell_length > room else strip
+        row, blank = [*gutter], room
+        for run in body:
+            text, style, control = run
+            if control:
+                continue
+            if style is None or not (text.isascii() and text.isprintable()):
+                # A selector at the start would widen the character before it, which is counted already.
+                run = Segment(flat(text).lstrip("\ufe0f"), style or base)
+                blank -= run.cell_length
+            else:
+                blank -= len(text)
+            row.append(run)
+        if blank > 0:
+            row.append(Segment(" " * blank, base))
+        done.append(Strip(row, width - min(blank, 0)))
+    return done
 
 
 def fit(text: str, cells: int) -> str:
@@ -71,14 +96,7 @@ def glyph_of(symbol: str, instead: str = "❯") -> str:
 
 
 def _row(strip: Strip, width: int, palette: Palette, glyph: str = " ", role: str = "text") -> Strip:
-    base = palette.style("text")
-    gutter = Segment(set_cell_size(glyph, 1), palette.style(role))
-    room = max(width - GUTTER, 0)
-    body = strip.crop(0, room) if strip.cell_length > room else strip
-    # A selector at the start of a run would widen the character before it, which is counted already.
-    text = [Segment(flat(run.text).lstrip("\ufe0f"), run.style or base) for run in body if not run.control]
-    blank = width - GUTTER - sum(run.cell_length for run in text)
-    return Strip([gutter, Segment(" ", base), *text, Segment(" " * max(blank, 0), base)])
+    return rows_of([strip], width, palette, glyph, role)[0]
 
 
 def _words(part: Words, width: int, palette: Palette) -> list[Strip]:

@@ -43,7 +43,7 @@ def painted(
         edge = Segment(" ", palette.style("text"))
     else:
         edge = Segment("┃" if thumb else " ", palette.style("dim"))
-    return Strip([bar, *strip, edge])
+    return Strip([bar, *strip, edge], BAR + strip.cell_length + SCROLLBAR)
 
 
 def badge(row: Strip, text: str, palette: Palette) -> Strip:

@@ -50,7 +50,7 @@ class Tail:
         self._lines += len(lines)
         self._strips += rows_of(self._fence.feed_lines(lines), document.width, document.palette)
         if block.source.count("\n") != self._lines + 1:
-            return self._strips
+            return list(self._strips)
         unfinished = render_code(block.source.rpartition("\n")[2], "", room, document.palette, wide)
         return [*self._strips, *rows_of(unfinished, document.width, document.palette)]
 

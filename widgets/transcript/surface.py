@@ -11,11 +11,16 @@ from themes.skin import Skin
 from tools.text import clean
 from widgets.filtered import FilteredRows
 from widgets.palette import Palette
-from widgets.transcript.document import Document, Row
+from widgets.transcript.document import Document
 from widgets.transcript.finding import Finder
-from widgets.transcript.painting import BAR, SCROLLBAR, badge, hint, painted, thumb_rows
+from widgets.transcript.painting import BAR, SCROLLBAR, Span, badge, hint, painted, thumb_rows
+from widgets.transcript.places import Place, Row, Run, height
 from widgets.transcript.selection import line_of, selected_text, span_of, whole
 from widgets.transcript.viewport import Viewport
+
+Marks = tuple[tuple[Span, ...], Span | None]
+"""The spans of a row that were found, and the one that is selected."""
+_NO_MARKS: Marks = ((), None)
 
 
 class Surface(Widget):
@@ -35,12 +40,12 @@ class Surface(Widget):
         self._focused: int | None = None
         """The item the keys act on."""
         self._unread: set[int] = set()
-        self._rows: list[Row] = []
+        self._runs: list[Run] = []
+        """The rows in sight."""
         self._lines: list[Strip] = []
         self._filtered = FilteredRows(self)
-        self._before: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
-        self._now: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
-        """The document's rows of the last frame, and of the one in the making, and how they were painted.
+        self._known: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
+        """The document's rows of the last frame and how they were painted.
 
         By identity and all that decides how they look; the row is held, so that its identity stays its own.
         """
@@ -55,15 +60,15 @@ class Surface(Widget):
         """Items that came or grew below while the person was reading above."""
         return len(self._unread)
 
-    def repaint(self) -> None:
-        """Compose the rows in sight and refresh those that differ from what is on the screen."""
+    def repaint(self) -> int:
+        """Compose the rows in sight and refresh those that differ from what is on the screen; how many."""
         if not self.is_attached or not self.size.height or self.size.width < 8:
-            return
-        screen = self._lines_in_sight()
+            return 0
+        before, screen = self._lines, self._lines_in_sight()
         runs: list[list[int]] = []
         for row, strip in enumerate(screen):
-            if row < len(self._lines) and strip == self._lines[row]:
-                screen[row] = self._lines[row]
+            if row < len(before) and (strip is before[row] or strip == before[row]):
+                screen[row] = before[row]
             elif runs and runs[-1][1] == row:
                 runs[-1][1] = row + 1
             else:
@@ -72,6 +77,7 @@ class Surface(Widget):
         if runs:
             self.refresh(*(Region(0, start, self.size.width, end - start) for start, end in runs))
         self.painted()
+        return sum(end - start for start, end in runs)
 
     def painted(self) -> None:
         """Called after each repaint."""
@@ -89,11 +95,11 @@ class Surface(Widget):
 
     def render_line(self, y: int) -> Strip:
         """A row with the coordinates of its text, by which Textual finds what the mouse selects."""
-        line = self._composed(y)
-        if y >= len(self._rows):
+        line, rows = self._composed(y), self._rows
+        if y >= len(rows):
             return line
         edge = line.cell_length - SCROLLBAR
-        body = line.crop(BAR, edge).apply_offsets(0, line_of(self._rows[y].place))
+        body = line.crop(BAR, edge).apply_offsets(0, line_of(rows[y].place))
         return Strip.join([line.crop(0, BAR), body, line.crop(edge)])
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
@@ -115,41 +121,59 @@ class Surface(Widget):
             return self._lines[y]
         return Strip.blank(self.size.width, self.palette.style("text"))
 
+    @property
+    def _rows(self) -> list[Row]:
+        """The rows in sight, each with its place."""
+        return [row for run in self._runs for row in run.rows()]
+
     def _lines_in_sight(self) -> list[Strip]:
-        width, height = self.size
+        width, rows = self.size
         if not len(self.document):
-            self._rows = []
-            return hint(height, width, self.palette)
-        self._rows = rows = self._viewport.rows()
+            self._runs = []
+            return hint(rows, width, self.palette)
+        self._runs = self._viewport.runs()
         if self.following:
             self._unread.clear()
-        top = self.document.rows_above(self._viewport.top)
-        thumb = thumb_rows(top, height, max(self.document.heights.total, len(rows)))
-        self._before, self._now = self._now, {}
-        lines = [self._painted(row, None if thumb is None else y in thumb) for y, row in enumerate(rows)]
-        lines += [Strip.blank(width, self.palette.style("text"))] * (height - len(lines))
+        lines = self._painted_rows(rows)
+        lines += [Strip.blank(width, self.palette.style("text"))] * (rows - len(lines))
         if message := self._status():
             lines[-1] = badge(lines[-1], message, self.palette)
         return lines
 
-    def _painted(self, row: Row, thumb: bool | None) -> Strip:
-        """A whole row of the screen: the same strip as in the last frame, if nothing about it is new."""
-        place, strip = row
-        selection = self.text_selection
-        start = self.document.start_of(place.item)
-        focused = self.has_focus and place.item == self._focused and place >= start
-        found = self.finder.spans(strip.text)
-        selected = span_of(selection, place, len(strip.text)) if selection else None
-        key = (id(strip), focused, thumb, tuple(found), selected, id(self.palette))
-        known = self._before.get(key)
-        if known is None:
-            palette = self.palette
-            known = (
-                strip,
-                painted(strip, palette, focused=focused, thumb=thumb, found=found, selected=selected),
-            )
-        self._now[key] = known
-        return known[1]
+    def _painted_rows(self, rows: int) -> list[Strip]:
+        """Whole rows of the screen: the same strips as in the last frame where nothing about them is new."""
+        top = self.document.rows_above(self._viewport.top)
+        thumb = thumb_rows(top, rows, max(self.document.heights.total, height(self._runs)))
+        marked = bool(self.finder.pattern) or self.text_selection is not None
+        look = id(self.palette)
+        before, self._known = self._known, {}
+        lines: list[Strip] = []
+        for run in self._runs:
+            focused = self._is_focused(run.place)
+            for at, strip in enumerate(run.strips, run.place.row):
+                on_thumb = None if thumb is None else len(lines) in thumb
+                marks = self._marks(strip, run.place._replace(row=at)) if marked else _NO_MARKS
+                key = (id(strip), focused, on_thumb, marks, look)
+                known = before.get(key) or (strip, self._painted(strip, focused, on_thumb, marks))
+                self._known[key] = known
+                lines.append(known[1])
+        return lines
+
+    def _is_focused(self, place: Place) -> bool:
+        """Whether a part belongs to the item the keys act on, the empty row above it left out."""
+        if place.item != self._focused or not self.has_focus:
+            return False
+        return place >= self.document.start_of(place.item)
+
+    def _marks(self, strip: Strip, place: Place) -> Marks:
+        """What is found in a row, and what is selected of it."""
+        selection, text = self.text_selection, strip.text
+        selected = span_of(selection, place, len(text)) if selection else None
+        return tuple(self.finder.spans(text)), selected
+
+    def _painted(self, strip: Strip, focused: bool, thumb: bool | None, marks: Marks) -> Strip:
+        found, selected = marks
+        return painted(strip, self.palette, focused=focused, thumb=thumb, found=found, selected=selected)
 
     def _status(self) -> str:
         """What stands at the right end of the last row."""

@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.timer import Timer
 
 from tools.results import Display, Outcome
+from widgets.pace import Pace
 from widgets.palette import Palette
 from widgets.slices import sliced
 from widgets.transcript.browser import Browser
@@ -23,6 +24,8 @@ from widgets.transcript.reply import Reply
 
 FRAME = 1 / 30
 """Seconds between two frames while something streams."""
+SCROLLED_FRAME = 1 / 15
+"""The same after a frame in which most rows were new, as they are when the end moves on."""
 TICK = 1 / 8
 """Seconds between two faces of the spinner."""
 RESTING_TICK = 1.0
@@ -37,8 +40,9 @@ _ALL = 1 << 60
 class Transcript(Browser):
     """The conversation, drawn row by row from a document.
 
-    Whatever comes in is shown at most 30 times a second, and only rows that
-    changed are painted. `motion` False shows no spinner.
+    Whatever comes in is shown at once and then at most 30 times a second, 15 times
+    where that moves all rows, and only rows that changed are painted. `motion` False
+    shows no spinner.
     """
 
     DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
@@ -59,7 +63,7 @@ class Transcript(Browser):
         self._reply = Reply(self.document, lambda: self.clock())
         self._calls = Calls(self.document, lambda: self.clock())
         self._reported = (True, 0)
-        self._frame: Timer | None = None
+        self._pace = Pace(self._show, lambda error: self.call_later(_fail, error))
         self._ticks: Timer | None = None
         self._face = 0
         self._fitting = False
@@ -168,15 +172,18 @@ class Transcript(Browser):
 
     def flush(self) -> None:
         """Show at once what came in."""
-        if self._frame is not None:
-            self._frame.stop()
-            self._frame = None
+        self._pace.stop()
+        self._show()
+
+    def _show(self) -> float:
+        """Show what came in; seconds until the next time."""
         changed = self._reply.flush() | self._calls.flush()
         if not self.following:
             self._unread.update(changed)
         self._tick_while_running()
-        self.repaint()
+        new = self.repaint()
         self._fit()
+        return SCROLLED_FRAME if 2 * new > self.size.height else FRAME
 
     def redraw_open(self) -> None:
         """Draw the answer that is being written once more."""
@@ -252,8 +259,8 @@ class Transcript(Browser):
 
     def _soon(self) -> None:
         """Paint with the next frame, however often this is called until then."""
-        if self._frame is None and self.is_attached:
-            self._frame = self.set_timer(FRAME, self.flush)
+        if self.is_attached:
+            self._pace.soon()
 
     def _tick_while_running(self) -> None:
         working = self._calls.running or self._reply.open
@@ -269,3 +276,8 @@ class Transcript(Browser):
         calls = self._calls.tick(self._face if turns else -1)
         if self._reply.tick() or calls:
             self.repaint()
+
+
+def _fail(error: Exception) -> None:
+    """Raise what went wrong between messages where the application hears of it."""
+    raise error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from widgets.transcript.document import Document, Place, Row
+from widgets.transcript.document import Document
+from widgets.transcript.places import Place, Row, Run, above, below, height
 
 
 class Viewport:
@@ -28,19 +29,23 @@ class Viewport:
         """The place of the first row."""
         return self._top
 
-    def rows(self) -> list[Row]:
-        """The rows in sight."""
+    def runs(self) -> list[Run]:
+        """The rows in sight, part by part."""
         document = self._document
         while not self.following:
             self._top = document.start if self.at_start else document.valid(self._top)
-            rows = list(islice(document.down(self._top), self.height + 1))
-            if len(rows) > self.height:
-                return rows[: self.height]
+            runs = below(document.runs_down(self._top), self.height + 1)
+            if height(runs) > self.height:
+                return below(runs, self.height)
             if not (self.at_start and document.more()):
                 self.to_end()
-        rows = list(islice(document.up(document.end), self.height))[::-1]
-        self._top = rows[0].place if rows else document.end
-        return rows
+        runs = above(document.runs_up(document.end), self.height)
+        self._top = runs[0].place if runs else document.end
+        return runs
+
+    def rows(self) -> list[Row]:
+        """The rows in sight."""
+        return [row for run in self.runs() for row in run.rows()]
 
     def scroll(self, rows: int) -> None:
         """Move by some rows, down if positive."""
@@ -89,8 +94,8 @@ class Viewport:
         if at is None and place < self._top:
             self.to(place)
             return
-        above = list(islice(document.up(place), self.height - wanted))
-        self.to(above[-1].place if above else place)
+        before = list(islice(document.up(place), self.height - wanted))
+        self.to(before[-1].place if before else place)
 
     def hold(self) -> None:
         """Stay here while something changes in sight."""

@@ -53,7 +53,7 @@ def rows_for(row: Row, width: int, wide: Wide, style: Style, lead: Row | None = 
     numbers of a diff.
     """
     lead = lead or []
-    room = width - _cells(lead)
+    room = width - cells_of(lead)
     if room < 2:
         return [window([*lead, *row], width, 0, style)]
     if not wide.wrap:
@@ -72,7 +72,7 @@ def window(row: Row, width: int, shift: int, style: Style) -> Row:
     if width < 1:
         return []
     shift = max(shift, 0)
-    if shift == 0 and _cells(row) <= width:
+    if shift == 0 and cells_of(row) <= width:
         return row
     shown: Row = []
     if shift:
@@ -83,11 +83,20 @@ def window(row: Row, width: int, shift: int, style: Style) -> Row:
         if 0 < gap < width:
             shown.append(_mark(" " * gap, "", style))
             width -= gap
-    if _cells(row) <= width:
+    if cells_of(row) <= width:
         return [*shown, *row]
     inside, rest, gap = _divide(row, max(width - 1, 0))
     blank = [_mark(" " * gap, "", style)] if gap else []
     return [*shown, *inside, *blank, _mark(CUT, _text(rest), style)]
+
+
+def cells_of(row: Row) -> int:
+    """How many cells a row of text fills."""
+    total = 0
+    for text, _, _ in row:
+        # Nearly all text is plain: as many cells as characters.
+        total += len(text) if text.isascii() and text.isprintable() else cell_len(text)
+    return total
 
 
 def beyond(strip: Strip) -> int:
@@ -173,7 +182,7 @@ def _last_break(piece: str, follows: str) -> int:
 
 def _within(row: Row, width: int) -> Row:
     """`row` without the blanks at its end that have no room."""
-    return row if _cells(row) <= width else _divide(row, width)[0]
+    return row if cells_of(row) <= width else _divide(row, width)[0]
 
 
 def _between(row: Row, start: int, end: int) -> Row:
@@ -223,10 +232,6 @@ def _prefix(text: str, cells: int) -> str:
     # Of text without any cell of its own nothing is chopped off: all of it fits.
     first = next(iter(chop_cells(looked, cells)), looked)
     return first if cell_len(first) <= cells else ""
-
-
-def _cells(row: Row) -> int:
-    return sum(run.cell_length for run in row)
 
 
 def _text(row: Row) -> str:

@@ -13,7 +13,7 @@ from textual.strip import Strip
 from tools.text import clean
 from widgets.palette import Palette
 from widgets.row_text import countable
-from widgets.transcript.wide import Row, window
+from widgets.transcript.wide import Row, cells_of, window
 
 TAB = 8
 """Columns between the tab stops of outside text that is no code."""
@@ -124,13 +124,18 @@ def crop(row: Row, width: int, style: Style) -> Row:
 
 def pad(row: Row, width: int, style: Style) -> Row:
     """`row` filled up to `width` cells with blanks in `style`."""
-    room = width - sum(run.cell_length for run in row)
+    room = width - cells_of(row)
     return [*row, Segment(" " * room, style)] if room > 0 else row
 
 
 def strips(rows: Iterable[Row], width: int) -> list[Strip]:
     """Rows as strips of at most `width` cells."""
-    return [Strip(crop(row, width, row[-1].style or Style.null()) if row else row) for row in rows]
+    done: list[Strip] = []
+    for row in rows:
+        size = cells_of(row)
+        fits = size <= width
+        done.append(Strip(row, size) if fits else Strip(crop(row, width, row[-1].style or Style.null())))
+    return done
 
 
 def plain(text: str, width: int, palette: Palette, role: str = "text") -> list[Strip]:

@@ -1,0 +1,42 @@
+"""When a picture is painted: at once after a pause, and not again before a while has passed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+
+class Pace:
+    """Calls `paint` soon after it is asked to, however often it is asked until then.
+
+    The first picture after a pause is painted in the same turn of the event loop, the next one
+    `rest` seconds later; `paint` returns how long that is. What it raises goes to `fail`.
+    Cheaper than a timer of Textual's, which is a task and several messages for each picture.
+    """
+
+    def __init__(self, paint: Callable[[], float], fail: Callable[[Exception], object]) -> None:
+        self._paint = paint
+        self._fail = fail
+        self._due = 0.0
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def soon(self) -> None:
+        """Paint as soon as it may be."""
+        if self._waiting is None:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.call_at(max(self._due, loop.time()), self._run)
+
+    def stop(self) -> None:
+        """Forget what was asked for."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _run(self) -> None:
+        self._waiting = None
+        try:
+            rest = self._paint()
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._due = asyncio.get_running_loop().time() + rest
