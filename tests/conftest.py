@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -21,6 +24,35 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 settings.register_profile("quick", max_examples=50, deadline=None)
 settings.register_profile("thorough", max_examples=500, deadline=None)
 settings.load_profile("quick")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Let each worker of a run begin to compile at another file, so that together they compile each once.
+
+    All of them import every file in any case, and in the same order they would all compile the same one.
+    A module that cannot be imported is told of where pytest itself imports it.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    files = sorted(
+        path
+        for name in session.config.args
+        if (folder := Path(name).resolve()).is_dir()
+        for path in folder.rglob("test_*.py")
+    )
+    first = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in files[first:] + files[:first]:
+        try:
+            importlib.import_module(".".join(path.relative_to(session.config.rootpath).with_suffix("").parts))
+        except (Exception, pytest.skip.Exception):
+            continue
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end, so no collection of garbage has to look at it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
