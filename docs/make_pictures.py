@@ -33,6 +33,7 @@ from app.screens import dialog as dialogs
 from app.screens.context import ContextScreen
 from app.screens.models import ModelsScreen
 from app.screens.sessions import SessionsScreen
+from tests.app import agents_stage
 from tests.app.test_context_screen import FULL
 from tests.app.test_models_screen import HOME, KEYS, Menu
 from tests.support import shelf, story
@@ -90,6 +91,14 @@ async def approval(app: Staged, pilot: Pilot[Any]) -> None:
     app.hear([story.approval(**story.JUDGED)])
 
 
+async def forecast(app: Staged, pilot: Pilot[Any]) -> None:
+    app.hear([story.forecast()])
+
+
+async def ceiling(app: Staged, pilot: Pilot[Any]) -> None:
+    app.hear([agents_stage.sent("agent-1", "callers", agents_stage.GOAL), story.ceiling("agent-1")])
+
+
 async def sessions(app: Staged, pilot: Pilot[Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         async with await shelf.filled(Path(folder, "state.db"), shelf.SESSIONS[1:]) as store:
@@ -139,6 +148,8 @@ PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("session-59x24", session, BARE, ("night",)),
     ("clarify", over(clarify), NARROW, FOUR),
     ("approval", over(approval), NARROW, FOUR),
+    ("forecast", over(forecast), NARROW, ("night", "paper")),
+    ("ceiling", over(ceiling), NARROW, ("night", "paper")),
     ("sessions", over(sessions), NARROW, FOUR),
     ("skins", over(keys("ctrl+t")), WIDE, FOUR),
     ("skin-editor", over(editor), WIDE, ("night",)),

@@ -122,9 +122,12 @@ class Entry:
 
 def asker(entry: Entry) -> str:
     """What a person calls the agent of an entry; empty for the session's own. Outside text. Pure."""
-    if entry.agent in ("", "main"):
-        return ""
-    return f"{entry.agent_name} ({entry.agent})" if entry.agent_name else entry.agent
+    return "" if entry.agent in ("", "main") else called(entry.agent, entry.agent_name)
+
+
+def called(agent: str, name: str) -> str:
+    """An agent by its name, if it has one, and its id. Pure."""
+    return f"{name} ({agent})" if name else agent
 
 
 def entry(record: Record) -> Entry:

@@ -109,6 +109,7 @@ class Gate:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
         self._approver = approver
+        self._agent = "main"
         self._audit = audit
         self._adviser = adviser
         self.changed: Callable[[Policy], None] | None = None
@@ -173,14 +174,15 @@ class Gate:
             confinement=confinement,
         )
 
-    def for_agent(self, approver: Approver | None, audit: Audit | None) -> Gate:
+    def for_agent(self, approver: Approver | None, audit: Audit | None, agent: str) -> Gate:
         """The same gate, rules and grants for another agent, who asks through `approver`.
 
-        `audit` takes down what is ruled about that agent.
+        `audit` takes down what is ruled about that agent; `agent` is what a person calls it.
         """
         other = copy.copy(self)
         other._approver = approver
         other._audit = audit
+        other._agent = agent
         return other
 
     def agreed(self) -> Gate:
@@ -190,7 +192,7 @@ class Gate:
         """
         if self._approver is None:
             return self
-        return self.for_agent(_Agreed(self._approver), self._audit)
+        return self.for_agent(_Agreed(self._approver), self._audit, self._agent)
 
     def follow(self, other: Gate) -> None:
         """From now on the mode that is chosen for `other` counts here."""
@@ -305,7 +307,7 @@ class Gate:
             case "once":
                 pass
             case "session" | "always" as scope:
-                grant = None if verdict.once else self.grants.prepare(action, scope)
+                grant = None if verdict.once else self.grants.prepare(action, scope, agent=self._agent)
                 await self._record(action, verdict, "person", "allowed", decision.feedback, grant)
                 if grant is not None:
                     await self.grants.give(grant)

@@ -20,11 +20,18 @@ SELECT (
     ORDER BY id DESC LIMIT 1
 )
 FROM (SELECT id FROM sessions WHERE parent IS NOT NULL ORDER BY updated DESC LIMIT ?) AS sent
+WHERE NOT EXISTS (
+    SELECT 1 FROM nodes
+    WHERE session = sent.id AND kind = 'notice' AND json_extract(data, '$.task.only_answers')
+)
 """
 
 
 def tokens_of_ended(connection: sqlite3.Connection, ended: str) -> list[int]:
-    """Tokens that each of the last agents took. `ended` is the kind of the node at the end of their work."""
+    """Tokens that each of the last agents took. `ended` is the kind of the node at the end of their work.
+
+    Those that only answered a question say nothing about others.
+    """
     taken = (_taken(data) for (data,) in connection.execute(_ENDS, (ended, LAST)) if data is not None)
     return [tokens for tokens in taken if tokens > 0]
 

@@ -22,6 +22,7 @@ from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import Route
 from agent.model.usage import Meter
 from agent.opening import apart
+from agent.safety.audit_record import called
 from agent.safety.gate import Verdict
 from agent.script_journal import Journals
 from agent.session import LiveSession
@@ -284,7 +285,8 @@ def _context_factory(
     approver = PersonApprover(services.inbox, place.id, reach.around)
     attended = services.inbox.attended
     asks = _Approver(approver, place.waiting) if attended else None
-    gate = reach.gate.for_agent(asks, replace(reach.audit, agent=place.id, name=place.task.name))
+    audit = replace(reach.audit, agent=place.id, name=place.task.name)
+    gate = reach.gate.for_agent(asks, audit, called(place.id, place.task.name))
     acting = _acting(ground, place, session, writer, changed)
 
     def context_for(call: ToolCall) -> CallContext:
