@@ -130,13 +130,24 @@ class _Courtesy:
 
 
 async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULES) -> None:
-    """Import `modules` as `bring` does; `last_key` is when a key was pressed last, on the monotonic clock."""
+    """Import `modules` as `bring` does, then prepare what draws answers.
+
+    `last_key` is when a key was pressed last, on the monotonic clock.
+    """
     for name in modules:
         if name in sys.modules:
             continue
-        while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key is no event here
-            await asyncio.sleep(left)
+        await _quiet(last_key)
         try:
             await bring(name)
         except ImportError as error:
             log.info("not read ahead: %s", error)
+    await _quiet(last_key)
+    from widgets.transcript.markdown import prepare
+
+    await aside(prepare)
+
+
+async def _quiet(last_key: Callable[[], float]) -> None:
+    while (left := last_key() + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110 - a key is no event here
+        await asyncio.sleep(left)

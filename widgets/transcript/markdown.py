@@ -19,7 +19,7 @@ from textual.strip import Strip
 from tools.text import clean
 from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, Block, code_of
-from widgets.transcript.code import language_of, render_code
+from widgets.transcript.code import language_of, lexer_for, render_code
 from widgets.transcript.inline import inline
 from widgets.transcript.tables import Align, Table, render_table
 from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide
@@ -35,6 +35,8 @@ NESTING = 90
 """Levels of containers after which a block is shown as it is."""
 LEAST_WIDTH = 10
 """Cells that nested text keeps: what is nested deeper is no longer indented."""
+PREPARED = ("python", "bash", "json", "diff")
+"""Languages whose lexers are compiled ahead."""
 IMAGES = 200
 LINKS = 2_000
 """A block that seems to open more of them is shown as it is: looking for their ends takes quadratic time."""
@@ -58,8 +60,19 @@ def render(block: Block, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE)
     return strips(_Renderer(source, width, palette, first, wide).blocks(tokens, width, gaps=True), width)
 
 
+def prepare() -> None:
+    """Compile what the first bare link and the first code need, 0.1 s of work. For a thread of its own."""
+    _new_parser().parse("http://example.org")
+    for language in PREPARED:
+        lexer_for(language)
+
+
 @lru_cache(maxsize=1)
 def _parser() -> MarkdownIt:
+    return _new_parser()
+
+
+def _new_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark", {"maxNesting": NESTING + 10, "linkify": True})

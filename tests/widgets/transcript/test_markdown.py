@@ -15,8 +15,9 @@ from textual.strip import Strip
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.transcript.blocks import Block, split
+from widgets.transcript.code import lexer_for
 from widgets.transcript.diff import render_diff
-from widgets.transcript.markdown import render
+from widgets.transcript.markdown import PREPARED, prepare, render
 from widgets.transcript.wrap import plain
 
 PALETTE = Palette(Skin())
@@ -279,6 +280,15 @@ def test_plain_text_keeps_its_lines_indentation_and_markup() -> None:
 def test_plain_text_has_the_style_of_its_role() -> None:
     (strip,) = plain("x", 20, PALETTE, "error")
     assert [run.style for run in strip] == [PALETTE.style("error")]
+
+
+def test_code_in_a_prepared_language_finds_its_lexer_made() -> None:
+    lexer_for.cache_clear()
+    prepare()
+    made = lexer_for.cache_info().misses
+    for language in PREPARED:
+        drawn(f"```{language}\nif x: pass\n```")
+    assert lexer_for.cache_info().misses == made == len(PREPARED)
 
 
 def test_the_libraries_are_imported_when_something_is_drawn() -> None:
