@@ -10,7 +10,7 @@ from agent.context.table import ContextTable
 from agent.errors import HermesError
 from agent.events import ModeChanged, Noticed, TurnEnded
 from agent.inbox import Inbox
-from agent.mailbox import Mailbox
+from agent.mailbox import Letter, Mailbox
 from agent.messages import Attachment
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
@@ -169,7 +169,7 @@ class Engine:
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end (for surfaces that do nothing else meanwhile)."""
-        self._begin(text, "prompt", attachments)
+        self._begin(text, "prompt", attachments, kept=False)
         assert self._task is not None
         return await asyncio.shield(self._task)
 
@@ -187,17 +187,22 @@ class Engine:
         if errors:
             raise errors[0]
 
-    def _begin(self, text: str, origin: str, attachments: Sequence[Attachment] = ()) -> None:
+    def _begin(
+        self, text: str, origin: str, attachments: Sequence[Attachment] = (), *, kept: bool = True
+    ) -> None:
+        """Begin a turn; when its message cannot be stored, it is `kept` in the queue."""
         self._stopping = False
-        self._task = asyncio.create_task(self._turn(text, origin, attachments), name="turn")
+        self._task = asyncio.create_task(self._turn(text, origin, attachments, kept), name="turn")
         self._task.add_done_callback(self._continue)
 
-    async def _turn(self, text: str, origin: str, attachments: Sequence[Attachment]) -> TurnEnded:
+    async def _turn(self, text: str, origin: str, attachments: Sequence[Attachment], kept: bool) -> TurnEnded:
         """A turn, which can be undone when it is over."""
-        if self._travel is None:
-            return await self._turns.run(text, origin, attachments)
-        before = await self._travel.place()
+        before = None if self._travel is None else await self._travel.place()
         ended = await self._turns.run(text, origin, attachments)
+        if self._turns.unsaved and kept:
+            self._mailbox.put_back([Letter(text, tuple(attachments))])
+        if self._travel is None or before is None:
+            return ended
         try:
             await asyncio.shield(asyncio.ensure_future(self._travel.turn_over(before, text)))
         except HermesError as error:

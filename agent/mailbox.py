@@ -39,6 +39,7 @@ class Mailbox:
         self._queue: deque[Letter] = deque()
         self._steering: deque[Letter] = deque()
         self._notices: deque[str] = deque()
+        self._held = False
 
     @property
     def queue(self) -> tuple[str, ...]:
@@ -53,9 +54,20 @@ class Mailbox:
         self._queue.append(Letter(text, tuple(attachments)))
         self._tell()
 
+    def put_back(self, letters: Sequence[Letter]) -> None:
+        """Queue messages that could not be stored before all others; the next `next` finds nothing.
+
+        Whatever kept them from being stored would meet them, and all behind them, again at once.
+        """
+        if letters:
+            self._queue.extendleft(reversed(letters))
+            self._held = True
+            self._tell()
+
     def next(self) -> Letter | None:
         """Take the first queued message."""
-        if not self._queue:
+        held, self._held = self._held, False
+        if held or not self._queue:
             return None
         letter = self._queue.popleft()
         self._tell()

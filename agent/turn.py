@@ -92,6 +92,8 @@ class TurnRunner:
         self._more = more
         self._meant = meant
         self._turns = 0
+        self.unsaved = False
+        """Whether the message of the last turn is not in the store: nobody has it but who sent it."""
 
     async def run(
         self, text: str, origin: str = "prompt", attachments: Sequence[Attachment] = ()
@@ -108,10 +110,13 @@ class TurnRunner:
         answer, error = "", ""
         code: ExitCode | None = None
         try:
+            self.unsaved = True
             await self._add_user(text, origin, attachments)
             self._emit(TurnStarted(turn=self._turns))
             outcome, answer = await self._steps(progress)
         except asyncio.CancelledError:
+            # A write that has begun comes to its end.
+            self.unsaved = False
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
@@ -179,12 +184,25 @@ class TurnRunner:
     async def _take_mail(self) -> None:
         for text in self._mailbox.take_notices():
             await self._session.add("notice", text, {"kind": "process", "to_model": True})
-        for letter in self._mailbox.take_steering():
-            await self._add_user(letter.text, "steer", letter.attachments)
+        letters = self._mailbox.take_steering()
+        while letters:
+            letter = letters.pop(0)
+            self.unsaved = True
+            try:
+                await self._add_user(letter.text, "steer", letter.attachments)
+            except HermesError:
+                self._mailbox.put_back([letter, *letters] if self.unsaved else letters)
+                self.unsaved = False
+                raise
+            except asyncio.CancelledError:
+                for unread in letters:
+                    self._mailbox.steer(unread.text, unread.attachments)
+                raise
 
     async def _add_user(self, text: str, origin: str, attachments: Sequence[Attachment]) -> None:
         """Keep a message of the person, and what the model has to know to understand it."""
         await self._session.add_user(text, origin, attachments)
+        self.unsaved = False
         if self._meant is not None and (told := await self._meant(text)):
             await self._session.add("notice", told, {"kind": MENTION, "to_model": True})
 

@@ -214,6 +214,47 @@ async def test_an_interrupt_leaves_the_queue_alone(tmp_path: Path) -> None:
             assert not engine.busy
 
 
+async def test_what_cannot_be_stored_waits_in_the_queue_until_it_can(tmp_path: Path) -> None:
+    async with bench(tmp_path, lambda request: say("Heard.")) as b:
+        async with b.engine() as engine:
+            await engine.run("first")
+            store, aside = b.home / "state.db", b.home / "aside.db"
+            store.rename(aside)
+            engine.submit("this must not be lost")
+            engine.submit("nor this")
+            await engine.idle()
+            assert engine.queue == ("this must not be lost", "nor this")
+            assert b.seen(TurnEnded)[-1].outcome == "failed"
+            aside.rename(store)
+            engine.submit("again")
+            await engine.idle()
+            assert engine.queue == ()
+        told = [event.text for event in b.seen(UserMessageAdded)]
+        assert told == ["first", "again", "this must not be lost", "nor this"]
+
+
+async def test_steering_that_cannot_be_stored_waits_in_the_queue(tmp_path: Path) -> None:
+    script = by_step([call("clarify", question="Which?"), say("Heard.")])
+    async with bench(tmp_path, script) as b:
+        async with b.engine(attended=True) as engine:
+            asked = until(engine, QuestionAsked)
+            engine.submit("first")
+            question = await asked
+            engine.steer("mind this")
+            engine.steer("and that")
+            store, aside = b.home / "state.db", b.home / "aside.db"
+
+            def vanish(event: Event) -> None:
+                if isinstance(event, ToolFinished):
+                    store.rename(aside)
+
+            engine.stream.subscribe(vanish)
+            question.reply.set_result(Answer("answered", "a"))
+            await engine.idle()
+            assert engine.queue == ("mind this", "and that")
+            aside.rename(store)
+
+
 async def test_steering_shows_until_it_is_read_and_waits_in_the_queue_if_it_never_is(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step([call("terminal", command="sleep 60"), say("x")])) as b:
         async with b.engine() as engine:
