@@ -22,6 +22,7 @@ from app.screens.detail import DetailScreen
 from app.screens.dialog import Choices, Dialog, hanging, shared
 from app.screens.keyline import KeyLine, fitted
 from app.screens.onboarding import OnboardingScreen, column
+from tests.support.staged import until
 from tools.context import Answer
 from widgets.reader import Reader
 
@@ -195,8 +196,8 @@ async def test_a_long_command_is_there_in_full_and_the_choices_stay_in_view() ->
         await pilot.press("pagedown")
         assert f"echo line {area.size.height - 1}" in area.render_line(0).text
         for _ in range(300):
-            await pilot.press("pagedown")
-        assert "echo line 299" in area.render_line(area.size.height - 1).text
+            host.simulate_key("pagedown")
+        await until(pilot, lambda: "echo line 299" in area.render_line(area.size.height - 1).text)
         await pilot.press("o")
         assert isinstance(host.screen, DetailScreen)
         await pilot.press("escape")

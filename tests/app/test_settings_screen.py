@@ -282,7 +282,8 @@ async def test_the_cursor_passes_over_headings_in_both_directions(
         await begun(host, pilot)
         seen, row = set(), None
         for key in [*["j"] * 40, "pagedown", "G", *["k"] * 40, "pageup", "g", "k", "k"]:
-            await pilot.press(key)
+            host.simulate_key(key)
+            await pilot.pause()
             row = host.settings.list.row
             assert row is not None and row.kind != "heading"
             seen.add(row.key)

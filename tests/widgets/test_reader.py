@@ -108,7 +108,8 @@ async def test_keys_reach_start_and_end_and_every_row_between() -> None:
         seen: set[str] = set()
         for _ in range(40):
             seen.update(line.strip(" ┃") for line in screen(reader).split("\n"))
-            await pilot.press("pagedown")
+            pilot.app.simulate_key("pagedown")
+            await pilot.pause()
         assert seen >= {f"line {number}" for number in range(200)}
         assert reader.page(1) is False and "line 199" in reader.render_line(9).text
         await pilot.press("g")
