@@ -308,6 +308,16 @@ class Actions:
         else:
             self._app.session.workbench.open("agents")
 
+    async def kinds(self, _argument: str) -> None:
+        from app.agent_menu import AgentMenu
+        from app.screens.agents_kinds import KindsScreen
+
+        chosen = await self._app.push_screen_wait(KindsScreen(AgentMenu(self._app.outbox.workspace)))
+        if chosen is not None:
+            prompt = front.prompt(self._app)
+            prompt.insert_mention(chosen)
+            prompt.focus()
+
     async def merge(self, agent: str) -> None:
         """Look at what an agent changed in its copy, and merge it."""
         await self._guarded(self._merge, agent)

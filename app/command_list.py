@@ -252,6 +252,14 @@ COMMANDS: tuple[Command, ...] = (
         slash="agents",
     ),
     Command(
+        id="view.kinds",
+        group="View",
+        name="Kinds of agents",
+        description="What kinds of agents can be sent and what each may do; write and change your own.",
+        action="kinds",
+        slash="agent-kinds",
+    ),
+    Command(
         id="view.log",
         group="View",
         name="Tool log",

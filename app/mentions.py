@@ -1,10 +1,13 @@
-"""The files of the project, as the prompt offers them for `@`."""
+"""The files of the project and the kinds of agents, as the prompt offers them for `@`."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+
+from agent.home import Home
+from widgets.prompt.completion import Command
 
 SECONDS = 10
 MAX_FILES = 200_000
@@ -31,5 +34,18 @@ def files_of(root: Path) -> Callable[[], list[str]]:
         # A name that is no text keeps halves of characters, by which the prompt knows not to offer it.
         names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
         return [name for name in names[:MAX_FILES] if name]
+
+    return listed
+
+
+def agents_of(home: Home, workspace: Path) -> Callable[[], list[Command]]:
+    """A function that lists the kinds of agents that can be sent. It blocks: call it in a thread."""
+
+    def listed() -> list[Command]:
+        from agent.subagents.definitions import Definitions
+        from tools.text import clean
+
+        found = Definitions(home, workspace).load().definitions.values()
+        return [Command(each.name, clean(each.description), "agent") for each in found]
 
     return listed

@@ -19,7 +19,7 @@ from app.host import Listener, Wish
 from app.line import give_up_the_deaf
 from app.look_keeper import keep, kept_skin, look_of
 from app.lookcache import signature
-from app.mentions import files_of
+from app.mentions import agents_of, files_of
 from app.preferences import adopt
 from app.remembered import Remembered
 from app.warmup import bring_session, warm_up
@@ -79,6 +79,7 @@ async def _show(args: Options | argparse.Namespace) -> int:
         files=files_of(project),
         remembered=remembered,
     )
+    app.session.prompt.agents_provider = agents_of(home, project)
     try:
         async with collecting(lambda: app.last_key):
             await app.run_async()

@@ -11,6 +11,7 @@ from widgets.prompt.completion import (
     Command,
     Mention,
     PathIndex,
+    agent_choices,
     file_choices,
     mention_at,
     rank_commands,
@@ -31,9 +32,10 @@ class Completer:
         self.menu = menu
         self.commands = commands
         self.files_provider = files_provider
+        self.agents_provider: Callable[[], Iterable[Command]] | None = None
         self._mention: Mention | None = None
         self._closed: tuple[str, int] | None = None
-        self._index: tuple[int, asyncio.Future[PathIndex]] | None = None
+        self._index: tuple[int, asyncio.Future[tuple[PathIndex, Sequence[Command]]]] | None = None
 
     def follow(self, text: str, cursor: int) -> Mention | None:
         """Follow the text. Returns a mention of a file that `rank` is to be called with."""
@@ -54,18 +56,19 @@ class Completer:
         return mention if self.files_provider else None
 
     async def rank(self, mention: Mention) -> None:
-        """Rank the files for a mention and show them, unless the person went on meanwhile."""
+        """Rank files and agents for a mention and show them, unless the person went on meanwhile."""
         provider = self.files_provider
         if provider is None:
             return
         if self._index is None or self._index[0] != mention.start:
-            listing = asyncio.to_thread(lambda: PathIndex(provider()))
+            listing = asyncio.to_thread(_listed, provider, self.agents_provider)
             self._index = mention.start, asyncio.ensure_future(listing)
         # Shielded: the next key cancels this ranking, but the listing serves all of them.
-        index = await asyncio.shield(self._index[1])
+        index, agents = await asyncio.shield(self._index[1])
         paths = await asyncio.to_thread(index.rank, mention.query)
         if mention == self._mention:
-            self.menu.show(file_choices(paths, mention.query))
+            meant, others = agent_choices(agents, mention.query)
+            self.menu.show([*meant, *file_choices(paths, mention.query), *others])
 
     def close(self) -> bool:
         """Close the menu until another word is begun. False when it was not open."""
@@ -111,3 +114,11 @@ class Completer:
 
     def _chosen(self) -> Choice | None:
         return self.menu.choices[self.menu.selected] if self.menu.is_open else None
+
+
+def _listed(
+    files: Callable[[], Iterable[str]], agents: Callable[[], Iterable[Command]] | None
+) -> tuple[PathIndex, Sequence[Command]]:
+    """The files, and the kinds of agents that have no file's name."""
+    index = PathIndex(files())
+    return index, [each for each in agents() if each.name not in index] if agents else []

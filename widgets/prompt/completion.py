@@ -93,6 +93,25 @@ def file_choices(paths: Iterable[str], query: str) -> list[Choice]:
     return [Choice(mention_of(path) + " ", path, hits=hits(path, query)) for path in paths]
 
 
+def agent_choices(agents: Iterable[Command], query: str) -> tuple[list[Choice], list[Choice]]:
+    """Menu rows for kinds of agents: those whose names begin with a query, and others that fit it."""
+    begun: list[Choice] = []
+    others: list[Choice] = []
+    wanted = query.lower()
+    for agent in agents:
+        if _fit(agent.name, agent.name, wanted) is None:
+            continue
+        found = Choice(
+            text=f"@{agent.name} ",
+            label=agent.name,
+            hint=agent.hint,
+            detail=agent.description,
+            hits=hits(agent.name, query),
+        )
+        (begun if wanted and agent.name.startswith(wanted) else others).append(found)
+    return begun, others
+
+
 def mention_of(path: str) -> str:
     """A path as it is written in a message: `@src/money.py`, quoted when it holds blanks."""
     return f'@"{path}"' if any(character.isspace() for character in path) else f"@{path}"
@@ -117,6 +136,9 @@ class PathIndex:
         self._lowered = [path.lower() for path in self._paths]
         self._all = "\n".join(self._lowered)
         self._starts = list(accumulate((len(path) + 1 for path in self._lowered), initial=0))
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._paths
 
     def rank(self, query: str, limit: int = LIMIT) -> list[str]:
         """The paths that fit `query`, best first, upper and lower case alike.

@@ -32,6 +32,11 @@ class PromptEditing(PromptSurface):
         """Put files into the text at the cursor: images as their tokens, others as mentions."""
         self._insert(self._pieces(files) + " ")
 
+    def insert_mention(self, name: str) -> None:
+        """Put `@name` into the text at the cursor, parted from what stands before it."""
+        before = self._buffer.text[: self._buffer.cursor][-1:]
+        self._insert(f"{' ' if before.strip() else ''}@{name} ")
+
     def _insert(self, text: str) -> None:
         self.history.leave()
         self._buffer.insert(text)

@@ -129,6 +129,15 @@ class PromptSurface(Widget, can_focus=True):
         self.completer.files_provider = provider
 
     @property
+    def agents_provider(self) -> Callable[[], Iterable[Command]] | None:
+        """Gives the kinds of agents the `@` menu offers beside files; called as `files_provider` is."""
+        return self.completer.agents_provider
+
+    @agents_provider.setter
+    def agents_provider(self, provider: Callable[[], Iterable[Command]] | None) -> None:
+        self.completer.agents_provider = provider
+
+    @property
     def vi(self) -> bool:
         """Whether the keys are those of vi."""
         return self._vi is not None
