@@ -104,7 +104,7 @@ async def test_a_ceiling_is_raised_by_what_is_typed_and_the_agent_goes_on(tmp_pa
         assert any("from 2 requests to 5 requests" in each.text for each in scene.items(NoticeItem))
 
 
-@pytest.mark.parametrize("keys", [["enter"], ["escape"]])
+@pytest.mark.parametrize("keys", [["enter"]])
 async def test_an_agent_at_its_ceiling_stops_unless_it_is_raised(tmp_path: Path, keys: list[str]) -> None:
     scripts = {**sends("one"), "one": [LOOK, LOOK, say(report())]}
     async with asked(tmp_path, scripts, "subagents: {forecast_tokens: null, turns: 2}\n") as scene:
