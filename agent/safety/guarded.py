@@ -15,7 +15,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from agent.safety.guarded_names import (
     SYSTEM,
 )
 from agent.safety.look import Look, current
-from agent.safety.places import LONGEST_PATH, parts
+from agent.safety.places import LONGEST_PATH, is_tidy, parts
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern
 from tools.actions import Action, ChangeSettings, DeletePath, WritePath
 
@@ -116,17 +116,24 @@ class Guard:
         return answers[key]
 
     def _found(self, path: str, look: Look, whole: bool) -> str | None:
-        for spelling in _spellings(path, look):
-            if place := self.place(spelling, look, whole=whole):
-                return place
-        return _other_name(path, self._home, look) if not whole else None
+        place = self.place(path, look, whole=whole)
+        if place is None and "\\" in path:
+            place = self.place(path.replace("\\", "/"), look, whole=whole)
+        if place is None and (real := _on_disk(path, look)) != path:
+            place = self.place(real, look, whole=whole)
+        return place or (None if whole else _other_name(path, self._home, look))
 
     def place(self, path: str, look: Look, *, whole: bool) -> str | None:
         """What a marked absolute path leads to; links in it are not followed."""
+        # All names that say nothing get the same answer in one folder.
+        if is_tidy(path):
+            folder, _, name = path.rpartition("/")
+            if self._says_nothing(name):
+                return look.once((self, folder, whole), lambda: self._place(parts(path), whole))
         names = parts(path)
         if names and self._says_nothing(names[-1]):
-            # All such names in one folder get the same answer.
-            return look.once((self, names[:-1], whole), lambda: self._place(names, whole))
+            folder = "".join([f"/{name}" for name in names[:-1]])
+            return look.once((self, folder, whole), lambda: self._place(names, whole))
         return self._place(names, whole)
 
     def _is_silent(self, name: str) -> bool:
@@ -278,11 +285,8 @@ def _plain(name: str) -> str:
     return SHORT_NAMES.get(folded, folded)
 
 
-def _spellings(path: str, look: Look) -> Iterator[str]:
-    """The path as it is written, and as the disk has it: links are followed up to the first mark."""
-    yield path
-    if "\\" in path:
-        yield path.replace("\\", "/")
+def _on_disk(path: str, look: Look) -> str:
+    """The path as the disk has it: links are followed up to the first mark."""
     known, rest = path, ""
     if not path.isascii() and (mark := _MARK.search(path)) is not None:
         at = path.rfind("/", 0, mark.start())
@@ -290,9 +294,8 @@ def _spellings(path: str, look: Look) -> Iterator[str]:
     try:
         real = look.real(known)
     except (OSError, ValueError):
-        return
-    if real != known:
-        yield f"{real}{rest}"
+        return path
+    return f"{real}{rest}" if real != known else path
 
 
 def _bare_repository(names: tuple[str, ...]) -> str | None:

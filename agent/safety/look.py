@@ -34,12 +34,16 @@ class Look:
         Raises `OSError` or `ValueError` for what no path can be.
         """
         known = self._real
-        if path in known:
-            return known[path]
+        if (found := known.get(path)) is not None:
+            return found
         if "\0" in path or not path.startswith("/"):
             return os.path.realpath(path)
         if path.count("/") > _DEEPEST:
             return self._deep(path)
+        head, _, name = path.rpartition("/")
+        if (real := known.get(head)) is not None:
+            known[path] = real = self._step(real, name)
+            return real
         names: list[str] = []
         head = path
         while head not in known:

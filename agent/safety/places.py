@@ -45,7 +45,7 @@ def parts(path: str) -> tuple[str, ...]:
     return _known_parts(path) if len(path) <= _SHORT else _parts(path)
 
 
-def _is_tidy(path: str) -> bool:
+def is_tidy(path: str) -> bool:
     """Whether there is surely nothing to resolve in a path."""
     return (
         path[:1] == "/" and path[-1:] != "/" and "/." not in path and "//" not in path and path[:5] != "/proc"
@@ -76,7 +76,7 @@ _known_parts = lru_cache(maxsize=16_384)(_parts)
 
 def absolute(path: str) -> str:
     """A marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
-    if _is_tidy(path):
+    if is_tidy(path):
         return path
     return _known_absolute(path) if len(path) <= _SHORT else _absolute(path)
 

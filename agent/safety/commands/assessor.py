@@ -38,7 +38,7 @@ from agent.safety.commands.ground import Ground
 from agent.safety.commands.secrets import is_secret_variable
 from agent.safety.confinement import Confinement
 from agent.safety.hardline import TANGLED, examined
-from agent.safety.look import one_look
+from agent.safety.look import current, one_look
 from agent.safety.places import Places, absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
@@ -267,7 +267,7 @@ class _Judge:
                 self.add(f"> {path}", "hardline", f"it would overwrite {loss}")
             elif reason := self._ground.write(full):
                 self.add(f"> {path}", "ask", reason, network=connections.opens(full))
-            elif full.isascii() and os.path.isdir(full):  # noqa: PTH112 - as cheap as it gets
+            elif full.isascii() and not current().missing(full) and os.path.isdir(full):  # noqa: PTH112
                 # No shell writes to a folder: it stands for the files that a search finds in it.
                 self.add(f"> {path}", "ask", "overwrites files whose names are not known here")
             else:

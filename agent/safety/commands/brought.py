@@ -149,7 +149,7 @@ def _is_open(path: str) -> bool:
 
 
 def _is_folder(path: str) -> bool:
-    return not _is_open(path) and Path(path).is_dir()
+    return not _is_open(path) and not current().missing(path) and Path(path).is_dir()
 
 
 def _text(path: str) -> str | None:

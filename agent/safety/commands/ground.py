@@ -103,9 +103,10 @@ class Ground:
     def _read(self, path: str, whole: bool) -> str | None:
         if path.startswith("/dev/") and is_disk(path):
             return f"reads a disk ({shown(path)})"
-        if is_secret(absolute(path)):
+        full = absolute(path)
+        if is_secret(full):
             return f"reads secrets ({shown(path)})"
-        real = _real(path)
+        real = _real(full)
         return f"reads secrets ({shown(path)})" if real != path and is_secret(real) else None
 
     def _write(self, path: str, whole: bool) -> str | None:
@@ -116,7 +117,7 @@ class Ground:
             return None
         if UNKNOWN in path:
             return "writes to a place that is not known here"
-        real = _real(path)
+        real = _real(full)
         if what := self._guarded(path):
             return f"changes {what}"
         if is_secret(full):

@@ -81,7 +81,6 @@ READERS = _ONLY_NAMES | words(
     "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
 )
 """Programs that do not change the files they are given."""
-_is_untidy = re.compile(r"//|/\.|\0").search
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ def _is_told(path: str) -> bool:
 
 
 def _places(path: str, cwds: Sequence[str]) -> tuple[str, ...]:
-    if len(cwds) == 1 and UNKNOWN not in cwds[0]:
+    if len(cwds) == 1 and (cwds[0].isascii() or UNKNOWN not in cwds[0]):
         return (absolute(joined(cwds[0], path)),)
     return tuple([absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd])
 
@@ -336,7 +335,7 @@ def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Pat
 
 def _is_tidy(path: str) -> bool:
     """Whether there is surely nothing to resolve in an absolute path."""
-    return path.startswith("/") and not path.endswith("/") and not _is_untidy(path)
+    return path[:1] == "/" and path[-1:] != "/" and "/." not in path and "//" not in path and "\0" not in path
 
 
 def _texts(path: str, look: Look) -> tuple[str, ...]:

@@ -11,9 +11,11 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from time import thread_time
 from typing import TYPE_CHECKING
 
 from agent.safety.shell.backquotes import Document, document_at, skip_documents
+from agent.safety.shell.marks import TangledError
 from agent.safety.shell.marks import words as table
 from agent.safety.shell.words import after_quote, closing
 
@@ -29,6 +31,10 @@ SHORT = 512
 """Bytes that cannot take the parser long, whatever they are."""
 READS = 24
 """How often it may read each portion; sound scripts stay below 7."""
+
+LONGEST = 0.5
+LONGEST_PER_BYTE = 3e-6
+"""Seconds of processor time the parser may take: five times as many as sound scripts need, and more."""
 
 REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _TOKEN = re.compile(
@@ -108,6 +114,8 @@ def _parsers() -> _Parsers:
 def parse(text: str) -> Source:
     """The tree of a shell text; parts that are no shell are `ERROR` nodes in it.
 
+    Raises `TangledError` for a long text that is hardly shell anywhere, when the parser does not get on.
+
     The parser's way of recovering from errors can take quadratic time. It reads
     in portions and goes back to earlier ones while it recovers, so counting the
     portions bounds its work; after that it is told that the text ends.
@@ -132,7 +140,13 @@ def parse(text: str) -> Source:
         left -= 1
         return shown[offset : offset + PORTION] if left >= 0 else b""
 
-    root = _parsers().parser.parse(read).root_node
+    latest = thread_time() + LONGEST + LONGEST_PER_BYTE * len(data)
+    parser = _parsers().parser
+    try:
+        root = parser.parse(read, progress_callback=lambda *_: thread_time() > latest).root_node
+    except ValueError:
+        parser.reset()
+        raise TangledError from None
     return Source(data, root, complete=left >= 0 and not root.has_error)
 
 

@@ -29,8 +29,12 @@ _COMMAND = re.compile(r"\$\((?!\()|`")
 _TILDE = re.compile(r"~([\w.+-]*)(?=/|$)")
 _SPECIAL = re.compile(r"[\\'\"$`<>]")
 _SPECIAL_IN_QUOTES = re.compile(r"[\\\"$`]")
+_VARIABLE = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])", re.ASCII)
 _SIMPLE = re.compile(
-    r"'[^']*'|\"[^\"\\$`]*\"|(?P<quote>\"?)\$(?P<name>[A-Za-z_]\w*|[0-9@*#?$!_-])(?P=quote)", re.ASCII
+    r"'[^']*'"
+    r"|\"(?:[^\"\\$`]|\$(?>[A-Za-z_]\w*+|[0-9@*#?$!_-]))*+\""
+    r"|(?:[\w./:=@%+,\-]|\$(?>[A-Za-z_]\w*+|[0-9@*#?$!_-]))++",
+    re.ASCII,
 )
 _INNER = re.compile(r"[\\'\"`(){}]")
 _BRACED = re.compile(
@@ -76,7 +80,7 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
     if _PLAIN.fullmatch(word):
         return [[word]] if word else [[]]
     if (text := _simply(word, scope)) is not None:
-        return [[text]] if text or word[0] != "$" else [[]]
+        return [[text]] if text or word[0] in "'\"" else [[]]
     readings: dict[tuple[str, ...], None] = {}
     texts = _Reader(word, scope).read()
     if len(texts) == 1 and texts[0].isascii():
@@ -88,27 +92,31 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
 
 
 def _simply(word: str, scope: Scope) -> str | None:
-    """What a word of nothing but a quoted text or a variable stands for; None when it takes more to say.
+    """What a word of nothing but texts and variables stands for; None when it takes more to say.
 
     Most words that are not plain are of this kind.
     """
-    match = _SIMPLE.fullmatch(word)
-    if match is None:
+    if _SIMPLE.fullmatch(word) is None:
         return None
-    name = match["name"]
-    if name is None:
-        text = word[1:-1]
-        return text if text.isascii() else None
-    values = scope.values(name)
-    if values is None or len(values) != 1:
+    if word[0] == "'":
+        return word[1:-1] if word.isascii() else None
+    quoted = word[0] == '"'
+    pieces = _VARIABLE.split(word[1:-1] if quoted else word)
+    steps = 0
+    for place in range(1, len(pieces), 2):
+        values = scope.values(pieces[place])
+        only = values[0] if values is not None and len(values) == 1 else None
+        if not isinstance(only, str):
+            return None
+        if not quoted and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
+            return None
+        pieces[place] = only
+        steps += len(only) // 16
+    text = "".join(pieces)
+    if not text.isascii():
         return None
-    only = values[0]
-    if not isinstance(only, str) or not only.isascii():
-        return None
-    if not match["quote"] and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
-        return None
-    scope.spend(len(only) // 16)
-    return only
+    scope.spend(steps)
+    return text
 
 
 def _brace_alternatives(text: str) -> list[tuple[str, ...]]:

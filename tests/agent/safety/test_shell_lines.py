@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.shell import lines
+from agent.safety.shell import lines, tree, words
 from agent.safety.shell.recording import Recording, record
 
 _HOME, _CWD = "/home/ada", "/home/ada/project"
@@ -28,6 +28,57 @@ def test_plain_commands_say_the_same_as_their_nodes(words: list[str]) -> None:
         patch.setattr(lines, "plain_words", lambda text: None)
         whole = _followed(text)
     assert (shortened.events, shortened.tangled) == (whole.events, whole.tangled)
+
+
+_TEXT = st.sampled_from(
+    (
+        "$a",
+        "$b",
+        "$c",
+        "$1",
+        "$@",
+        "$$",
+        "$-x",
+        "$IFS",
+        "x",
+        "/",
+        ",",
+        "{",
+        "}",
+        "~",
+        "*",
+        "\u00e4",
+        " ",
+        "'",
+        '"',
+    )
+)
+
+
+@given(st.lists(_TEXT, min_size=1, max_size=7), st.sampled_from(("{}", '"{}"', "'{}'")), st.booleans())
+def test_simple_words_say_the_same_as_when_they_are_read_letter_by_letter(
+    texts: list[str], quotes: str, splits: bool
+) -> None:
+    word = quotes.format("".join(texts))
+    text = f"a=x; b='y z{{1,2}} *'; c=; {'IFS=x; ' if splits else ''}ls -l {word} > {word}; d={word}; rm $d"
+    simply = _followed(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(words, "_simply", lambda word, scope: None)
+        by_letter = _followed(text)
+    assert (simply.events, simply.tangled, simply.fault) == (
+        by_letter.events,
+        by_letter.tangled,
+        by_letter.fault,
+    )
+
+
+def test_a_text_on_which_the_parser_does_not_get_on_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "x ) ( } fi ;; & | > " * 200
+    assert not _followed(text).tangled
+    with monkeypatch.context() as patch:
+        patch.setattr(tree, "LONGEST", -1_000_000.0)
+        assert _followed(text).tangled
+    assert not _followed("ls a; " * 200).tangled
 
 
 def test_the_arguments_of_each_call_count_where_a_line_is_followed_again() -> None:
