@@ -64,7 +64,9 @@ class Forecaster:
         sender = self.scheduler.sender(agent)
         rooms = await self._rooms(self.scheduler.purse if sender is None else sender.purse)
         made = await self._forecast(tasks, sender, rooms)
-        if made.tokens.high <= self.threshold and self.threshold > 0:
+        # What a lone agent takes is not worth a question as long as nothing but a guess speaks of it.
+        small = made.tokens.high <= self.threshold or (made.agents == 1 and not made.from_past)
+        if self.threshold > 0 and small:
             return False
         inbox = self.scheduler.services.inbox
         if not inbox.attended:

@@ -111,6 +111,13 @@ async def test_below_the_threshold_nobody_is_asked(tmp_path: Path, threshold: st
         assert cards(made) == [] and results(made)[0]["outcome"] == "completed"
 
 
+async def test_a_lone_agent_is_not_asked_about_on_a_guess(tmp_path: Path) -> None:
+    lone = scripts(call("delegate_task", goal="one"))
+    async with team(tmp_path, lone, "subagents: {forecast_tokens: 1}\n") as made:
+        await ran(made)
+        assert cards(made) == [] and asked(made, "one") == 1
+
+
 async def test_one_card_is_enough_where_the_mode_would_ask_for_each_agent(tmp_path: Path) -> None:
     async with team(tmp_path, scripts(), ALWAYS) as made:
         await ran(made, Decision("once"), approve="careful")
