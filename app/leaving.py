@@ -17,7 +17,12 @@ from app import skeleton
 
 log = logging.getLogger(__name__)
 
-SIGNALS = {signal.SIGTERM: 143, signal.SIGHUP: 129, signal.SIGINT: int(ExitCode.INTERRUPTED)}
+SIGNALS = {
+    signal.SIGTERM: 143,
+    signal.SIGHUP: 129,
+    signal.SIGQUIT: 131,
+    signal.SIGINT: int(ExitCode.INTERRUPTED),
+}
 """Signals that end the application in good order, and the exit codes they stand for."""
 HUNG_UP = SIGNALS[signal.SIGHUP]
 """The exit code after the terminal has gone, with a signal or without."""

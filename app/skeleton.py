@@ -53,7 +53,7 @@ class Skeleton:
         """Take the terminal over and draw."""
         import signal
 
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, lambda number, _frame: self._end(128 + number))
         self._stands = self._taken = True

@@ -85,7 +85,9 @@ def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     assert not attention.call("c") and written == [notification("b")]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
+)
 def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Signals, code: int) -> None:
     shown = terminal("--demo")
     shown.until(b"TODO")
