@@ -251,7 +251,7 @@ class Scheduler:
         if budget is not None:
             run.purse.budget = budget
         if run.is_over:
-            await self._begin_again(run, text.strip() or CONTINUE)
+            await self._begin_again(run, text.strip())
             return
         for each in (run, *self.below(id)):
             each.pause.end()
@@ -259,7 +259,7 @@ class Scheduler:
         if text.strip():
             await self.send_input(id, text)
 
-    async def _begin_again(self, run: Run, message: str) -> None:
+    async def _begin_again(self, run: Run, text: str) -> None:
         if self._closed:
             raise ToolError(CLOSING)
         sender = self._register.get(run.parent)
@@ -272,9 +272,17 @@ class Scheduler:
         await ledger.resumed(self.services.store, run.record.id)
         if run.child is not None:
             await run.child.session.catch_up()
+        letter = await self._letter(run, text)
         run.pause.end()
         self._teller.begins(run)
-        self._workshop.begin(run, message)
+        self._workshop.begin(run, letter)
+
+    async def _letter(self, run: Run, text: str) -> str:
+        """What an agent hears that goes on: its task too, if it was cut off before it heard that."""
+        path = await self.services.store.path(run.record.id)
+        if any(node.kind == "user" for node in path):
+            return text or CONTINUE
+        return "\n\n".join(filter(None, (run.task.message(), text)))
 
     async def kill(self, id: str) -> Report:
         """Stop an agent and all it sent for good; its report, with what it had done. Nothing leaves after."""

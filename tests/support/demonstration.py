@@ -70,9 +70,7 @@ def script(wait: str, word: float = 0.02, before: float = 0.0) -> Callable[[Any]
                 tasks=[{"goal": goal, "agent": name} for name, goal in GOALS.items()],
                 isolation="copy",
             ),
-            say(
-                "One failed, one is done, one was stopped. Look at their copies: M in the pane of agents."
-            ),
+            say("One failed, one is done, one was stopped. Look at their copies: M in the pane of agents."),
         ],
     }
 

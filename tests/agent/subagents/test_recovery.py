@@ -7,12 +7,16 @@ import os
 import signal
 import sys
 from pathlib import Path
+from random import Random
 from typing import Any
+
+import pytest
 
 from agent.events import AgentEnded, AgentStarted
 from agent.subagents.metered import Tally
 from tests.agent.subagents.test_delegation import asked, results, team, until
 from tests.support.engines import Bench
+from tests.support.fanout_storm import Moment, fan_out
 from tests.support.model_server import call, say
 from tests.support.replies import Reply
 from tests.support.team import report, task_of
@@ -129,3 +133,41 @@ async def test_closing_the_session_interrupts_agents_and_they_are_known_next_tim
             assert engine.agents.run("agent-1").standing == "interrupted"
             assert engine.agents.run("agent-1").tally != Tally()
         assert results(made)[0]["started"] == ["agent-1"]
+
+
+async def test_an_agent_that_was_cut_off_before_it_began_hears_its_task_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    waiting = {"goal": "second", "context": "Mind the yen."}
+    scripts = {
+        "main": [call("delegate_task", tasks=[{"goal": "first"}, waiting])],
+        "first": lambda _: say("word " * 4_000, pace=0.02),
+        "second": [say(report("Done after all."))],
+    }
+    async with team(tmp_path, scripts, "subagents: {at_once: 1}\n") as made:
+        session = await killed_while(made, lambda: asked(made, "first"))
+        async with made.engine(resume=session) as engine:
+            await engine.agents.resume("agent-2", "Be quick.")
+            (after,) = await engine.agents.wait(["agent-2"])
+            assert (after.outcome, after.summary) == ("completed", "Done after all.")
+        heard = [str(m["content"]) for m in made.server.requests[-1].messages if m["role"] == "user"]
+        assert len(heard) == 1
+        assert heard[0].startswith("Your task: second")
+        assert "Mind the yen." in heard[0] and heard[0].endswith("Be quick.")
+
+
+async def test_a_fan_out_that_is_killed_goes_on_and_nothing_is_paid_twice(tmp_path: Path) -> None:
+    kill = await fan_out(tmp_path, 2, [Moment(12, 0.02)])
+    assert kill.problems == ()
+    assert kill.kills == 1 and kill.cut_off > 0
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(600)
+async def test_eight_kills_in_a_fan_out_lose_nothing(tmp_path: Path) -> None:
+    for seed in range(10, 14):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        chance = Random(seed)
+        moments = [Moment(chance.randint(0, 25), chance.uniform(0, 0.2)) for _ in range(2)]
+        assert (await fan_out(folder, seed, moments)).problems == ()
