@@ -87,10 +87,13 @@ async def test_a_hit_on_another_branch_of_the_open_session_leads_there_and_undo_
         engine = on.app.need_engine()
         assert (engine.session.id, engine.session.head) == (other, "main")
         await go(on, "rucken")
+        await on.until(lambda: on.app.bridge.state.head == "side", "the other branch")
         await on.until(lambda: isinstance(focused(on), AnswerItem), "the message on the other branch")
         assert on.app.need_engine() is engine and engine.session.head == "side"
-        assert on.app.bridge.state.head == "side"
-        assert any("Files stay as they are." in toast.message for toast in on.app._notifications)
+        await on.until(
+            lambda: any("Files stay as they are." in toast.message for toast in on.app._notifications),
+            "the word about files",
+        )
         finder = on.app.session.transcript.finder
         await on.until(lambda: finder.pattern == "Rücken" and finder.number == 1, "the match")
         await on.app.journeys.undo()

@@ -45,7 +45,7 @@ class Watch:
 
     async def until(self, words: str, widget: Widget | None = None) -> None:
         """Wait until a widget shows these words. Raises `AssertionError` with what it shows instead."""
-        for _ in range(60):
+        for _ in range(1_000):
             if words in self.seen(widget):
                 return
             await self.settle(0.02)
