@@ -104,8 +104,8 @@ def _simply(word: str, scope: Scope) -> str | None:
     pieces = _VARIABLE.split(word[1:-1] if quoted else word)
     steps = 0
     for place in range(1, len(pieces), 2):
-        values = scope.values(pieces[place])
-        only = values[0] if values is not None and len(values) == 1 else None
+        values = scope.values(pieces[place]) or [UNKNOWN]
+        only = values[0] if len(values) == 1 else None
         if not isinstance(only, str):
             return None
         if not quoted and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
@@ -113,7 +113,7 @@ def _simply(word: str, scope: Scope) -> str | None:
         pieces[place] = only
         steps += len(only) // 16
     text = "".join(pieces)
-    if not text.isascii():
+    if not text.isascii() and not text.replace(UNKNOWN, "").isascii():
         return None
     scope.spend(steps)
     return text
