@@ -13,15 +13,19 @@ from agent.safety.commands import (
     cmake,
     connections,
     databases,
+    declared,
     endless,
     files,
     git,
+    git_remotes,
     interpreters,
     media,
     network,
     programs,
     readers,
+    scraps,
     scripts,
+    servers,
     services,
     streams,
     system,
@@ -35,6 +39,7 @@ from agent.safety.commands.checkers import BUILDS
 from agent.safety.commands.doubts import DEFINITION, writes_doubtful
 from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
+from agent.safety.commands.known_packages import ADDS
 from agent.safety.commands.secrets import is_secret_variable
 from agent.safety.confinement import Confinement
 from agent.safety.hardline import TANGLED, examined
@@ -57,6 +62,7 @@ RULES: dict[str, Rule] = (
     | media.RULES
     | tabular.RULES
     | toolchains.RULES
+    | servers.RULES
     | services.RULES
     | databases.RULES
     | network.RULES
@@ -70,6 +76,8 @@ LONGEST_PART = 400
 
 _KEEPING = frozenset({"chmod", "mkdir", "rmdir", "sh", "bash", "dash"})
 """Programs, besides those that look, that leave the contents of files as they are."""
+_RUN_CODE = frozenset({BUILDS.reason, builders.RUN.reason, declared.INSTALLED.reason, ADDS.reason})
+"""Reasons to let something pass that runs code of the project."""
 _SEARCHED = frozenset({"PYTHONPATH", "NODE_PATH", "PATH"})
 """Variables that say where programs find their parts; what stands there is not read."""
 DEEPEST_SCRIPT = 2
@@ -165,6 +173,10 @@ class _Judge:
         self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
         self._named: set[str] = set()
         self._built: set[str] = set()
+        self._made: set[str] = set()
+        self._after_build = False
+        self._fetched = False
+        """Whether a repository was fetched whole, with all that building it runs."""
         self._defined = False
         """Whether this very text writes what building runs, and has doubtful words in it."""
         self._inputs: tuple[str, ...] = ()
@@ -208,6 +220,7 @@ class _Judge:
                 stdin,
                 inputs,
                 self._named,
+                self._made,
             )
             if not self._cleared and (loss := rules.forbidden(call)):
                 self.add(text, "hardline", f"it would {loss}")
@@ -215,6 +228,10 @@ class _Judge:
             opinion = self._followed(call, _judged(call))
             if self._defined and opinion.reason == BUILDS.reason:
                 opinion = ask("builds with settings that the same command writes")
+            if self._fetched and opinion.reason in _RUN_CODE:
+                opinion = ask("runs what the same command fetched")
+            self._fetched |= opinion.reason == git_remotes.CLONES.reason
+            self._after_build |= opinion.reason == BUILDS.reason
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
             listed = opinion.reason == files.LISTED.reason
             if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
@@ -225,6 +242,8 @@ class _Judge:
                     for argument in arguments:
                         self._defines(argument)
                 self._named |= named
+                if name in scraps.MOVERS:
+                    self._made = {path for path in self._made if path.rpartition("/")[2] not in named}
                 if self._built or made:
                     self._built = (self._built - named) | ({made} if made else set())
 
@@ -232,11 +251,17 @@ class _Judge:
         """The opinion on a script of the project, once it is read; as it is for everything else."""
         # What ran before may have changed the script without naming it, as `git checkout` does.
         changed = self._acted and self._confinement != "closed"
-        if opinion.reason != RUNS_PROJECT or changed or self._depth >= DEEPEST_SCRIPT:
+        made = self._after_build or bool(self._built)
+        if opinion.reason != RUNS_PROJECT or (changed and not made) or self._depth >= DEEPEST_SCRIPT:
             return opinion
-        if (text := scripts.text(call)) is None:
+        if changed or (text := scripts.text(call)) is None:
             kept = opinion.runs is not None and programs.passes(
-                call, opinion.runs, self._confinement, acted=self._acted, built=self._built
+                call,
+                opinion.runs,
+                self._confinement,
+                acted=self._acted,
+                built=self._built,
+                after_build=self._after_build,
             )
             return fine("runs a program of the project that nothing speaks against") if kept else opinion
         self._acted = True  # a script may change the next one
@@ -263,6 +288,8 @@ class _Judge:
             self.add(f"> {path}", "ask", endless.FILLS_DISK)
         for cwd in cwds:
             full = joined(cwd, path)
+            if scraps.is_new(full):
+                self._made.add(full)
             if not self._cleared and (loss := self._ground.places.wreck(full)):
                 self.add(f"> {path}", "hardline", f"it would overwrite {loss}")
             elif reason := self._ground.write(full):

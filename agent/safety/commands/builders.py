@@ -73,6 +73,9 @@ def task(call: Call) -> Opinion:
         "--bazelrc",
         "--host_jvm_args",
         "--gradle-user-home",
+        "--sbt-jar",
+        "--sbt-boot",
+        "-lib",
     ):
         return ask("runs tasks from another file")
     if call.flag(*_ELSEWHERE.get(call.name, ())):
@@ -93,6 +96,8 @@ def task(call: Call) -> Opinion:
             return opinion
         if UNKNOWN in operand:
             return ask("runs a task that is not known here")
+        if call.name in _JVM and _RUNS_ITSELF.fullmatch(operand):
+            return _runs(call, [word for word in call.arguments if word != operand])
         if _STARTS_PROGRAM.fullmatch(operand):
             return ask(RUNS_PROJECT)
         if OUTWARD.fullmatch(operand) and operand not in ("install",):
@@ -101,6 +106,11 @@ def task(call: Call) -> Opinion:
 
 
 _MAVEN = words("mvn mvnw mvnd")
+_JVM = _MAVEN | words("gradle gradlew")
+_RUNS_ITSELF = re.compile(
+    r"(?::?[\w-]+:)*(?:run|bootRun|quarkusDev)"
+    r"|(?:spring-boot|jetty|quarkus):(?:run|dev)"
+)
 _ELSEWHERE: dict[str, frozenset[str]] = {
     "task": words("-t --taskfile -d --dir -g --global"),
     "just": words("-d --working-directory --dotenv-path --shell -g --global-justfile"),
@@ -111,7 +121,7 @@ _ELSEWHERE: dict[str, frozenset[str]] = {
     **dict.fromkeys(("gradle", "gradlew"), words("-g")),
 }
 _JVM_SETTINGS = re.compile(
-    r"-[DP](?:maven\.(?:ext|multi|home)|org\.gradle\.(?:jvmargs|java)|exec\.|argLine|jvm|.*agent)"
+    r"-[DP](?:maven\.(?:ext|multi|home)|org\.gradle\.(?:jvmargs|java)|exec\.|argLine|jvm|.*agent|sbt\.)"
 )
 _STARTS_PROGRAM = re.compile(
     r"(?::?[\w-]+:)*(?:run|bootRun|exec|java|antrun)(?:@\w+)?|exec:.*|.*exec-maven.*"
@@ -122,6 +132,8 @@ def go(call: Call) -> Opinion:
     if call.flag("-toolexec", "-exec", "-vettool", "-ldflags=-extld", "-C", "--exec", "-modfile", "-overlay"):
         return ask("runs another program")
     operands = call.operands()
+    if any(re.search(r"(?:^|\s)-extld", argument) for argument in call.arguments):
+        return ask("runs another program")
     if operands[:1] == ["run"]:
         remote = any(re.match(r"[\w-]+\.[a-z]+/|.*@", operand) for operand in operands[1:])
         if remote or not all(_is_near(call, operand) for operand in operands[1:]):
@@ -136,7 +148,8 @@ def go(call: Call) -> Opinion:
 
 
 _GO = Verbs(
-    harmless=r"build|test|vet|fmt|generate|list|doc|version|env|mod (?:tidy|verify|graph|why|download|vendor)"
+    harmless=r"build|test|vet|fmt|generate|list|doc|version|env|mod (?:init|tidy|verify|graph|why|download"
+    r"|vendor)"
     r"|tool (?:cover|nm|pprof|objdump)|help|work sync|bug|telemetry",
     reason="builds or tests the project",
     effects=(("install|get", INSTALLS),),
@@ -149,6 +162,9 @@ def _is_near(call: Call, operand: str) -> bool:
     return not operand.startswith(("/", "..", "~", UNKNOWN)) or call.ground.inside(call.path(operand))
 
 
+RUN = fine("builds and runs the project")
+
+
 def _runs(call: Call, given: Sequence[str]) -> Opinion:
     """What `cargo run` and its like start is what `cargo test` starts as well: the code of the project.
 
@@ -156,7 +172,7 @@ def _runs(call: Call, given: Sequence[str]) -> Opinion:
     """
     if any(OUTWARD.fullmatch(word) for word in given) or call.unsure:
         return ask(RUNS_PROJECT)
-    return fine("builds and runs the project") if call.inside else ask("works outside of the workspace")
+    return RUN if call.inside else ask("works outside of the workspace")
 
 
 def cargo(call: Call) -> Opinion:
@@ -172,6 +188,8 @@ def cargo(call: Call) -> Opinion:
         return _runs(call, operands[1:]) if len(arguments) == len(call.arguments) else ask(RUNS_PROJECT)
     if operands[:2] == ["update"] and call.flag("--dry-run"):
         return fine("only lists packages")
+    if operands[:1] in (["new"], ["init"]) and call.inside and len(operands) <= 2 and not call.unsure:
+        return call.changed(operands[1:]) or fine("makes a new project")
     if operands[:1] == ["rustc"] and not any(re.match(r"-C|-Z|--codegen|.*linker", a) for a in arguments):
         return BUILDS if call.inside else ask("works outside of the workspace")
     return _CARGO(call) if len(arguments) == len(call.arguments) else ask("uses another toolchain")
@@ -227,6 +245,12 @@ DOTNET = Verbs(
 )
 
 
+_TEMPLATES = re.compile(
+    r"console|classlib|web|webapi|mvc|razor|blazor\w*|worker|xunit|nunit|mstest|sln|gitignore|editorconfig"
+    r"|globaljson|tool-manifest"
+)
+
+
 def dotnet(call: Call) -> Opinion:
     """Projects of the workspace, with properties that start nothing."""
     for argument in call.arguments:
@@ -242,6 +266,10 @@ def dotnet(call: Call) -> Opinion:
             return ask("works outside of the workspace")
     if call.arguments[:1] == ("run",):
         return _runs(call, call.operands()[1:])
+    if call.arguments[:1] == ("new",) and _TEMPLATES.fullmatch(" ".join(call.arguments[1:2])):
+        output = call.value("o", "output")
+        own = call.inside and not call.unsure
+        return (call.changed([output or "."]) if own else ask(INSTALLS)) or fine("makes a new project")
     return DOTNET(call)
 
 
@@ -256,7 +284,7 @@ MIX = Verbs(
     reason="builds or tests the project",
     effects=(
         (r"deps\.\w+|archive\.\w+|local\.\w+", INSTALLS),
-        ("run|phx.*|ecto.*|release|hex.*", "may reach beyond the workspace"),
+        (r"run|phx\.(?!server|routes)\S*|ecto.*|release|hex.*", "may reach beyond the workspace"),
     ),
     inside=True,
 )
@@ -282,7 +310,8 @@ BUNDLE = Verbs(
     inside=True,
 )
 RAILS = Verbs(
-    harmless=r"test|routes|stats|notes|about|zeitwerk:check|-T|db:migrate:status|db:version|middleware|initializers|about",
+    harmless=r"test|routes|stats|notes|about|(?:generate|g) (?:model|controller|migration|scaffold|job|mailer"
+    r"|resource|channel|helper)|zeitwerk:check|-T|db:migrate:status|db:version|middleware|initializers|about",
     reason="builds or tests the project",
     effects=(
         (r"db:.*|runner|console|c|server|s|generate|g|destroy|d|new", "may reach beyond the workspace"),
@@ -335,7 +364,7 @@ TRACE = Verbs(
 
 
 ARTISAN = Verbs(
-    harmless=r"test|list|route:list|about|env|config:show|schedule:list|event:list|channel:list|model:show|help|inspire",
+    harmless=r"test|list|make:\w+|route:list|about|env|config:show|schedule:list|event:list|channel:list|model:show|help|inspire",
     reason="builds or tests the project",
     otherwise=RUNS_PROJECT,
     inside=True,
@@ -371,6 +400,20 @@ _SCRIPT = re.compile(
 """Scripts of the project's settings that build and test, by the names they have everywhere."""
 
 
+def _running(rule: Rule, *starts: str) -> Rule:
+    """The rule, unless the subcommand builds and runs the project."""
+
+    def judged(call: Call) -> Opinion:
+        said = call.operands()
+        for start in starts:
+            steps = start.split()
+            if said[: len(steps)] == steps and not call.flag("--package-path", "--project", "-C"):
+                return _runs(call, said[len(steps) :])
+        return rule(call)
+
+    return judged
+
+
 def _in_environment(rule: Rule) -> Rule:
     """`uv run`, `poetry run` and their like: Python and its tools are judged by what they are to do."""
 
@@ -397,9 +440,9 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("cargo", cargo),
     ("deno", deno),
     ("dotnet", dotnet),
-    ("swift", SWIFT),
-    ("mix", MIX),
-    ("zig", ZIG),
+    ("swift", _running(SWIFT, "run")),
+    ("mix", _running(MIX, "phx.server")),
+    ("zig", _running(ZIG, "build run")),
     ("flutter dart", FLUTTER),
     ("bundle", BUNDLE),
     ("rails", RAILS),
@@ -413,7 +456,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
 
 
 RULES: dict[str, Rule] = dict.fromkeys(CHECKERS, check) | {
-    name: declared.first(rule) if name in declared.MANAGERS else rule
+    name: declared.first(rule) if name in (*declared.MANAGERS, "go") else rule
     for names, rule in (*_TABLE, *node_tools.TABLE)
     for name in names.split()
 }

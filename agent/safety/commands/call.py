@@ -66,6 +66,8 @@ class Call(Line):
     """The files the shell opens as its standard input."""
     named: Set[str] = frozenset()
     """Names of files that earlier commands of the same script were given, or wrote to."""
+    made: Set[str] = frozenset()
+    """Files that were not there before, and that the shell itself opened for writing in the same script."""
 
     @property
     def unsure(self) -> bool:

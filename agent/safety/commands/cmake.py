@@ -59,6 +59,8 @@ def _is_harmless_definition(call: Call, name: str, value: str) -> bool:
             variable("CC", [value], call.ground.inside) is None
             or value in ("ccache", "sccache", "distcc", "clang-tidy", "cppcheck", "", "ON", "OFF")
         )
+    if name.endswith("LAUNCHER"):
+        return False
     folder = absolute(call.path(value)).rpartition("/")[0]
     return call.ground.inside(call.path(value)) or folder in ("/usr/bin", "/usr/local/bin", "/bin")
 

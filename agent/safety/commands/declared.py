@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from agent.safety.commands import known_packages
 from agent.safety.commands.call import Call, Opinion, Rule, fine
 from agent.safety.shell.marks import UNKNOWN
 
@@ -82,7 +83,14 @@ def installs(call: Call) -> Opinion | None:
 
 def first(rule: Rule) -> Rule:
     """The rule, unless the call installs what the project lists."""
-    return lambda call: rule(call) if (opinion := installs(call)) is None else opinion
+
+    def judged(call: Call) -> Opinion:
+        for opinion in (installs(call), known_packages.adds(call)):
+            if opinion is not None:
+                return opinion
+        return rule(call)
+
+    return judged
 
 
 _PIP_FLAGS = re.compile(
@@ -92,7 +100,7 @@ _PIP_FLAGS = re.compile(
 
 
 def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
-    """The opinion on `pip install -r requirements.txt`, `-e .` and `.` into an environment of the project.
+    """The opinion on installing what is listed, what is well known, `-e .` and `.` into an environment.
 
     Inside a boundary there is no other environment it could change. `said` are the arguments behind
     `install`. None when it is anything else.
@@ -115,7 +123,7 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
             if not _is_own(call, argument):
                 return None
             installs_listed = True
-        elif argument in ("pip", "setuptools", "wheel", "build"):
+        elif known_packages.are_known_to_python([argument]):
             installs_listed = True
         elif not _PIP_FLAGS.fullmatch(argument):
             return None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from agent.safety.commands import brought
+from agent.safety.commands import brought, scraps
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.commands.endless import FILLS_DISK, SOURCES, is_nowhere
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
@@ -20,10 +20,13 @@ EMPTIES = ask("destroys the contents of files")
 def delete(call: Call) -> Opinion:
     """rm and its like: what a build makes again may go, everything else asks."""
     recursive = call.has("rR", "recursive")
-    operands = call.operands()
+    operands, reason = call.operands(), None
     for operand in operands:
-        if reason := call.ground.delete(call.path(operand), recursive=recursive):
+        reason = call.ground.delete(call.path(operand), recursive=recursive)
+        if reason and (recursive or not scraps.is_scrap(call, operand)):
             return ask(reason)
+    if reason:
+        return fine("deletes scraps, or what is not there")
     return fine("deletes what a build makes again") if operands else ask("deletes what is not known here")
 
 

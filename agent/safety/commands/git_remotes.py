@@ -28,7 +28,7 @@ _OPTIONS: dict[str, re.Pattern[str]] = {
         r"--(?:heads|branches|tags|refs|symref|quiet|get-url|exit-code|sort=[\w:.-]+)|-[htq]+"
     ),
     "pull": re.compile(
-        r"--(?:ff-only|quiet|verbose|prune|no-tags|tags|progress|autostash|stat|no-stat)|-[qvp]+"
+        r"--(?:ff-only|ff|no-edit|no-rebase|rebase(?:=true|=merges)?|quiet|verbose|prune|no-tags|tags|progress|autostash|stat|no-stat)|-[qvpr]+"
     ),
 }
 _REMOTE = re.compile(r"[A-Za-z][\w.-]*")
@@ -37,10 +37,10 @@ _BRANCH = re.compile(r"[A-Za-z0-9][\w./-]*|HEAD|refs/(?:heads|tags)/[\w./*-]+|pu
 
 def reaches(call: Call, name: str) -> Opinion:
     """`git fetch`, `git ls-remote` and `git pull --ff-only` of a remote that is set up; others ask."""
+    if name == "clone":
+        return _clones(call)
     known = _OPTIONS.get(name)
     if known is None or not all(known.fullmatch(a) for a in call.arguments if a.startswith("-")):
-        return NETWORK
-    if name == "pull" and not call.flag("--ff-only"):
         return NETWORK
     operands = call.operands()
     if operands and not _is_set_up(call, operands[0]):
@@ -48,6 +48,35 @@ def reaches(call: Call, name: str) -> Opinion:
     if not all(map(_BRANCH.fullmatch, operands[1:])):
         return ask("fetches in a way that may overwrite branches")
     return READS if name == "ls-remote" else RECORDS
+
+
+CLONES = fine("fetches a repository of a public forge")
+_FORGE = re.compile(
+    r"https://(?:github\.com|gitlab\.com|bitbucket\.org|codeberg\.org)/[\w-]+/[\w.-]+?(?:\.git)?/?", re.ASCII
+)
+_CLONE_OPTIONS = re.compile(
+    r"--(?:depth=\d+|branch=[\w./-]+|single-branch|no-single-branch|filter=(?:blob|tree):\w+|no-checkout|sparse"
+    r"|quiet|progress|verbose|no-tags|bare|no-recurse-submodules|no-hardlinks)|-[qvn]+"
+)
+
+
+def _clones(call: Call) -> Opinion:
+    """`git clone` of a public forge into a new folder: nothing in it runs by being fetched."""
+    arguments, operands = list(call.arguments), list[str]()
+    while arguments:
+        argument = arguments.pop(0)
+        if argument in ("--depth", "-b", "--branch"):
+            if not arguments or not re.fullmatch(r"[\w./]+[\w./-]*", arguments.pop(0)):
+                return NETWORK
+        elif argument.startswith("-"):
+            if not _CLONE_OPTIONS.fullmatch(argument):
+                return NETWORK
+        else:
+            operands.append(argument)
+    if not 1 <= len(operands) <= 2 or not _FORGE.fullmatch(operands[0]):
+        return NETWORK
+    folder = operands[1] if len(operands) == 2 else operands[0].rstrip("/").rpartition("/")[2]
+    return call.changed([folder]) or CLONES
 
 
 def _is_set_up(call: Call, remote: str) -> bool:

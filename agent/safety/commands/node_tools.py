@@ -13,6 +13,10 @@ from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
 _SCRIPT_WORDS = words("run run-script")
+_SETTINGS = words(
+    "--script-shell --node-options --userconfig --globalconfig --registry --shell --use-yarnrc "
+    "--npmrc-auth-file"
+)
 
 
 def _of_package(call: Call) -> Call | None:
@@ -34,7 +38,7 @@ def node_manager(call: Call) -> Opinion:
         if at >= 0 and call.ground.inside(folder := call.path(call.arguments[at + 1])):
             rest = (*call.arguments[:at], *call.arguments[at + 2 :])
             return node_manager(replace(call, arguments=rest, cwd=folder))
-    if call.flag("--prefix", "-C", "--cwd", "--dir", "--script-shell", "--node-options", "-g", "--global"):
+    if call.flag("--prefix", "-C", "--cwd", "--dir", *_SETTINGS, "-g", "--global"):
         return ask("works outside of the workspace, or for every project")
     if (inner := _of_package(call)) is not None:
         return node_manager(inner)
@@ -98,6 +102,8 @@ def node_manager(call: Call) -> Opinion:
         return fine("lists packages")
     if call.name == "bun" and verb == "x" and rest and call.arguments[0] == "x":
         return npx(replace(call, name="npx", word="npx", arguments=tuple(call.arguments[1:])))
+    if verb == "init" and not rest and call.name != "bun" and call.inside:
+        return BUILDS if call.flag("-y", "--yes") or call.name == "pnpm" else ask("asks questions")
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
         return ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb

@@ -28,11 +28,20 @@ LARGEST = 200_000
 """Bytes of a program that is read. A longer text asks; what is no text cannot be read at all."""
 
 
-def passes(call: Call, program: Program, confinement: Confinement, *, acted: bool, built: Set[str]) -> bool:
+def passes(
+    call: Call,
+    program: Program,
+    confinement: Confinement,
+    *,
+    acted: bool,
+    built: Set[str],
+    after_build: bool = False,
+) -> bool:
     """Whether a program of the workspace may run unasked.
 
     `acted` says that something ran before it in the same command that may have changed files; `built`
-    are names of programs that a compiler made there.
+    are names of programs that a compiler made there, and `after_build` says that the project was built.
+    What a build of sources from before made is what `cargo run` and its like build and run.
     """
     path = absolute(call.path(program.path))
     if confinement == "none" or not call.ground.inside(path):
@@ -51,9 +60,10 @@ def passes(call: Call, program: Program, confinement: Confinement, *, acted: boo
         if DOUBTFUL.search(held.decode("utf-8", "replace")):
             return False
         return confinement == "closed" or (not acted and _is_known(program.language, path, held, call))
-    return held and confinement == "closed"
+    return held and (confinement == "closed" or after_build or name in built)
 
 
+_LINKERS = words("gcc g++ cc c++ clang clang++ gfortran")
 _COMPILERS = words("gcc g++ cc c++ clang clang++ rustc go ghc zig gfortran ocamlopt nim crystal")
 
 
@@ -62,6 +72,8 @@ def compiled(call: Call) -> str:
     if call.name not in _COMPILERS:
         return ""
     output = call.value("o")
+    if output is None and call.name in _LINKERS and not call.flag("-c", "-S", "-E", "-fsyntax-only", "-M"):
+        output = "a.out"
     unread = any(each in ("-", "-x") or each.rpartition("/")[2] in call.named for each in call.arguments)
     return output.rpartition("/")[2] if output and not unread else ""
 

@@ -71,7 +71,7 @@ _REASONS: tuple[tuple[str, str], ...] = (
     ),
     (
         "nginx apachectl httpd caddy redis-server mongod postgres mysqld sshd dockerd containerd "
-        "supervisord supervisorctl pm2 gunicorn uvicorn flask",
+        "supervisord supervisorctl pm2",
         "starts or changes a server",
     ),
     ("git-shell sudoedit doasedit", "edits with the rights of another user"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from agent.safety.commands import servers
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.commands.checkers import BUILDS, OUTWARD
 from agent.safety.commands.declared import INSTALLS
@@ -151,7 +152,8 @@ def flask(call: Call) -> Opinion:
     app = call.value("A", "app")
     if app is not None and (UNKNOWN in app or not call.ground.inside(call.path(app.partition(":")[0]))):
         return ask("takes an application from elsewhere")
-    return _FLASK(call)
+    opinion = servers.flask_server(call)
+    return _FLASK(call) if opinion is None else opinion
 
 
 def act(call: Call) -> Opinion:

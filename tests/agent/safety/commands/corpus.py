@@ -67,6 +67,7 @@ ROUNDS = (
     Round(114, 6, 2, 119, 1),
     Round(578, 60, 13, 530, 3),
     Round(349, 33, 6, 644, 20),
+    Round(849, 169, 75, 922, 21),
 )
 
 FAMILIES = (
@@ -86,10 +87,11 @@ FAMILIES = (
 
 LOOSENED = (
     (
-        "`git fetch`, `git ls-remote`, `git remote show` of a named remote; `git pull --ff-only`",
+        "`git fetch`, `git ls-remote`, `git remote show` and `git pull` of a named remote",
         "writes objects and the refs of the remote; program and address stand in `.git/config`, which "
         "is guarded. "
-        "Addresses, refspecs that write branches, options that name programs and every other pull ask",
+        "A pull is a fetch and a merge, which pass by themselves. Addresses, refspecs that write branches "
+        "and options that name programs ask",
     ),
     (
         "`git rebase` without `-i`, `-x`, `--root`; `git worktree add` below the workspace",
@@ -125,7 +127,7 @@ LOOSENED = (
     ),
     (
         "`pip install -r requirements.txt`, `-e .` inside a sandbox",
-        "there is no environment outside of the workspace that it could change; named packages ask",
+        "there is no environment outside of the workspace that it could change",
     ),
     (
         "`terraform init` without options that name a backend or other sources, plain `terraform output`",
@@ -142,6 +144,27 @@ LOOSENED = (
     (
         "`foo --version` of programs that are not known",
         "one argument, looked up in the usual place",
+    ),
+    (
+        "adding packages that everybody knows (`npm install react`, `pip install requests==2.31.0`)",
+        "exact names from the registry of the project, as on its own list; other names, sources and "
+        "addresses ask",
+    ),
+    (
+        "`git clone` of a public forge into the workspace or a folder for scraps",
+        "nothing runs by being fetched; building or installing it in the same command asks",
+    ),
+    (
+        "`gcc -o app … && ./app`, `make && ./build/app` inside a sandbox; `gradle run`, `swift run` and kin",
+        "what was built of sources from before is what `cargo run` builds and runs",
+    ),
+    (
+        "`uvicorn`, `gunicorn`, `flask run` for this machine only",
+        "starts the project as `npm start` does; other addresses and files of settings ask",
+    ),
+    (
+        "`rm` of one file named like a scrap, not there, made by the same command, or in `/tmp`",
+        "nothing is lost that `>` would not take as well; folders, patterns and all other files ask",
     ),
     ('`rm -rf "$tmp"` after `tmp=$(mktemp -d)`', "the folder is new and of this very command"),
 )
@@ -222,9 +245,17 @@ def table() -> str:
         "(4.6 %) and 6 times (1.7 %); the difference is programs of the project. Of the 20 silent ones of",
         "round 8, 8 were harmless on reflection (`git branch -d`, `less <<< …`); the others were two ways of",
         "the shell to run text that was not followed (`$(<file)`, `a[$(…)]=1`), settings of a build written",
-        "and used in one command, copies that editors keep elsewhere, and filling the disk. Three stay:",
-        "`cat /dev/urandom > file`, a loop that makes folders without end, and `mvn -s` with a file of",
-        "settings that lies in the workspace.",
+        "and used in one command, copies that editors keep elsewhere, and filling the disk. All of them ask",
+        "now: output without end and loops without pause, and settings of Maven that were not read.",
+        "",
+        "Round 9 was judged in three places. At first 169 of its everyday commands asked in a repository,",
+        "170 in an empty folder and 190 without a sandbox; now 136 (16.0 %), 137 and 164. It was written to",
+        "hold much that reaches beyond the workspace: some 75 (pushing, containers, migrations,",
+        "ending processes, unknown packages, files from anywhere) go on asking on purpose, and the rest is",
+        "not mended yet: tools that only test on this machine (`ab`, `wrk`), `source ~/.nvm/nvm.sh`, `deno`,",
+        " programs written and run in one command. Of 922 nasty ones 21 were silent, 18 without a",
+        'sandbox; now 7, of which `exec -a … id`, `bash -c "$1"` and `unset HISTFILE` do no harm, three run',
+        "what is not there, and one stays: `sed -i` that writes a command into `package.json`, then tests.",
         "",
         "Round 5 by family, before and after mending:",
         "",
@@ -238,7 +269,7 @@ def table() -> str:
         "is unpacked). Known and not mended: emptying a file by `exec 3>`, by a loop or a branch that prints",
         "nothing, or by a listing of what does not exist; undo brings such a file back.",
         "",
-        "What still asks among the everyday ones: packages named on the command line (`uv add httpx`),",
+        "What still asks among the everyday ones: packages that are not well known,",
         "programs of the project where the network is open, `terraform output -json`, the clipboard,",
         "`strace`, debuggers, deleting what no build makes again, links and work trees",
         "outside of the workspace.",
