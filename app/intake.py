@@ -2,7 +2,9 @@
 
 Textual reads strict UTF-8 and looks for keys within pastes as well: one wrong byte would leave the
 application deaf, and a pasted escape sequence would press keys. So pastes are taken out before its
-parser sees them, wrong bytes are replaced, and what the parser stumbles over is dropped.
+parser sees them, wrong bytes are replaced, and what the parser stumbles over is dropped. Nothing is
+read while the application is behind, and of a mouse on its way only the last place counts, so that
+a storm of events waits in the terminal instead of in here.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import logging
 import os
 import select
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Event
 
@@ -35,6 +37,8 @@ REST = 0.02
 """Seconds the rest of a sequence that may begin a paste is waited for."""
 SILENCE = 1.0
 """Seconds without a byte after which an open paste may have lost its end."""
+MOST_WAITING = 64
+"""Messages the application may be behind with while more are read."""
 _ABORTS = (b"\x1b", b"\x03")
 
 
@@ -143,12 +147,20 @@ def _beginning_at_end(data: bytes, marker: bytes = BEGIN) -> int:
     return next((size for size in range(len(marker) - 1, 0, -1) if data.endswith(marker[:size])), 0)
 
 
-def read_terminal(number: int, ended: Event, deliver: Callable[[Message], None]) -> None:
-    """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone."""
+def read_terminal(
+    number: int, ended: Event, deliver: Callable[[Message], None], behind: Callable[[], int] = int
+) -> None:
+    """Read the terminal behind a descriptor until `ended` is set. Raises `OSError` once it has gone.
+
+    `behind` tells how many messages the application has not taken yet.
+    """
     sieve, parser = Sieve(), XTermParser()
     poll = select.poll()
     poll.register(number, select.POLLIN)
     while not ended.is_set():
+        if behind() > MOST_WAITING:
+            ended.wait(REST)
+            continue
         if poll.poll((REST if sieve.waits else TICK) * 1000):
             data = os.read(number, PIECE)
             if not data:
@@ -165,12 +177,25 @@ def read_terminal(number: int, ended: Event, deliver: Callable[[Message], None])
 def _deliver(piece: str | Pasted, parser: XTermParser, deliver: Callable[[Message], None]) -> XTermParser:
     """Hand on what was found; the parser for what comes next."""
     try:
-        for event in _events(piece, parser):
+        for event in merged(_events(piece, parser)):
             deliver(event)
     except Exception:
         log.warning("keys that cannot be read were dropped", exc_info=True)
         return XTermParser()
     return parser
+
+
+def merged(found: Iterable[Message]) -> Iterator[Message]:
+    """Of moves of the mouse that follow each other only the last; everything else as it came."""
+    move: events.MouseMove | None = None
+    for event in found:
+        if move is not None and not isinstance(event, events.MouseMove):
+            yield move
+        move = event if isinstance(event, events.MouseMove) else None
+        if move is None:
+            yield event
+    if move is not None:
+        yield move
 
 
 def _events(piece: str | Pasted, parser: XTermParser) -> Iterator[Message]:

@@ -183,7 +183,12 @@ def lasting(driver: type[Driver], lost: Callable[[], None], caught_up: Callable[
 
         def run_input_thread(self) -> None:
             try:
-                read_terminal(self.fileno, self.exit_event, self.process_message)  # type: ignore[attr-defined]
+                read_terminal(
+                    self.fileno,  # type: ignore[attr-defined]
+                    self.exit_event,  # type: ignore[attr-defined]
+                    self.process_message,
+                    lambda: self._app.message_queue_size,
+                )
             except OSError as error:
                 self._line.lose(error.strerror or type(error).__name__)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import tty
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from textual import events
 from textual.message import Message
 
-from app.intake import BEGIN, END, LARGEST, SILENCE, Pasted, Sieve, read_terminal
+from app.intake import BEGIN, END, LARGEST, MOST_WAITING, SILENCE, Pasted, Sieve, read_terminal
 
 KEYS = st.text(st.characters(exclude_characters="\x1b", exclude_categories=["Cs"]), min_size=1, max_size=20)
 PASTED = st.text(st.sampled_from("ab\r\n\x1b[20é\x03\x07;m"), max_size=30)
@@ -163,3 +164,46 @@ def test_a_terminal_that_goes_away_ends_the_reading(reading: Reading) -> None:
     reading.outer = -1
     reading.join()
     assert reading.fault is not None
+
+
+def moved(column: int, row: int) -> bytes:
+    return f"\x1b[<35;{column};{row}M".encode()
+
+
+def test_of_a_mouse_on_its_way_only_the_last_place_is_heard_and_every_click(reading: Reading) -> None:
+    click = b"\x1b[<0;9;9M\x1b[<0;9;9m"
+    storm = b"".join(moved(column, 3) for column in range(1, 90))
+    os.write(reading.outer, storm + click + storm + b"q")
+    reading.until_key("q")
+    kinds = [type(each) for each in reading.heard if isinstance(each, events.MouseEvent)]
+    assert kinds.count(events.MouseDown) == kinds.count(events.MouseUp) == 1
+    # The terminal may hand a storm on in a few pieces.
+    assert 2 <= kinds.count(events.MouseMove) <= 8
+    assert [each.x for each in reading.heard if isinstance(each, events.MouseMove)][-1] == 88
+
+
+def test_nothing_is_read_while_the_application_is_behind() -> None:
+    outer, inner = os.openpty()
+    tty.setraw(inner)
+    heard: list[Message] = []
+    waiting, ended = [MOST_WAITING + 1], threading.Event()
+    asked = threading.Semaphore(0)
+
+    def behind() -> int:
+        asked.release()
+        return waiting[0]
+
+    thread = threading.Thread(target=read_terminal, args=(inner, ended, heard.append, behind))
+    os.write(outer, b"abc")
+    thread.start()
+    for _ in range(3):
+        assert asked.acquire(timeout=10)
+    assert heard == []
+    waiting[0] = 0
+    while len(heard) < 3 and thread.is_alive():
+        time.sleep(0.005)
+    ended.set()
+    thread.join(10)
+    os.close(outer)
+    os.close(inner)
+    assert [each.key for each in heard if isinstance(each, events.Key)] == ["a", "b", "c"]
