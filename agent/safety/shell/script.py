@@ -294,12 +294,7 @@ class Interpreter:
             # A substitution of nothing but `< file` prints the file.
             reads = any(operator == "<" for operator, _ in around.targets) and not around.takes_output
             output = stdin if reads else [""]
-        if (
-            body is not None
-            and around.takes_output
-            and output != [""]
-            and _reads_its_target(self.source.text(body), around)
-        ):
+        if body is not None and output != [""] and _reads_its_target(self.source.text(body), around):
             output = [""]
         return self._finish(around, output)
 
@@ -460,7 +455,7 @@ _PRINTS_ITS_WORDS = ("echo", "printf")
 
 def _reads_its_target(text: str, around: Redirection) -> bool:
     """Whether a command reads the file its output goes to, which the shell has emptied by then."""
-    if text.startswith(_PRINTS_ITS_WORDS):
+    if not around.takes_output or text.startswith(_PRINTS_ITS_WORDS):
         return False
     targets = [target.removeprefix("./") for operator, target in around.targets if operator == ">"]
     if not any(target in text for target in targets):
