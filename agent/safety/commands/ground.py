@@ -15,6 +15,7 @@ from agent.safety.look import current
 from agent.safety.places import Places, absolute, is_disk
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 from agent.safety.shell.output import MADE_BY_MKTEMP
+from tools.text import reveal
 
 DEVICES = frozenset(
     {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"}
@@ -158,8 +159,8 @@ class Ground:
 
 
 def shown(path: str) -> str:
-    """A marked path for a person, shortened in the middle of very long ones."""
-    text = literal(path)
+    """A marked path for a person: nothing in it is hidden, very long ones are shortened in the middle."""
+    text = reveal(literal(path))
     return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
 
 
