@@ -125,11 +125,10 @@ async def _decided(
     from app.screens.merge import MergeScreen
 
     choices: Mapping[str, Choice] = {}
-    who = " · ".join(filter(None, (app.bridge.team.called(run.id), place)))
     plan = await copies.plan_merge(run.id)
     while True:
         services = restore_services(app.journeys.travel)
-        screen = MergeScreen(plan, services, choices, agent=who)
+        screen = MergeScreen(plan, services, choices, agent=app.bridge.team.called(run.id), place=place)
         chosen = await app.push_screen_wait(screen)
         if chosen is None:
             return plan, None, screen.discards

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import Static
 
 from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
 from app.screens.page import HELP
-from app.screens.plan_words import MERGE, Words, tally
+from app.screens.plan_words import MERGE, Words
 from app.screens.restoring import RestoreServices, RestoringScreen
 from widgets.row_text import one_line
 
@@ -44,14 +46,18 @@ class MergeScreen(RestoringScreen, inherit_bindings=False):
         choices: Mapping[str, Choice] | None = None,
         *,
         agent: str = "",
+        place: str = "",
     ) -> None:
-        """`agent` is what the person calls the agent whose copy it is."""
+        """`agent` is what the person calls the agent whose copy it is, `place` which of how many it is."""
         super().__init__(plan, services, choices)
-        self._agent = agent
+        self._agent = one_line(agent)
+        self._place = place
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self.state(" · ".join(filter(None, (one_line(self._agent), tally(self._plan)))))
+        if self._agent:
+            # The place first: a long name is cut at its end.
+            place = f"Merge {self._place}:" if self._place else "Merge"
+            self.query_one("#page-title", Static).update(Content(f"{place} {self._agent}"))
 
     def action_discard(self) -> None:
         self.discards = True

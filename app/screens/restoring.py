@@ -147,7 +147,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         yield self._diff
 
     def on_mount(self) -> None:
-        super().on_mount()
+        # Textual calls the handlers of the classes above by itself.
         self.state(tally(self._plan))
         self._count()
 

@@ -24,7 +24,7 @@ from tests.support.team import by_task, report
 
 SCENES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "merge": (lambda: MergeScreen(PLAN, RESTORE), ()),
-    "merge-theirs": (lambda: MergeScreen(PLAN, RESTORE, agent="prices (agent-1)"), ("t",)),
+    "merge-theirs": (lambda: MergeScreen(PLAN, RESTORE, agent="prices (agent-1)", place="1 of 3"), ("t",)),
     "merge-both": (lambda: MergeScreen(PLAN, RESTORE), ("b",)),
     "merge-none": (lambda: MergeScreen(HUNKS, RESTORE), ("M",)),
     "merge-hunks": (lambda: MergeScreen(HUNKS, RESTORE), ("enter", "G", "space", "escape")),
@@ -42,6 +42,32 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_a_merge_looks_as_it_should(snap_compare: Any, name: str, size: tuple[int, int]) -> None:
     make, keys = SCENES[name]
     assert snap_compare(PageHost(make), terminal_size=size, run_before=pressing(*keys))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    ("agent", "place", "title"),
+    [
+        ("", "", "Before a copy is merged"),
+        ("agent-1", "", "Merge agent-1"),
+        ("prices (agent-1)", "1 of 3", "Merge 1 of 3: prices (agent-1)"),
+        ("[b]x[/b]\x1b]0;y\x07\n(agent-1)", "1 of 3", "Merge 1 of 3: [b]x[/b] (agent-1)"),
+        ("a name without end " * 9, "2 of 3", "Merge 2 of 3: a name without e"),
+    ],
+)
+async def test_the_title_tells_whose_copy_it_is_and_the_state_what_is_in_it(
+    agent: str, place: str, title: str, width: int
+) -> None:
+    host = PageHost(lambda: MergeScreen(PLAN, RESTORE, agent=agent, place=place))
+    async with host.run_test(size=(width, 24)) as pilot:
+        await host.workers.wait_for_complete()
+        await pilot.pause()
+        left, right = (
+            host.screen.query_one(f"#page-{part}").render_line(0).text for part in ("title", "state")
+        )
+        assert left.startswith(title)
+        assert right.strip().startswith("6 files · 2 in conflict")
+        assert (len(left) > len(title)) is title.endswith("without e")
 
 
 @pytest.mark.parametrize(
