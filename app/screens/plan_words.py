@@ -30,6 +30,8 @@ class Words:
     """Below one that could be changed, and is left."""
     conflict: Mapping[Way, str]
     """Below a conflict, by what was chosen."""
+    left_out: str
+    """Below a path whose folder is not made, because that was left."""
     unmergeable: str
     taken: str
     """What happens to the hunks that are chosen."""
@@ -44,6 +46,7 @@ RESTORE = Words(
         "checkpoint": "Goes back to the checkpoint. Of what stands there now it makes this:",
         "merge": "The session's changes are taken out, all others stay:",
     },
+    left_out="Take the checkpoint there (c), and this comes back.",
     unmergeable="This cannot be merged; keep yours or take the checkpoint.",
     taken="taken back",
 )
@@ -56,6 +59,7 @@ MERGE = Words(
         "checkpoint": "The agent's version is taken. Of what stands there now it makes this:",
         "merge": "The agent's changes are put into what stands there now:",
     },
+    left_out="Take theirs there (t), and this comes along.",
     unmergeable="This cannot be merged; keep yours or take theirs.",
     taken="taken",
 )

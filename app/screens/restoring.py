@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import ClassVar
 
 from rich.text import Text
@@ -16,7 +17,7 @@ from textual.widgets import Static
 from textual.worker import Worker
 
 from agent.errors import HermesError
-from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.entries import Change, Kind
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.parts import Parted, WholeError
 from agent.workspace.checkpoints.restore.plan import Choice, Part, PlanItem, RestorePlan, Way
@@ -60,6 +61,7 @@ class PlanRows(PointedRows):
         self.parts: dict[str, Parted] = {}
         """Files in hunks, as they were chosen."""
         self._changes: Mapping[int, FileChange] = {}
+        self._folders = {item.path: item for item in items if _makes_folder(item)}
         self.reset(len(items))
 
     def learn(self, changes: Sequence[FileChange]) -> None:
@@ -78,6 +80,16 @@ class PlanRows(PointedRows):
             return "merge" if choice.merging else "checkpoint"
         return choice
 
+    def shut_out(self, item: PlanItem) -> str:
+        """The folder a path would stand in, where that is not made because it was left; else empty."""
+        if item.target is None or item.state == "lost" or self.choice(item) == "mine":
+            return ""
+        for above in PurePosixPath(item.path).parents:
+            folder = self._folders.get(str(above))
+            if folder is not None and (folder.state == "lost" or self.choice(folder) == "mine"):
+                return folder.path
+        return ""
+
     def _row(self, index: int, width: int) -> list[Text]:
         item, change = self.items[index], self._changes.get(index)
         if item.state == "change":
@@ -91,6 +103,8 @@ class PlanRows(PointedRows):
         choice = self.choice(item)
         if item.state == "lost":
             return Text("stays as it is", self.ink("dim"))
+        if self.shut_out(item):
+            return Text("stays out with its folder", self.ink("warning"))
         if isinstance(choice, Part):
             parted = self.parts.get(item.path)
             of = f" of {len(parted.hunks):,}" if parted else ""
@@ -107,6 +121,12 @@ class PlanRows(PointedRows):
             right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
             right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
         return right
+
+
+def _makes_folder(item: PlanItem) -> bool:
+    """Whether a folder comes where none stands."""
+    stands = item.now is not None and item.now.kind is Kind.FOLDER
+    return item.target is not None and item.target.kind is Kind.FOLDER and not stands
 
 
 class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
@@ -225,6 +245,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         """What is shown below it, and why."""
         if item.state == "lost":
             return Content.assemble(("Stays as it is: ", "$error"), line(item.reason))
+        if folder := self._list.shut_out(item):
+            out = f"Stays out with {shown_path(folder)}/, which is left."
+            return Content.assemble((out, "$warning"), f"\n{self.words.left_out}")
         choice = self._list.choice(item)
         if isinstance(choice, Part):
             parted = self._list.parts.get(item.path)

@@ -11,22 +11,38 @@ import pytest
 
 from agent.errors import HermesError
 from agent.store.operations import Operation
+from agent.workspace.checkpoints.entries import Entry, Kind
+from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan
 from app.merging import merge_copy, named
 from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog
 from app.screens.merge import MergeScreen
-from tests.app.going_back_stage import HUNKS, PLAN, RESTORE
-from tests.app.pages import PageHost, pressing
+from app.screens.plan_words import MERGE
+from app.screens.restoring import PlanRows
+from tests.app.going_back_stage import HUNKS, PLAN, RESTORE, entry
+from tests.app.pages import PageHost, lines_of, pressing
 from tests.app.test_application import Stage, stage
 from tests.app.test_going_back import notices, screen
 from tests.support.replies import Reply, call, say
 from tests.support.team import by_task, report
 
+FOLDER = Entry(Kind.FOLDER, 0o755)
+PACKAGE = RestorePlan(
+    PLAN.root,
+    3,
+    (
+        PlanItem("shop", None, FOLDER, "change"),
+        PlanItem("shop/tax", None, FOLDER, "change"),
+        PlanItem("shop/tax/rates.py", None, entry("RATES = ()\n"), "change"),
+        PlanItem("shopping.md", None, entry("- rice\n"), "change"),
+    ),
+)
 SCENES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "merge": (lambda: MergeScreen(PLAN, RESTORE), ()),
     "merge-theirs": (lambda: MergeScreen(PLAN, RESTORE, agent="prices (agent-1)", place="1 of 3"), ("t",)),
     "merge-both": (lambda: MergeScreen(PLAN, RESTORE), ("b",)),
     "merge-none": (lambda: MergeScreen(HUNKS, RESTORE), ("M",)),
+    "merge-folder": (lambda: MergeScreen(PACKAGE, RESTORE), ("m", "j", "j")),
     "merge-hunks": (lambda: MergeScreen(HUNKS, RESTORE), ("enter", "G", "space", "escape")),
 }
 
@@ -68,6 +84,31 @@ async def test_the_title_tells_whose_copy_it_is_and_the_state_what_is_in_it(
         assert left.startswith(title)
         assert right.strip().startswith("6 files · 2 in conflict")
         assert (len(left) > len(title)) is title.endswith("without e")
+
+
+@pytest.mark.parametrize(
+    ("keys", "out"),
+    [
+        ("", ()),
+        ("m", ("shop/tax", "shop/tax/rates.py")),
+        ("mt", ()),
+        ("mjt", ("shop/tax", "shop/tax/rates.py")),
+        ("jm", ("shop/tax/rates.py",)),
+        ("mjm", ("shop/tax/rates.py",)),
+        ("mjjm", ("shop/tax",)),
+        ("M", ()),
+        ("jjm", ()),
+    ],
+)
+async def test_what_stays_out_with_its_folder_says_so(keys: str, out: tuple[str, ...]) -> None:
+    host = PageHost(lambda: MergeScreen(PACKAGE, RESTORE))
+    async with host.run_test(size=(120, 24)) as pilot:
+        await host.workers.wait_for_complete()
+        await pilot.press(*keys)
+        await pilot.pause()
+        lines = lines_of(host.screen.query_one(PlanRows))[: len(PACKAGE.items)]
+        said = [item.path for item, line in zip(PACKAGE.items, lines, strict=True) if "stays out" in line]
+        assert tuple(said) == out
 
 
 @pytest.mark.parametrize(
@@ -133,6 +174,21 @@ async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_pat
         await scene.until(lambda: len(told(scene)) == 2)
         assert "Undone: merge of agent-1." in told(scene)[-1]
         assert (workspace / "a.txt").read_text() == "one\ntwo\n"
+
+
+async def test_a_new_folder_that_is_left_keeps_its_files_out_until_it_is_taken(tmp_path: Path) -> None:
+    async with sent(tmp_path, call("write_file", path="shop/tax.py", content="x\n")) as scene:
+        agents, folder = scene.app.need_engine().agents, scene.bench.workspace / "shop"
+        run = agents.run("agent-1")
+        plan = await agents.copies.plan_merge("agent-1")
+        rows = PlanRows(plan.items, {"shop": "mine", "shop/tax.py": "checkpoint"}, MERGE)
+        assert [rows.shut_out(item) for item in plan.items] == ["", "shop"]
+        await agents.copies.merge(run, plan, rows.choices)
+        assert not folder.exists()
+        rows.choices["shop"] = "checkpoint"
+        assert [rows.shut_out(item) for item in plan.items] == ["", ""]
+        await agents.copies.merge(run, await agents.copies.plan_merge("agent-1"), rows.choices)
+        assert (folder / "tax.py").read_text() == "x\n"
 
 
 async def test_a_copy_is_discarded_after_a_question(tmp_path: Path) -> None:
