@@ -29,11 +29,14 @@ from agent.config.schema import Settings
 from agent.model.choices import Choice, choices, served
 from agent.model.detect import DetectedServer
 from agent.workspace.repository import Checkout
+from app.agents import Past
 from app.screens import dialog as dialogs
 from app.screens.context import ContextScreen
+from app.screens.merge import MergeScreen
 from app.screens.models import ModelsScreen
 from app.screens.sessions import SessionsScreen
 from tests.app import agents_stage
+from tests.app.going_back_stage import PLAN, RESTORE
 from tests.app.test_context_screen import FULL
 from tests.app.test_models_screen import HOME, KEYS, Menu
 from tests.support import shelf, story
@@ -130,6 +133,33 @@ async def context(app: Staged, pilot: Pilot[Any]) -> None:
     app.push_screen(ContextScreen(count))
 
 
+async def agents(app: Staged, pilot: Pilot[Any]) -> None:
+    """Several agents at work, one of which asks."""
+    agents_stage.busy(app)
+    app.session.agents.move(True)
+    await app.actions.run_slash("agents")
+    await pilot.pause(SETTLING)
+
+
+async def attached(app: Staged, pilot: Pilot[Any]) -> None:
+    """The conversation of one of them, with something to be told."""
+    await agents(app, pilot)
+
+    async def nothing_yet(_agent: str) -> Past:
+        return Past((), ())
+
+    setattr(app.agents, "past", nothing_yet)  # noqa: B010 - there is no engine on this stage
+    app.agents.open("agent-1")
+    await pilot.pause(SETTLING)
+    app.hear(agents_stage.conversation())
+    await pilot.press(*"Look at the admin views too")
+    await pilot.pause(SETTLING)
+
+
+async def merge(app: Staged, pilot: Pilot[Any]) -> None:
+    app.push_screen(MergeScreen(PLAN, RESTORE, agent="prices (agent-1)", place="1 of 3"))
+
+
 def keys(*pressed: str) -> Act:
     async def press(app: Staged, pilot: Pilot[Any]) -> None:
         await pilot.press(*pressed)
@@ -157,6 +187,9 @@ PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("models", over(models), NARROW, ("night",)),
     ("context", over(context), NARROW, ("night",)),
     ("help", over(keys("f1")), NARROW, ("night",)),
+    ("agents", agents, WIDE, ("night",)),
+    ("agent", attached, WIDE, ("night",)),
+    ("merge", over(merge), WIDE, ("night",)),
     ("error", error, NARROW, ("night", "paper")),
 ]
 """Name, what happens, size of the terminal, skins; the first skin needs no mention in the file's name."""
