@@ -5,7 +5,7 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 # More than two cores: tests of screens wait most of their time.
-JOBS ?= 4
+JOBS ?= 3
 # Compiled modules are kept, whatever the shell says: every worker and every started program needs them.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -17,7 +17,7 @@ run:
 # Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust"
 test:
 	@sh .ci/environment dev
-	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile $(ARGS)
 
 # Runs what takes minutes: every kind of hostile text in every list, and every property on many examples.
 test-thorough:

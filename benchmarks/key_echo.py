@@ -1,12 +1,13 @@
-"""From a key to its painted character, on a real terminal: idle, and under two loads.
+"""From a key to its painted character, on a real terminal: idle, and under three loads.
 
 `stream`: the model writes 2,000 tokens a second. `crowd`: three subagents write 200 tokens a
-second each while a command prints 10 MB. Each key is a character that stands nowhere else; that
+second each while a command prints 10 MB. `agents`: three agents that were sent write 200 tokens
+a second each, and so does the session's own. Each key is a character that stands nowhere else; that
 the load was there is shown by the bytes painted meanwhile and, for the crowd, by the command's size.
 
-Targets: worst echo < 16 ms (stream) and < 20 ms (crowd), median loaded / median idle < 1.3.
+Targets: worst echo < 16 ms (stream, agents) and < 20 ms (crowd), median loaded / median idle < 1.3.
 
-    python benchmarks/key_echo.py [--keys 60] [--tokens 2000]
+    python benchmarks/key_echo.py [--keys 60] [--tokens 2000] [--only stream]
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.support import command
 from tests.support.model_process import ServerProcess
+from tests.support.team import UNASKED
 from tests.support.terminal import Terminal
 
 STREAM = """
@@ -41,6 +44,17 @@ print("in all: ten million")
 CROWD = (
     f"script = by_step([call('terminal', command='python3 print.py'), say('Printed.')])\nPRINT = {PRINT!r}"
 )
+
+AGENTS = f"""
+import sys
+sys.path.insert(0, {str(command.ROOT)!r})
+from tests.support.team import by_task
+WORDS = "## Part\\n\\nSome *words* of an answer with `code`, [links](http://x), again.\\n\\n- a\\n- b\\n\\n"
+long = say(WORDS * 400, piece=4, pace=1 / 200)
+tasks = [{{"goal": goal}} for goal in ("callers", "history", "docs")]
+sends = call("delegate_task", tasks=tasks, background=True)
+script = by_task({{"main": [sends, long], **{{task["goal"]: [long] for task in tasks}}}})
+"""
 
 APPLICATION = f"""
 import asyncio, os, sys
@@ -105,6 +119,8 @@ def measure(
         (folder / "work" / "print.py").write_text(PRINT)
         with ServerProcess(script, folder) as server:
             env = command.environment(folder / "home", server.base_url)
+            (folder / "home").mkdir(mode=0o700, exist_ok=True)
+            (folder / "home" / "config.yaml").write_text(UNASKED)
             with Terminal([*program, "--approve", "all"], env, folder / "work") as terminal:
                 terminal.until("❯".encode())
                 watch(terminal, 6.0)
@@ -132,11 +148,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="See the top of this file.")
     parser.add_argument("--keys", type=int, default=60)
     parser.add_argument("--tokens", type=int, default=2_000, help="tokens a second")
+    parser.add_argument("--only", choices=["stream", "crowd", "agents"])
     args = parser.parse_args()
     stream = STREAM.replace("{pace}", str(1 / args.tokens))
-    report("stream", *measure(stream, command.HERMES, args.keys, lambda terminal: terminal.until(b"Part")))
     crowded = [sys.executable, "-I", "-c", APPLICATION]
-    report("crowd", *measure(CROWD, crowded, args.keys, lambda terminal: terminal.until(b"abcdefghij")))
+    loads: dict[str, tuple[str, Sequence[str], bytes]] = {
+        "stream": (stream, command.HERMES, b"Part"),
+        "crowd": (CROWD, crowded, b"abcdefghij"),
+        "agents": (AGENTS, command.HERMES, b"Part"),
+    }
+    for name, (script, program, sign) in loads.items():
+        if args.only in (None, name):
+            report(name, *measure(script, program, args.keys, partial(Terminal.until, wanted=sign)))
 
 
 if __name__ == "__main__":
