@@ -101,8 +101,10 @@ class _Places:
         if part[:2] in ("> ", "< "):
             name = part[2:].rstrip("/").rpartition("/")[2]
             return rf"[<>]{{1,2}}[|&]?\s{{0,8}}\S{{0,400}}?{_shown(name)}" if name else ""
-        if part.endswith("=") or (part.startswith("$") and " " not in part):
-            return rf"(?<![\w]){_shown(part)}" if part.endswith("=") else rf"\${{?{re.escape(part[1:])}\b"
+        if " " not in part and part.endswith("="):
+            return rf"(?<![\w]){_shown(part)}"
+        if " " not in part and part.startswith("$"):
+            return rf"\${{?{re.escape(part[1:])}\b"
         words = _WORD.findall(part)
         starts = self._at.get(words[0], [])[:_REPEATED] if words else []
         length = max((self._common(words, at) for at in starts), default=0)
