@@ -60,10 +60,13 @@ def rows_for(row: Row, width: int, wide: Wide, style: Style, lead: Row | None = 
         return [[*lead, *window(row, room, wide.shift, style)]]
     pieces = list(_pieces(row, room))
     rows = [[*lead, *pieces[0]]]
+    blanks = 0
     for before, piece in pairwise(pieces):
-        # What the end of the piece before has in blanks cannot be told from the blanks behind a row.
+        # What the pieces before end with in blanks cannot be told from the blanks behind a row.
         text = _text(before)
-        rows.append(_continued(lead, piece, len(text) - len(text.rstrip())))
+        kept = len(text.rstrip())
+        blanks = len(text) - kept + (0 if kept else blanks)
+        rows.append(_continued(lead, piece, blanks))
     return [_within(shown, width) for shown in rows]
 
 

@@ -64,6 +64,11 @@ def copied(rows: list[list[Segment]]) -> str:
     return text
 
 
+def test_blanks_over_several_rows_are_all_copied() -> None:
+    for text in ("aaa  漢", "     x", "a" + " " * 9 + "x"):
+        assert copied(rows_for(row_of(text), 2, Wide(wrap=True), MARK)) == text
+
+
 def test_a_word_that_fills_the_row_takes_the_blanks_behind_it_along() -> None:
     for text in ("hello world", "hello    world", "漢字漢字 world"):
         first, second = rows_for(row_of(text), 8 if "漢" in text else 5, Wide(wrap=True), MARK)
