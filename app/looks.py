@@ -17,6 +17,7 @@ from agent.errors import ConfigError
 from themes.depth import Depth, adapted, detect
 from themes.problem import Problem
 from themes.skin import Skin
+from themes.watch import Known, changed
 from widgets.palette import Palette, textual_theme
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from app.application import HermesApp
     from themes.contrast import Finding
     from themes.loader import Loaded
-    from themes.watch import Known
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks at the person's own skins."""
@@ -61,6 +61,8 @@ class Looks:
         self.motion = not self._never_moves
         self._changes = 0
         self._theme = ""
+        # From the beginning: an edit made while the rest of the program still starts is one to be followed.
+        self._known: Known = {} if folder is None else changed(folder).known
 
     @property
     def palette(self) -> Palette:
@@ -174,9 +176,7 @@ class Looks:
         """Follow edits of the person's own skins until cancelled."""
         if self.folder is None:
             return
-        from themes.watch import changed
-
-        known = (await asyncio.to_thread(changed, self.folder)).known
+        known = self._known
         while True:
             await asyncio.sleep(LOOK_SECONDS if known else RARE_LOOK_SECONDS)
             look = await asyncio.to_thread(changed, self.folder, known)
@@ -186,8 +186,6 @@ class Looks:
                 await self._read_again()
 
     async def _settled(self, folder: Path, known: Known) -> Known:
-        from themes.watch import changed
-
         while True:
             await asyncio.sleep(SETTLING_SECONDS)
             look = await asyncio.to_thread(changed, folder, known)
