@@ -3,7 +3,7 @@
 Each command is judged by a gate without rules and by one with thirty rules, in a workspace on the disk.
 No text is judged twice. Long texts have many shapes; `--size` says how long they are.
 
-python -m benchmarks.gate_verdict [--rounds 5] [--size 10240] [--only WORD]
+python benchmarks/gate_verdict.py [--rounds 5] [--size 10240] [--only WORD]
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,6 +19,8 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from time import process_time
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agent.home import Home
 from agent.safety.gate import Gate
