@@ -99,6 +99,8 @@ class HermesApp(App[None], inherit_bindings=False):
         self.preferences = Preferences(self)
         self.beginning = Beginning(self)
         self.last_key = float("-inf")
+        self.touched = asyncio.Event()
+        """Set with the first key."""
         self._last_filter = ControlFilter()
         self.outbox = Outbox(self.host, self._show_queue, self.complain)
         self.session.prompt.look = self._look_for_files
@@ -210,6 +212,7 @@ class HermesApp(App[None], inherit_bindings=False):
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, (events.Key, events.Paste)):
             self.last_key = time.monotonic()
+            self.touched.set()
             if self.beginning.keeps(event):
                 return
         if isinstance(event, events.Key) and self._leaves_a_dialog(event.key):

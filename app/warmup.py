@@ -19,21 +19,16 @@ from contextlib import suppress
 from types import ModuleType
 from typing import TypeVar
 
-MODULES = (
-    "markdown_it",
-    "mdurl",
-    "linkify_it",
-    "pygments.lexers",
-    "pygments.lexers.python",
-    "pygments.lexers.shell",
-    "rich.syntax",
-    "httpx2",
-    "openai.types",
-    "openai",
-    "tree_sitter",
-    "tree_sitter_bash",
+DRAWING = (
+    *("markdown_it", "mdurl", "linkify_it"),
+    *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
 )
-"""In the order in which an answer needs them; what is not installed is passed over."""
+"""What draws an answer, or the session that is shown again."""
+ASKING = ("httpx2", "openai.types", "openai", "tree_sitter", "tree_sitter_bash")
+"""What asks a model and reads the commands it wants to run: 14 MB of memory, so not before they are needed.
+
+Both in the order in which an answer needs them; what is not installed is passed over.
+"""
 SESSION = (
     *("agent.runtime", "agent.config.loader", "app.bridge", "app.keys", "themes.loader", "themes.contrast"),
     *("agent.model.demo", "agent.model.codecs.native", "agent.workspace.watcher"),
@@ -42,7 +37,7 @@ SESSION = (
     *("app.agents", "app.screens.stage", "app.branch", "app.cli.options"),
 )
 """What opening a session needs: read on the event loop, some of these would hold up a key for 60 ms."""
-QUIET = 0.7
+QUIET = 0.4
 """Seconds without a key before the next module is read."""
 SWITCH = 0.001
 """Seconds after which another thread may run; Python's own is five times as long."""
@@ -129,11 +124,22 @@ class _Courtesy:
         self._round.set()
 
 
-async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULES) -> None:
-    """Import `modules` as `bring` does, then prepare what draws answers.
+async def warm_up(last_key: Callable[[], float], touched: asyncio.Event) -> None:
+    """Read ahead what draws an answer and, once somebody has begun to type, what asks for one.
 
-    `last_key` is when a key was pressed last, on the monotonic clock.
+    `last_key` is when a key was pressed last, on the monotonic clock; `touched` is set with the first.
     """
+    await read(DRAWING, last_key)
+    await _quiet(last_key)
+    from widgets.transcript.markdown import prepare
+
+    await aside(prepare)
+    await touched.wait()
+    await read(ASKING, last_key)
+
+
+async def read(modules: Sequence[str], last_key: Callable[[], float]) -> None:
+    """Import `modules` as `bring` does, each after a pause in typing; a missing one is passed over."""
     for name in modules:
         if name in sys.modules:
             continue
@@ -142,10 +148,6 @@ async def warm_up(last_key: Callable[[], float], modules: Sequence[str] = MODULE
             await bring(name)
         except ImportError as error:
             log.info("not read ahead: %s", error)
-    await _quiet(last_key)
-    from widgets.transcript.markdown import prepare
-
-    await aside(prepare)
 
 
 async def _quiet(last_key: Callable[[], float]) -> None:

@@ -52,7 +52,8 @@ async def _show(args: Options | argparse.Namespace) -> int:
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
         engine = await runtime.open_engine(options, listener)
-        app.run_worker(partial(warm_up, lambda: app.last_key), group="warmup", exclusive=True)
+        reading = partial(warm_up, lambda: app.last_key, app.touched)
+        app.run_worker(reading, group="warmup", exclusive=True)
         return engine
 
     async def wear_chosen_skin() -> None:

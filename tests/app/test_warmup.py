@@ -30,20 +30,37 @@ async def test_modules_are_read_and_missing_ones_passed_over(
 ) -> None:
     write_modules(tmp_path, monkeypatch, "ahead_one", "ahead_two")
     before = sys.getswitchinterval()
-    await warmup.warm_up(lambda: float("-inf"), ["ahead_one", "ahead_missing", "ahead_two"])
+    await warmup.read(["ahead_one", "ahead_missing", "ahead_two"], lambda: float("-inf"))
     assert sys.modules["ahead_one"].INTERVAL == sys.modules["ahead_two"].INTERVAL == warmup.SWITCH
     assert sys.getswitchinterval() == before
 
 
 async def test_nothing_is_read_while_somebody_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_modules(tmp_path, monkeypatch, "ahead_three")
-    typing = asyncio.create_task(warmup.warm_up(time.monotonic, ["ahead_three"]))
+    typing = asyncio.create_task(warmup.read(["ahead_three"], time.monotonic))
     for _ in range(20):
         await asyncio.sleep(0)
     assert "ahead_three" not in sys.modules and not typing.done()
     typing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await typing
+
+
+async def test_what_asks_a_model_is_not_read_before_the_first_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_modules(tmp_path, monkeypatch, "ahead_drawing", "ahead_asking")
+    monkeypatch.setattr(warmup, "DRAWING", ["ahead_drawing"])
+    monkeypatch.setattr(warmup, "ASKING", ["ahead_asking"])
+    touched = asyncio.Event()
+    drawn = asyncio.create_task(warmup.warm_up(lambda: float("-inf"), touched))
+    while "ahead_drawing" not in sys.modules:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    assert "ahead_asking" not in sys.modules and not drawn.done()
+    touched.set()
+    await drawn
+    assert "ahead_asking" in sys.modules
 
 
 OUTER = """
@@ -101,7 +118,8 @@ async def test_what_the_loop_reads_itself_is_not_kept_from_it(signals: Any, name
 def test_what_is_read_ahead_exists() -> None:
     import importlib.util
 
-    found = [name for name in warmup.MODULES if importlib.util.find_spec(name.split(".", 1)[0])]
+    named = (*warmup.DRAWING, *warmup.ASKING)
+    found = [name for name in named if importlib.util.find_spec(name.split(".", 1)[0])]
     assert {"markdown_it", "openai", "rich.syntax", "tree_sitter_bash"} <= set(found)
 
 
