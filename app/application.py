@@ -260,6 +260,7 @@ class HermesApp(App[None], inherit_bindings=False):
             await self.beginning.lull()
             await self.session.furnish()
             self.beginning.complete()
+            await bring("themes.watch")
             self.run_worker(self.looks.watch, group="looks")
             await self.open_session(Wish())
         except HermesError as error:

@@ -17,7 +17,6 @@ from agent.errors import ConfigError
 from themes.depth import Depth, adapted, detect
 from themes.problem import Problem
 from themes.skin import Skin
-from themes.watch import Known, changed
 from widgets.palette import Palette, textual_theme
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from app.application import HermesApp
     from themes.contrast import Finding
     from themes.loader import Loaded
+    from themes.watch import Known
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks at the person's own skins."""
@@ -61,8 +61,6 @@ class Looks:
         self.motion = not self._never_moves
         self._changes = 0
         self._theme = ""
-        # From the beginning: an edit made while the rest of the program still starts is one to be followed.
-        self._known: Known = {} if folder is None else changed(folder).known
 
     @property
     def palette(self) -> Palette:
@@ -176,7 +174,12 @@ class Looks:
         """Follow edits of the person's own skins until cancelled."""
         if self.folder is None:
             return
-        known = self._known
+        from themes.watch import changed
+
+        known = (await asyncio.to_thread(changed, self.folder)).known
+        if any(Path(file).stem == self.skin.name for file in known):
+            # It may have been edited since it was put on, while the rest of the program still started.
+            await self._read_again(edited=False)
         while True:
             await asyncio.sleep(LOOK_SECONDS if known else RARE_LOOK_SECONDS)
             look = await asyncio.to_thread(changed, self.folder, known)
@@ -186,6 +189,8 @@ class Looks:
                 await self._read_again()
 
     async def _settled(self, folder: Path, known: Known) -> Known:
+        from themes.watch import changed
+
         while True:
             await asyncio.sleep(SETTLING_SECONDS)
             look = await asyncio.to_thread(changed, folder, known)
@@ -193,7 +198,7 @@ class Looks:
             if self.skin.name not in look.changed:
                 return known
 
-    async def _read_again(self) -> None:
+    async def _read_again(self, *, edited: bool = True) -> None:
         name, before = self.skin.name, self._changes
         try:
             loaded = await self.read(name)
@@ -202,9 +207,9 @@ class Looks:
             return
         if before != self._changes:
             return
-        if loaded.problems:
+        if loaded.problems and (edited or loaded.skin != self.skin):
             self._app.complain(f"{told(loaded.problems)} The look stays as it was.")
-        elif loaded.skin != self.skin:
+        elif not loaded.problems and loaded.skin != self.skin:
             self.show(loaded.skin)
             self._app.say(f"{name} was read again.")
 

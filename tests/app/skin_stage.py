@@ -25,7 +25,7 @@ class Dressed(HermesApp):
     """An application that remembers its remarks."""
 
     def __init__(self, home: Path, skin: str) -> None:
-        super().__init__(never_opens, load_skin(skin).skin, home / "skins")
+        super().__init__(never_opens, load_skin(skin, home / "skins").skin, home / "skins")
         self.said: list[str] = []
 
     def say(self, text: str, *, timeout: float | None = None) -> None:

@@ -17,6 +17,7 @@ from app import looks
 from tests.app.skin_stage import dressed, running, until
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
+from themes import watch
 from themes.loader import load_file, load_skin
 from themes.skin import ROLES
 from widgets.palette import Palette
@@ -194,6 +195,22 @@ async def test_an_edit_of_the_worn_skin_is_seen(home: Path) -> None:
         assert app.theme != theme
         assert app.said == ["mine was read again."]
         assert [name for name in app.available_themes if name.startswith("hermes-")] == [app.theme]
+
+
+async def test_an_edit_before_the_first_look_is_seen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = own(home, "base: tide\n")
+    first = watch.changed
+
+    def late(folder: Path, known: watch.Known | None = None) -> watch.Look:
+        if known is None:
+            path.write_text('base: tide\ncolors:\n  accent: "#abcdef"\n')
+        return first(folder, known)
+
+    monkeypatch.setattr(watch, "changed", late)
+    app = dressed(home, "mine")
+    async with running(app) as pilot:
+        await until(pilot, lambda: app.skin.colors["accent"] == "#abcdef", "reading it again")
+        assert app.said == ["mine was read again."]
 
 
 async def test_a_mistake_in_an_edit_is_one_sentence_and_the_look_stays(home: Path) -> None:
