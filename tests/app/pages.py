@@ -48,14 +48,6 @@ def lines_of(rows: RowList) -> list[str]:
     return [rows.render_line(y).text.rstrip() for y in range(rows.size.height)]
 
 
-async def until(pilot: Pilot[Any], true: Callable[[], Any]) -> None:
-    for _ in range(1_500):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError("it never came true")
-
-
 def pressing(*keys: str) -> Any:
     """For pictures: wait until all is there, press the keys, wait again."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from textual.widgets import Static
 
 from app.application import HermesApp
 from app.host import Wish
+from tests.support.waiting import until
 from themes.loader import load_skin
 
 
@@ -47,15 +48,6 @@ async def running(app: HermesApp, size: tuple[int, int] = (80, 24)) -> AsyncIter
         await until(pilot, lambda: app.session.furnished, "furnishing")
         await pilot.pause()
         yield pilot
-
-
-async def until(pilot: Pilot[Any], true: Callable[[], Any], what: str = "it") -> None:
-    """Wait for something to come true."""
-    for _ in range(800):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError(f"{what} never happened")
 
 
 def words(app: HermesApp, id: str) -> str:

@@ -14,7 +14,8 @@ from app.agent_files import Kind
 from app.agent_menu import AgentMenu
 from app.mentions import agents_of
 from app.screens.agents_kinds import KindsScreen
-from tests.app.pages import PageHost, lines_of, pressing, until
+from tests.app.pages import PageHost, lines_of, pressing
+from tests.support.waiting import until
 from widgets.prompt.completion import Command, PathIndex, agent_choices
 
 

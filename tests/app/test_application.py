@@ -30,6 +30,7 @@ from app.screens.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, say
 from tests.support.team import UNASKED
+from tests.support.waiting import until
 from widgets.panes.log import LogPane
 from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, UserItem
 
@@ -50,11 +51,7 @@ class Stage:
     bench: Bench
 
     async def until(self, true: Callable[[], Any], what: str = "it") -> None:
-        for _ in range(500):
-            await self.pilot.pause(0.01)
-            if true():
-                return
-        raise AssertionError(f"{what} never happened")
+        await until(self.pilot, true, what)
 
     async def type(self, text: str, *keys: str) -> None:
         await self.pilot.press(*text, *keys)
@@ -324,10 +321,7 @@ async def test_a_start_that_cannot_be_ends_with_its_error(tmp_path: Path) -> Non
 
     app = HermesApp(opener)
     async with app.run_test() as pilot:
-        for _ in range(200):
-            await pilot.pause(0.01)
-            if app.failure is not None:
-                break
+        await until(pilot, lambda: app.failure is not None)
     assert str(app.failure) == "Settings are wrong; mend them." and app.return_code == 2
 
 

@@ -17,7 +17,8 @@ from app.screens import dialog as dialogs
 from app.screens.approvals import ApprovalsScreen, about
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
-from tests.app.pages import PageHost, lines_of, until
+from tests.app.pages import PageHost, lines_of
+from tests.support.waiting import until
 from tools.actions import RunCommand, WritePath
 
 WORKSPACE = Path("/srv/project")

@@ -13,7 +13,8 @@ from agent.safety.audit import AuditLog, files
 from app.screens import audit as screens
 from app.screens.audit import AuditScreen
 from app.screens.detail import DetailScreen
-from tests.app.pages import PageHost, lines_of, until
+from tests.app.pages import PageHost, lines_of
+from tests.support.waiting import until
 
 NOON = 1_760_000_000
 RULINGS = [

@@ -5,30 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from agent.engine import Engine
 from app import beginning
 from app.application import HermesApp
 from app.host import Listener, Wish
 from app.screens.session import FURNITURE, SessionScreen
+from tests.support.waiting import until
 
 
 async def no_session(wish: Wish, listener: Listener) -> Engine:
     await asyncio.Event().wait()
     raise AssertionError(wish, listener)
-
-
-async def until(pilot: Pilot[Any], true: Callable[[], object]) -> None:
-    for _ in range(500):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError("it never happened")
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from agent.context.ledger import Break
 from agent.context.table import ContextTable, Layer, Totals
 from agent.errors import HermesError
 from app.screens.context import ContextScreen, bar, filled, part, rows_of
-from tests.app.pages import PageHost, lines_of, pressing, until
+from tests.app.pages import PageHost, lines_of, pressing
+from tests.support.waiting import until
 
 LAYERS = (
     Layer("Identity", 120, 1, "/home/me/.hermes/SOUL.md"),

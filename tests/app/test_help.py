@@ -17,8 +17,9 @@ import widgets
 from app.commands import COMMANDS
 from app.keys import resolve
 from app.screens.help import KEY_CELLS, Entry, HelpScreen, commands, everywhere, here, in_column, titled
-from tests.app.pages import PageHost, lines_of, pressing, until
+from tests.app.pages import PageHost, lines_of, pressing
 from tests.app.test_application import stage
+from tests.support.waiting import until
 from widgets.key_names import shown_key
 from widgets.prompt.keymap import KEYS
 from widgets.prompt.widget import Prompt

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from app.screens.settings import SettingsScreen
 from app.screens.skins import SkinList, SkinsScreen
 from app.shell import run_shell
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind
+from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from themes.loader import load_file
 from tools.actions import RunCommand
@@ -68,14 +69,6 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-async def until(watch: Watch, true: Callable[[], Any]) -> None:
-    for _ in range(1_000):
-        if true():
-            return
-        await watch.pilot.pause(0.01)
-    raise AssertionError("it never came true")
-
-
 async def every_page(watch: Watch, rows: RowList) -> str:
     """All that a list shows, from its first row to its last."""
     rows.action_first()
@@ -99,7 +92,7 @@ def check(watch: Watch, seen: str, kinds: Iterable[Kind]) -> None:
 async def show_page(watch: Watch, page: Page[Any], count: int, kinds: Sequence[Kind]) -> None:
     """Open a page of rows, wait for at least so many of them, look at all."""
     watch.app.push_screen(page)
-    await until(watch, lambda: page.rows.count >= count)
+    await until(watch.pilot, lambda: page.rows.count >= count)
     await watch.settle()
     check(watch, await every_page(watch, page.rows), kinds)
 
@@ -109,7 +102,7 @@ async def open_rows(watch: Watch, page: Page[Any], indexes: Iterable[int]) -> No
     for index in indexes:
         page.rows.move_to(index)
         page.rows.action_open()
-        await until(watch, lambda: isinstance(watch.app.screen, DetailScreen))
+        await until(watch.pilot, lambda: isinstance(watch.app.screen, DetailScreen))
         await watch.settle()
         watch.app.pop_screen()
         await watch.settle()
@@ -133,7 +126,7 @@ async def test_titles_of_sessions(tmp_path: Path, start: int) -> None:
                 )
         screen = SessionsScreen(store, "", tmp_path)
         watch.app.push_screen(screen)
-        await until(watch, lambda: screen.query(OptionList) and screen.query_one(OptionList).option_count)
+        await until(watch.pilot, lambda: any(listed.option_count for listed in screen.query(OptionList)))
         listed, seen = screen.query_one(OptionList), []
         assert listed.option_count == len(kinds)
         while True:
@@ -311,11 +304,11 @@ async def test_skins_of_others_in_the_list_and_worn(tmp_path: Path) -> None:
         skin_file(folder, kind, f"s{number:03}")
     async with watched(SIZE, skins=folder) as watch:
         watch.app.push_screen(screen := SkinsScreen(watch.app))
-        await until(watch, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
+        await until(watch.pilot, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
         listed, seen = screen.query_one(SkinList), []
         for number in range(len(kinds)):
             listed.move_to(listed.count - len(kinds) + number)
-            await until(watch, lambda number=number: watch.app.skin.name == f"s{number:03}")
+            await until(watch.pilot, lambda number=number: watch.app.skin.name == f"s{number:03}")
             await watch.settle()
             seen.append(watch.seen())
         assert watch.faults == [] and "✗" in "".join(seen)

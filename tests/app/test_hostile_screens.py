@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from app.screens.skins import SkinList, SkinsScreen
 from tests.app.going_back_stage import SAID, rewind
 from tests.app.test_context_screen import FULL
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind, some_or_all
+from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from tools.text import steers
 from widgets.rows import RowList
@@ -53,14 +54,6 @@ def of(step: int, kinds: Sequence[Kind] = SMALL) -> Sequence[Kind]:
     return kinds[:: 1 if step == 1 else 3 * step]
 
 
-async def until(watch: Watch, true: Callable[[], Any]) -> None:
-    for _ in range(1_000):
-        if true():
-            return
-        await watch.pilot.pause(0.01)
-    raise AssertionError("it never came true")
-
-
 async def every_page(watch: Watch, rows: RowList) -> str:
     """All that a list shows, from its first row to its last."""
     rows.action_first()
@@ -77,7 +70,7 @@ async def every_page(watch: Watch, rows: RowList) -> str:
 async def check_page(watch: Watch, page: Page[Any], count: int, kinds: Sequence[Kind]) -> None:
     """A page of at least so many rows shows the word of every kind, and nothing that steers."""
     watch.app.push_screen(page)
-    await until(watch, lambda: page.rows.count >= count)
+    await until(watch.pilot, lambda: page.rows.count >= count)
     seen = await every_page(watch, page.rows)
     assert watch.faults == []
     assert [kind.name for kind in kinds if kind.shows[0] not in seen] == []
@@ -98,8 +91,8 @@ async def test_what_was_found_and_what_stands_around_it(tmp_path: Path, step: in
             await store.append(session.id, "user", kind.text, {"origin": "prompt"})
             await store.append(session.id, "tool", f"zebra {kind.text}", {"tool": kind.text})
         watch.app.push_screen(screen := SearchScreen(store, "zebra"))
-        await until(watch, lambda: screen.query(RowList) and screen.query_one(RowList).count)
-        await until(watch, lambda: screen.query_one(RowList).count >= min(len(kinds), 100))
+        await until(watch.pilot, lambda: screen.query(RowList) and screen.query_one(RowList).count)
+        await until(watch.pilot, lambda: screen.query_one(RowList).count >= min(len(kinds), 100))
         await every_page(watch, screen.query_one(RowList))
         assert watch.faults == [] and "zebra" in watch.seen()
         assert watch.app.is_running and not watch.app.crashed
@@ -115,8 +108,8 @@ async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
             await store.append(session.id, "assistant", kind.text, {})
             await store.append(session.id, "user", kind.text.lstrip(), {"origin": "prompt"})
         watch.app.push_screen(screen := SessionsScreen(store, "", tmp_path))
-        await until(watch, lambda: screen.query(OptionList))
-        await until(watch, lambda: screen.query_one(OptionList).option_count == min(len(kinds), 200))
+        await until(watch.pilot, lambda: screen.query(OptionList))
+        await until(watch.pilot, lambda: screen.query_one(OptionList).option_count == min(len(kinds), 200))
         for _ in kinds[:: 1 + len(kinds) // 60]:
             await watch.settle(0.03)
             assert watch.faults == []
@@ -198,7 +191,7 @@ async def test_skins_whose_files_have_hostile_names(tmp_path: Path, step: int) -
         (folder / os.fsdecode(name + b".yaml")).write_text("base: paper\n")
     async with watched(SIZE, skins=folder) as watch:
         watch.app.push_screen(screen := SkinsScreen(watch.app))
-        await until(watch, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
+        await until(watch.pilot, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
         await every_page(watch, screen.query_one(SkinList))
         assert watch.faults == [] and watch.app.is_running and not watch.app.crashed
 

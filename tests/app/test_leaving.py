@@ -14,7 +14,8 @@ from app.screens import dialog as dialogs
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
 from tests.support import story
-from tests.support.staged import Staged, drawn, until
+from tests.support.staged import Staged, drawn
+from tests.support.waiting import until
 
 Over = Callable[[Staged, Pilot[Any]], Awaitable[None]]
 

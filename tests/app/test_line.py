@@ -60,7 +60,7 @@ def ends() -> Iterator[Ends]:
 
 
 async def until(wanted: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not wanted():
             await asyncio.sleep(0.01)
 

@@ -103,7 +103,7 @@ def test_secrets_are_masked_also_those_of_the_environment_and_keys_of_many_lines
     assert "[MY_API_KEY redacted]" in shown
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=300))
 def test_no_byte_reaches_the_terminal_as_control(log: Path, data: bytes) -> None:
     log.write_bytes(data + b"\n")
@@ -111,7 +111,11 @@ def test_no_byte_reaches_the_terminal_as_control(log: Path, data: bytes) -> None
         assert line.text.replace("\u200c", "").replace("\u200d", "").isprintable()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(
     st.lists(st.text(st.characters(codec="ascii", categories=("L", "N")), max_size=9), max_size=8), st.data()
 )

@@ -11,8 +11,9 @@ from app.log_tail import LogTail, News
 from app.screens import logviewer
 from app.screens.detail import DetailScreen
 from app.screens.logviewer import LogScreen
-from tests.app.pages import PageHost, lines_of, until
+from tests.app.pages import PageHost, lines_of
 from tests.app.test_log_tail import record
+from tests.support.waiting import until
 
 LINES = [
     record("the session opened"),

@@ -14,9 +14,10 @@ from textual.color import Color
 from agent.config.schema import DisplaySettings
 from agent.errors import ConfigError
 from app import looks
-from tests.app.skin_stage import dressed, running, until
+from tests.app.skin_stage import dressed, running
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
+from tests.support.waiting import until
 from themes import watch
 from themes.loader import load_file, load_skin
 from themes.skin import ROLES

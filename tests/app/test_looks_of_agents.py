@@ -15,7 +15,8 @@ from app.screens.agent import AgentScreen
 from app.screens.confirm import ConfirmDialog
 from tests.app.agents_stage import OPENED, beginning, busy, conversation, sent
 from tests.support.hostile import KINDS, some_or_all
-from tests.support.staged import Staged, scene, until
+from tests.support.staged import Staged, scene
+from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from tools.context import Todo
 
@@ -138,8 +139,4 @@ async def test_text_of_agents_does_the_terminal_no_harm(step: int) -> None:
 
 async def until_attached(watch: Watch) -> None:
     """Wait for the conversation of an agent."""
-    for _ in range(300):
-        await watch.pilot.pause(0.01)
-        if isinstance(watch.app.screen, AgentScreen):
-            return
-    raise AssertionError("the conversation never came up")
+    await until(watch.pilot, lambda: isinstance(watch.app.screen, AgentScreen), "the conversation")

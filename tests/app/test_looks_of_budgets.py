@@ -12,7 +12,8 @@ from app.screens import dialog as dialogs
 from app.screens.dialog import Dialog
 from tests.app import agents_stage
 from tests.support import story
-from tests.support.staged import Act, Staged, drawn, scene, until
+from tests.support.staged import Act, Staged, drawn, scene
+from tests.support.waiting import until
 
 NARROW, WIDE = (80, 24), (120, 40)
 LONG = (

@@ -17,7 +17,8 @@ from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
 from app.screens.onboarding import OnboardingScreen
 from tests.support import story
-from tests.support.staged import Act, Staged, drawn, scene, until
+from tests.support.staged import Act, Staged, drawn, scene
+from tests.support.waiting import until
 
 NARROW, WIDE = (80, 24), (120, 40)
 LONG_QUESTION = (

@@ -14,8 +14,9 @@ from app.screens.compare import CompareScreen
 from app.screens.restoring import RestoringScreen
 from app.screens.rewind import RewindScreen
 from tests.app.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
-from tests.app.pages import PageHost, pressing, until
+from tests.app.pages import PageHost, pressing
 from tests.app.timeline_stage import NOW
+from tests.support.waiting import until
 
 SIZES = ((80, 24), (120, 40))
 

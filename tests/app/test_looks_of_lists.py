@@ -14,7 +14,8 @@ from app.screens import sessions
 from app.screens.dialog import Dialog
 from app.screens.sessions import SessionsScreen
 from tests.support import shelf
-from tests.support.staged import Staged, scene, until
+from tests.support.staged import Staged, scene
+from tests.support.waiting import until
 
 NARROW, WIDE = (80, 24), (120, 40)
 

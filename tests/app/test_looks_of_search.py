@@ -12,7 +12,8 @@ from textual.pilot import Pilot
 
 from app.screens.search import SearchScreen
 from tests.support import found
-from tests.support.staged import Staged, scene, until
+from tests.support.staged import Staged, scene
+from tests.support.waiting import until
 
 NARROW, WIDE = (80, 24), (120, 40)
 

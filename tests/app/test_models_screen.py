@@ -17,7 +17,8 @@ from agent.model.choices import Choice, choices, served
 from agent.model.detect import DetectedServer
 from app.model_menu import ModelMenu
 from app.screens.models import BUSY, ModelsScreen, about, dollars, price
-from tests.app.pages import PageHost, lines_of, pressing, until
+from tests.app.pages import PageHost, lines_of, pressing
+from tests.support.waiting import until
 
 KEYS = {"ANTHROPIC_API_KEY": "k1234567", "OPENROUTER_API_KEY": "k1234567"}
 SETTINGS = Settings.model_validate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from app.screens import requests
 from app.screens.agent import AgentScreen
 from app.screens.clarify import ClarifyDialog
 from app.screens.detail import DetailScreen
+from tests.support.waiting import until
 from tools.results import Display
 from widgets.reader import Reader
 
@@ -64,14 +65,6 @@ async def scene(size: tuple[int, int] = (120, 40)) -> AsyncIterator[tuple[Scene,
     async with made.app.run_test(size=size) as pilot:
         await until(pilot, lambda: made.listener is not None)
         yield made, pilot
-
-
-async def until(pilot: Pilot[None], true: Callable[[], object]) -> None:
-    for _ in range(300):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError("it never happened")
 
 
 def opened(workspace: Path, **fields: str) -> SessionOpened:

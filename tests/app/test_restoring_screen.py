@@ -13,7 +13,8 @@ from app.screens.hunks import HunkScreen
 from app.screens.restoring import RestoringScreen
 from app.screens.timeline_files import FileScreen
 from tests.app.going_back_stage import BOUGHT, HUNKS, LIST, PLAN, RESTORE, entry
-from tests.app.pages import PageHost, lines_of, until
+from tests.app.pages import PageHost, lines_of
+from tests.support.waiting import until
 from widgets.timeline.hunk_rows import HunkRows
 
 MINE = {"docs/prices.md": "mine", "docs/shop.md": "mine"}

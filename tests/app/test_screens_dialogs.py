@@ -22,7 +22,7 @@ from app.screens.detail import DetailScreen
 from app.screens.dialog import Choices, Dialog, hanging, shared
 from app.screens.keyline import KeyLine, fitted
 from app.screens.onboarding import OnboardingScreen, column
-from tests.support.staged import until
+from tests.support.waiting import until
 from tools.context import Answer
 from widgets.reader import Reader
 
@@ -256,11 +256,8 @@ async def test_what_is_typed_in_one_go_with_the_choice_is_no_second_choice() -> 
         await app.ask(dialog, pilot)
         for key in "32 of both":
             app.post_message(events.Key("space" if key == " " else key, key))
-        for _ in range(200):
-            await pilot.pause(0.01)
-            if dialog.query_one(Input).value == "2 of both":
-                break
-        assert (dialog.query_one(Input).value, app.outcomes) == ("2 of both", [])
+        await until(pilot, lambda: dialog.query_one(Input).value == "2 of both")
+        assert app.outcomes == []
         await pilot.press("enter")
         assert app.outcomes == [Answer("answered", "2 of both")]
 

@@ -15,7 +15,8 @@ from app.screens.confirm import TextDialog
 from app.screens.palette import Palette
 from app.screens.requests import TYPING_PAUSE, Request, RequestQueue
 from tests.support import story
-from tests.support.staged import Staged, drawn, scene, until
+from tests.support.staged import Staged, drawn, scene
+from tests.support.waiting import until
 from tools.context import Answer
 
 

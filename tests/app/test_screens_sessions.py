@@ -15,6 +15,7 @@ from agent.store.locks import SessionLock
 from agent.store.store import Store
 from app.screens import dialog as dialogs
 from app.screens.sessions import SessionsScreen, age
+from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables
 
@@ -41,14 +42,6 @@ async def store(tmp_path: Path):
             await store.append(session.id, "user", words, {"origin": "prompt"})
             await store.append(session.id, "assistant", f"Done: {words}.", {})
         yield store
-
-
-async def until(pilot: Pilot[None], true: Any) -> None:
-    for _ in range(300):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError("it never came true")
 
 
 def text_of(screen: SessionsScreen) -> str:

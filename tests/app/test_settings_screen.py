@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from app.screens import dialog as dialogs
 from app.screens.settings import SettingsScreen
 from app.screens.settings_edit import ChoiceEditor, LineEditor
 from app.screens.settings_rows import Row
+from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables, textual_theme
 
@@ -92,14 +92,6 @@ def go(screen: SettingsScreen, key: str) -> None:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
-
-
-async def until(pilot: Pilot[None], true: Callable[[], Any]) -> None:
-    for _ in range(300):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError("it never came true")
 
 
 def said(host: Host, id: str) -> str:

@@ -19,7 +19,8 @@ from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.skin_editor import RoleList, SkinEditorScreen
 from app.skin_draft import Draft, color_of
-from tests.app.skin_stage import Dressed, dressed, running, until, words
+from tests.app.skin_stage import Dressed, dressed, running, words
+from tests.support.waiting import until
 from themes.colors import normalized
 from themes.contrast import check, tightest
 from themes.loader import list_skins, load_file, load_skin

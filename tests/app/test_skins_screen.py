@@ -9,7 +9,8 @@ import pytest
 from textual.pilot import Pilot
 
 from app.screens.skins import SkinList, SkinsScreen, about
-from tests.app.skin_stage import Dressed, dressed, running, until, words
+from tests.app.skin_stage import Dressed, dressed, running, words
+from tests.support.waiting import until
 from themes.contrast import check
 from themes.loader import Loaded, load_skin
 

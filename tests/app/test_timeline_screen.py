@@ -18,8 +18,9 @@ from app.screens.dialog import Dialog
 from app.screens.timeline import TimelineScreen
 from app.screens.timeline_files import FileScreen, FilesScreen, diff_of
 from app.screens.timeline_services import FileChange, Sides
-from tests.app.pages import PageHost, lines_of, until
+from tests.app.pages import PageHost, lines_of
 from tests.app.timeline_stage import NOW, Book, opened, small, three
+from tests.support.waiting import until
 from widgets.timeline.layout import Look, lay_out
 
 NARROW, WIDE = (80, 24), (120, 40)

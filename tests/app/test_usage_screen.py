@@ -13,10 +13,11 @@ from agent.spending.overview import Bound, Overview, overview
 from agent.spending.report import Line
 from agent.spending.table import MAIN, SENT, SIDE
 from app.screens.usage import UsageScreen, rows_of
-from tests.app.pages import PageHost, lines_of, pressing, until
+from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.engines import bench
 from tests.support.replies import call, say
 from tests.support.team import by_task, report
+from tests.support.waiting import until
 
 SESSION = (
     Line(MAIN, 31, 1_204_000, 1_101_000, 18_300, 0.4231),

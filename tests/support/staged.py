@@ -14,6 +14,7 @@ from agent.workspace.repository import Checkout
 from app.application import HermesApp
 from app.bridge import Bridge
 from app.host import Listener, Wish
+from tests.support.waiting import until
 from themes.loader import load_skin
 
 AT = datetime(2026, 3, 4, 14, 2, 11)
@@ -68,15 +69,6 @@ class Staged(HermesApp):
 
 Act = Callable[[Staged, Pilot[Any]], Awaitable[None]]
 """What happens on the stage."""
-
-
-async def until(pilot: Pilot[Any], true: Callable[[], object], what: str = "it") -> None:
-    """Wait for something to come true. Raises `AssertionError` if it does not."""
-    for _ in range(1_000):
-        await pilot.pause(0.01)
-        if true():
-            return
-    raise AssertionError(f"{what} never happened")
 
 
 async def drawn(pilot: Pilot[Any]) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
+from tests.support.waiting import PATIENCE
+
 
 class Terminal:
     """Runs a program on a terminal of its own for the length of a `with` block."""
@@ -81,7 +83,7 @@ class Terminal:
             self.painted += piece
         return self.process.wait()
 
-    def until(self, wanted: bytes | Callable[[], bool], limit: float = 20.0, since: int = 0) -> float:
+    def until(self, wanted: bytes | Callable[[], bool], limit: float = PATIENCE, since: int = 0) -> float:
         """Read until something is painted (after offset `since`); seconds it took. Raises `TimeoutError`."""
         began = time.monotonic()
         while True:

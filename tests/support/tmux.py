@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.support.terminal import Terminal
+from tests.support.waiting import PATIENCE
 
 PROGRAM = shutil.which("tmux")
 
@@ -61,7 +62,7 @@ class Tmux:
         """What is on the screen, without colours."""
         return self._tell("capture-pane", "-p")
 
-    def until(self, wanted: str | Callable[[str], bool], limit: float = 30.0) -> str:
+    def until(self, wanted: str | Callable[[str], bool], limit: float = PATIENCE) -> str:
         """Wait until something is on the screen; the screen. Raises `TimeoutError`."""
         end = time.monotonic() + limit
         while True:
@@ -92,7 +93,7 @@ class Tmux:
             env={"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8", "TERM": "xterm-256color"},
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=PATIENCE,
             check=False,
         )
         if check and done.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,7 @@ from textual.widget import Widget
 from app.application import HermesApp
 from app.host import Listener, Wish
 from tests.support.painted import PaintedScreen
+from tests.support.waiting import PATIENCE
 
 
 class Watch:
@@ -45,11 +47,11 @@ class Watch:
 
     async def until(self, words: str, widget: Widget | None = None) -> None:
         """Wait until a widget shows these words. Raises `AssertionError` with what it shows instead."""
-        for _ in range(1_000):
-            if words in self.seen(widget):
-                return
+        end = time.monotonic() + PATIENCE
+        while words not in self.seen(widget):
+            if time.monotonic() > end:
+                raise AssertionError(f"{words} is not in {self.seen(widget)!r}")
             await self.settle(0.02)
-        raise AssertionError(f"{words} is not in {self.seen(widget)!r}")
 
 
 @asynccontextmanager

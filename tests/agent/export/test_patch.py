@@ -174,13 +174,17 @@ def possible(tree: Tree) -> Tree:
 TREES = st.dictionaries(PATHS, KINDS, max_size=6).map(possible)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(before=TREES, after=TREES)
 def test_git_takes_any_tree_to_any_other_and_back(tmp_path: Path, before: Tree, after: Tree) -> None:
     assert not patched(tmp_path / "case", before, after).left_out
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(before=TEXTS, after=TEXTS, more=st.integers(0, 30))
 def test_hunks_fit_wherever_they_stand(tmp_path: Path, before: bytes, after: bytes, more: int) -> None:
     around = b"".join(b"line %d\n" % number for number in range(more))

@@ -44,7 +44,7 @@ def _forests(draw: st.DrawFn) -> list[tuple[str, int | None]]:
 
 
 @given(_forests(), st.integers(1, 7), st.lists(st.integers(1, 60), min_size=1, max_size=12))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_a_remembered_path_holds_what_the_whole_path_does(
     monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, int | None]], stretch: int, asked: list[int]
 ) -> None:
@@ -63,7 +63,7 @@ def test_a_remembered_path_holds_what_the_whole_path_does(
 
 
 @given(_forests(), st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_branches_hold_their_messages_however_often_one_has_to_ask(
     monkeypatch: pytest.MonkeyPatch, nodes: list[tuple[str, int | None]], data: st.DataObject
 ) -> None:

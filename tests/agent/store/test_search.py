@@ -132,7 +132,7 @@ async def test_no_query_is_an_error(store: Store, filled: dict[int, str], query:
 
 
 @given(st.text(st.characters(codec=None, categories=None), max_size=20))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 async def test_any_text_is_a_query(
     store: Store, session: Session, filled: dict[int, str], query: str
 ) -> None:
@@ -141,7 +141,11 @@ async def test_any_text_is_a_query(
 
 @given(st.text("ab-_%\"'*. 你🎉é", min_size=1, max_size=12).filter(lambda text: text.strip()))
 @example('" "')
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 async def test_a_stored_text_is_found_by_itself(store: Store, session: Session, text: str) -> None:
     node = await store.append(session.id, "user", text)
     hits = await store.search(text, order="newest", patience=5)

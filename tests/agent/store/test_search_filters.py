@@ -112,7 +112,7 @@ _TEXT = st.text(st.characters(codec=None, categories=None), max_size=8)
     ),
     st.sampled_from(["", "needle", "n", "nee"]),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 async def test_no_filter_is_an_error(
     store: Store, names: dict[int, str], filters: Filters, query: str
 ) -> None:

@@ -41,7 +41,7 @@ def results(made: Bench, agent: str = "main") -> list[dict[str, Any]]:
 
 async def until(made: Bench, wanted: Any) -> None:
     """Wait until something is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not wanted():
             await asyncio.sleep(0.01)
 

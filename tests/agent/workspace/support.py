@@ -13,7 +13,7 @@ from agent.workspace.changes import Changes
 from agent.workspace.watcher import Watcher
 
 SETTLE = 0.08
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a test that waits for something fails."""
 
 

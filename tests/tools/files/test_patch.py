@@ -354,7 +354,7 @@ SECTION = st.tuples(EDIT, NAME, WORD, WORD, NAME).map(lambda parts: parts[0].for
 
 
 @given(st.lists(SECTION, min_size=1, max_size=5))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 async def test_any_patch_happens_wholly_or_not_at_all(tmp_path: Path, sections: list[str]) -> None:
     with tempfile.TemporaryDirectory(dir=tmp_path) as name:
         work = Path(name).resolve() / "work"

@@ -120,7 +120,11 @@ RULES = st.sampled_from(
 RULE_LISTS = st.lists(st.tuples(RULES, st.sampled_from(["allow", "ask", "deny"])), max_size=5)
 KINDS = st.sampled_from(MODES)
 PLACES = st.integers(min_value=0, max_value=20)
-MODEST = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MODEST = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 
 
 def strictness(verdict: Verdict) -> int:

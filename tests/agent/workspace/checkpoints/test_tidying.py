@@ -18,7 +18,7 @@ SETTINGS = CheckpointSettings.model_construct()
 
 
 async def until(condition) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.01)
 

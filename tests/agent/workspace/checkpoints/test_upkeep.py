@@ -306,7 +306,11 @@ def test_what_killed_processes_left_unfinished_goes_when_it_is_old(store: Checkp
     assert (old.exists(), young.exists()) == (False, True)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(
     steps=st.lists(
         st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.integers(0, 5), st.integers(0, 20)),
