@@ -90,7 +90,7 @@ class _Judge:
             if reason := rules.forbidden(rules.Line(name, arguments, cwd, self._places)):
                 raise _ForbiddenError(f"it would {reason}")
 
-    def written(self, path: str, cwds: Sequence[str]) -> None:
+    def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
         for cwd in cwds:
             if loss := self._places.wreck(joined(cwd, path)):
                 raise _ForbiddenError(f"it would overwrite {loss}")

@@ -280,7 +280,7 @@ class _Judge:
         if DEFINITION.fullmatch(path.rpartition("/")[2]):
             self._defined |= writes_doubtful(self._text)
 
-    def written(self, path: str, cwds: Sequence[str]) -> None:
+    def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
         self._named.add(path.rpartition("/")[2])
         self._built.discard(path.rpartition("/")[2])
         self._defines(path)

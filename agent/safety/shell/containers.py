@@ -173,11 +173,11 @@ class _Mounted:
             return source
         return f"{source.rstrip('/')}/{path[len(below) :]}" if path.startswith(below) else None
 
-    def written(self, path: str, cwds: Sequence[str]) -> None:
+    def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
         for cwd in cwds:
             for source, target in self._mounts:
                 if (place := self._place(path, cwd, source, target)) is not None:
-                    self._outer.written(place, ("/",))
+                    self._outer.written(place, ("/",), texts)
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
         """Reading destroys nothing; that a container is started asks by itself."""

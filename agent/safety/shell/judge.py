@@ -25,8 +25,11 @@ class Judge(Protocol):
         given, as far as they are known.
         """
 
-    def written(self, path: str, cwds: Sequence[str]) -> None:
-        """A file would be opened for writing."""
+    def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
+        """A file would be opened for writing.
+
+        `texts` are what it may hold afterwards; None when that is not known, or only added to.
+        """
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
         """The shell itself would read a file."""

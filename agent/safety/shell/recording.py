@@ -37,9 +37,13 @@ class Opened(NamedTuple):
     path: str
     cwds: tuple[str, ...]
     writes: bool
+    texts: tuple[str, ...] | None = None
 
     def show(self, judge: Judge) -> None:
-        (judge.written if self.writes else judge.read)(self.path, self.cwds)
+        if self.writes:
+            judge.written(self.path, self.cwds, self.texts)
+        else:
+            judge.read(self.path, self.cwds)
 
 
 class Assigned(NamedTuple):
@@ -119,8 +123,9 @@ class _Recorder:
         texts = None if stdin is None else tuple(stdin)
         self.events[Start(name, tuple(arguments), tuple(cwds), word, texts)] = None
 
-    def written(self, path: str, cwds: Sequence[str]) -> None:
-        self.events[Opened(path, tuple(cwds), True)] = None
+    def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
+        held = None if texts is None else tuple(texts)
+        self.events[Opened(path, tuple(cwds), True, held)] = None
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
         self.events[Opened(path, tuple(cwds), False)] = None

@@ -70,6 +70,11 @@ def _file(source: Source, node: Node, found: Redirection) -> None:
     if not words:
         return
     operator = "".join(marks)
+    start = node.start_byte if descriptor is None else descriptor.end_byte
+    if operator == "<" and source.slice(start, start + 3) == "<<<":
+        found.here_string = words[0]
+        found.words += words[1:]
+        return
     found.targets.append((operator, words[0]))
     found.words += words[1:]
     number = source.text(descriptor) if descriptor is not None else ""

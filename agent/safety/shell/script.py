@@ -316,7 +316,8 @@ class Interpreter:
     def _finish(self, around: Redirection, output: Output) -> Output:
         """Where the output of a command goes."""
         for operator, target in around.targets:
-            paths = self._write_to(operator, target)
+            held = output if operator in (">", ">|") and around.takes_output else None
+            paths = self._write_to(operator, target, held)
             if output == [""] and operator in (">", ">|") and around.takes_output:
                 for path in paths:
                     self.judge.command("truncate", ("-s0", path), self.state.cwds)
@@ -330,14 +331,14 @@ class Interpreter:
                 self._statement(follower)
         return output
 
-    def _write_to(self, operator: str, target: str) -> list[str]:
-        """Show the judge a redirection; the paths it writes to."""
+    def _write_to(self, operator: str, target: str, texts: Output = None) -> list[str]:
+        """Show the judge a redirection, and what the file may hold then; the paths it writes to."""
         if operator in ("<", "<&", "<<<") or (operator == ">&" and (target.isdigit() or target == "-")):
             expand_text(target, self)
             return []
         paths = expand_text(target, self, globs=True)
         for path in paths:
-            self.judge.written(path, self.state.cwds)
+            self.judge.written(path, self.state.cwds, texts)
         return paths
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:

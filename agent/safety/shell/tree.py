@@ -124,12 +124,24 @@ def parse(text: str) -> Source:
     in their place: its scanner looks such characters up in a table made for bytes
     and can crash the process. It also takes a line feed with a backslash behind it
     for a part of a word, so a backslash that opens a line is shown as a letter, or
-    as a blank where it continues the line.
+    as a blank where it continues the line. The grammar knows no `<<<` behind another
+    redirection; where it fails, each is shown as `<`, and `redirects` sees what it is.
     """
     data = text.encode("utf-8", "replace")
     shown = data.translate(_ASCII)
     if b"\n\\" in shown:
         shown = _OPENS_LINE.sub(lambda match: b"x" if match[1] is None else b" ", shown)
+    source = _parsed(data, shown)
+    if not source.complete and HERE_STRING in shown:
+        source = _parsed(data, shown.replace(HERE_STRING, b"<  "))
+    return source
+
+
+HERE_STRING = b"<<<"
+
+
+def _parsed(data: bytes, shown: bytes) -> Source:
+    """The tree of what the parser is shown in the place of `data`."""
     if len(data) <= SHORT:
         root = _parsers().parser.parse(shown).root_node
         return Source(data, root, complete=not root.has_error)
