@@ -9,12 +9,12 @@ from rich.text import Text
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container, Horizontal, Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.ground import Backdrop, Covered
 from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement, Mode, Want, jump_keys, mode_for, share, side_width
 from widgets.panes.bar import BarPart, PaneBar
@@ -30,8 +30,8 @@ MARGIN = 3
 MAIN = "conversation"
 
 
-class Workbench(Container):
-    """`main` to the left, `panes` in a column to the right of it, rules around; no boxes.
+class Workbench(Covered):
+    """`main` to the left, filling its place, `panes` in a column to the right of it, rules around; no boxes.
 
     Under 100 columns the column goes and `bar` stands in for it, under 60 only
     the conversation is left; a pane that is opened then lies over it until esc.
@@ -39,7 +39,7 @@ class Workbench(Container):
 
     DEFAULT_CSS = """
     Workbench { layout: vertical; height: 1fr; }
-    Workbench > #workbench-middle { height: 1fr; layers: base over; }
+    Workbench > #workbench-middle { layout: horizontal; height: 1fr; layers: base over; }
     Workbench #workbench-main { layer: base; width: 1fr; height: 1fr; }
     Workbench Divider { layer: base; }
     Workbench #workbench-side { layer: base; height: 1fr; }
@@ -79,15 +79,15 @@ class Workbench(Container):
         self._top = Rule(mark="┬")
         self._bottom = Rule(mark="┴")
         self._divider = Divider()
-        self._middle = Container(id="workbench-main")
-        self._side = Vertical(id="workbench-side")
+        self._middle = Covered(id="workbench-main")
+        self._side = Backdrop(id="workbench-side")
         self._rules = [Rule(background="surface") for _ in self.panes[1:]]
 
     def compose(self) -> ComposeResult:
         # Arranged before anything is mounted, so that the first layout is the right one.
         self._arrange()
         yield self._top
-        with Horizontal(id="workbench-middle"):
+        with Covered(id="workbench-middle"):
             with self._middle:
                 yield self._main
             yield self._divider
