@@ -93,7 +93,7 @@ class Agents:
         self._app.say(f"{count} cleared away." if count else "No agent is over.")
 
     def waiting(self, agent: str) -> tuple[str, ...]:
-        """What an agent that has not begun will be told first."""
+        """What an agent that is not at work reads first when it is."""
         try:
             return tuple(self._run(agent).inputs)
         except (HermesError, ToolError):

@@ -24,8 +24,8 @@ from widgets.transcript.items import (
 )
 
 AGENT_ENDED = "subagent_end"
-AGENT_NOTES = frozenset({"subagent", AGENT_ENDED})
-"""Kinds of the notices around the work of an agent that was sent, as `agent.subagents.ledger` writes them."""
+AGENT_NOTES = frozenset({"subagent", "subagent_told", AGENT_ENDED})
+"""Kinds of the notices around the work of an agent that was sent, as `agent.subagents` writes them."""
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
 
@@ -72,7 +72,7 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
         case "tool":
             return [_call(node, arguments, tools)]
         case "notice" if (kind := node.data.get("kind")) in AGENT_NOTES:
-            # What an agent was asked is its first message, and what it reports its last one.
+            # What an agent was asked is its first message, what it is told another, its report the last one.
             if kind != AGENT_ENDED:
                 return []
             return [NoticeItem(*ended(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))]

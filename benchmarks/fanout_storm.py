@@ -4,9 +4,10 @@
 
 After each kill the session is opened again and looked at. It may be killed up to four times more while
 it goes on; then everything goes on to its end. Ends with status 1 if a session does not resume, an
-agent that was cut off is not listed as interrupted or does not come to its end, an answer that was
-stored is asked for again, a copy is not found, a process is left running, or the store or what it says
-was spent is not as it should be. Runs in pieces, each with a `--seed` far from the others', add up.
+agent that was cut off is not listed as interrupted or does not come to its end (what hangs for two
+minutes is told with what it waits for), an answer that was stored is asked for again, a copy is not
+found, a process is left running, or the store or what it says was spent is not as it should be. Runs
+in pieces, each with a `--seed` far from the others', add up.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from agent.store.store import Store
 from agent.subagents.budget import Charge
 from agent.subagents.metered import PER_MESSAGE, USUAL_OUTPUT, Tally
 from agent.subagents.records import CopiedFile, Outcome, Report, Task
+from agent.subagents.words import unheard
 
 BEGUN, ENDED, RESUMED, COPY = "subagent", "subagent_end", "subagent_resumed", "subagent_copy"
 CUT_OFF = "Hermes ended while it worked."
@@ -37,6 +38,8 @@ class Known:
     tally: Tally
     report: Report | None
     """None: its work was cut off."""
+    unheard: tuple[str, ...] = ()
+    """What it was told and has not read."""
 
 
 async def begin(store: Store, record: Session, known: Known) -> None:
@@ -129,6 +132,7 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
         depth=int(begun.data.get("depth", 1)),
         tally=tally,
         report=report,
+        unheard=tuple(unheard(path)),
     )
 
 

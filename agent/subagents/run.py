@@ -42,7 +42,9 @@ class Run:
     report: Report | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     inputs: list[str] = field(default_factory=list)
-    """What it is told before it begins."""
+    """What it was told and reads when it works next; `agent.subagents.words` keeps it."""
+    door: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while its session is opened or closed for work, and while it is told something."""
     calls: int = 0
     action: str = ""
     waiting: int = 0

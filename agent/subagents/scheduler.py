@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from agent.errors import HermesError
+from agent.mailbox import Mailbox
 from agent.model.protocol import ToolSpec
 from agent.store.nodes import Session, title_of
 from agent.subagents import ledger
@@ -17,11 +18,13 @@ from agent.subagents.child import Services, offered
 from agent.subagents.copies import Copies
 from agent.subagents.grounds import NOT_KEPT
 from agent.subagents.ledger import Known
+from agent.subagents.news import News
 from agent.subagents.pause import Pause
 from agent.subagents.records import Report, Task
 from agent.subagents.register import Register
 from agent.subagents.run import MAIN_AGENT, Run
 from agent.subagents.slots import Slots
+from agent.subagents.steering import CLOSING, PERSON, Steering
 from agent.subagents.stopping import Stopper
 from agent.subagents.telling import Teller
 from agent.subagents.throttle import Throttle
@@ -31,8 +34,6 @@ from tools.results import ToolError
 
 SETTING = "subagents"
 """The section of the settings that holds the ceilings."""
-CONTINUE = "Go on where you stopped, and end with your report as you were asked to."
-CLOSING = "The session is being closed; no agent is sent any more."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class Limits:
 class Scheduler:
     """Starts agents in the order in which they are asked for, some at once, and ends what it began.
 
-    `delegates` makes the way of an agent to those it sends, by its id and the call.
+    `delegates` makes the way of an agent to those it sends, by its id and the call; `mailbox` is that
+    of the session's own agent.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Scheduler:
         purse: Purse,
         delegates: Callable[[str, str], Delegates],
         *,
+        mailbox: Mailbox,
         throttle: Throttle | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,6 +69,7 @@ class Scheduler:
         self.purse = purse.child("all agents of this session", limits.all, SETTING)
         self._clock = clock
         self._register = Register()
+        self.news = News(self._register, mailbox)
         self._teller = Teller(services.emit)
         self._stopper = Stopper(self._register, services.inbox)
         self._slots = Slots(limits.at_once)
@@ -80,8 +84,14 @@ class Scheduler:
             delegates=delegates,
             clock=clock,
         )
+        self._steering = Steering(
+            store=services.store,
+            register=self._register,
+            teller=self._teller,
+            workshop=self._workshop,
+            news=self.news,
+        )
         self._starting = asyncio.Lock()
-        self._closed = False
 
     # Looking
 
@@ -142,7 +152,7 @@ class Scheduler:
 
     def _checked(self, tasks: Sequence[Task], depth: int, sender: Run | None) -> list[Task]:
         """The tasks, none with more tools than its sender has."""
-        if self._closed:
+        if self._steering.closed:
             raise ToolError(CLOSING)
         if depth > self.limits.depth:
             raise ToolError(f"Agents may be nested {self.limits.depth} deep; do this yourself.")
@@ -226,63 +236,24 @@ class Scheduler:
                 pass
         return [run.report for run in runs if run.report is not None]
 
-    async def send_input(self, id: str, text: str) -> None:
-        """Tell an agent something, before its next request; one that has ended goes on with it."""
-        run = self.run(id)
-        if not text.strip():
-            raise ToolError("There is nothing to tell the agent; give a text.")
-        if run.is_over:
-            await self.resume(id, text)
-        elif run.child is not None and run.state == "running":
-            run.child.mailbox.steer(text)
-        else:
-            run.inputs.append(text)
+    async def send_input(self, id: str, text: str, by: str = PERSON) -> None:
+        """Tell an agent something, before its next request; one that has ended goes on with it.
+
+        It is written down when this returns: it is read even if the process is killed before. `by` is
+        the agent that tells it, or the person.
+        """
+        await self._steering.tell(self.run(id), text, by)
 
     def pause(self, id: str) -> None:
         """Hold an agent and all it sent: no request leaves from now on, and what comes in is broken off."""
-        for run in (self.run(id), *self.below(id)):
-            if not run.is_over:
-                run.pause.begin()
-                self.tell(run)
+        self._steering.pause(self.run(id))
 
-    async def resume(self, id: str, text: str = "", budget: Budget | None = None) -> None:
-        """Let an agent go on that is paused, or that has ended; `text` is what it is told then."""
-        run = self.run(id)
-        if budget is not None:
-            run.purse.budget = budget
-        if run.is_over:
-            await self._begin_again(run, text.strip())
-            return
-        for each in (run, *self.below(id)):
-            each.pause.end()
-            self.tell(each)
-        if text.strip():
-            await self.send_input(id, text)
+    async def resume(self, id: str, text: str = "", budget: Budget | None = None, by: str = PERSON) -> None:
+        """Let an agent go on that is paused, or that has ended; `text` is what it is told then.
 
-    async def _begin_again(self, run: Run, text: str) -> None:
-        if self._closed:
-            raise ToolError(CLOSING)
-        sender = self._register.get(run.parent)
-        if sender is not None and sender.is_over:
-            raise ToolError(f"{run.parent}, which sent {run.id}, has ended; let that one go on first.")
-        run.state, run.report = "queued", None
-        run.over.clear()
-        if run.child is None:
-            await self.services.store.recover(run.record.id)
-        await ledger.resumed(self.services.store, run.record.id)
-        if run.child is not None:
-            await run.child.session.catch_up()
-        letter = await self._letter(run, text)
-        run.pause.end()
-        self._teller.begins(run)
-        self._workshop.begin(run, letter)
-
-    async def _letter(self, run: Run, text: str) -> str:
-        """What an agent hears that goes on: its task too, if it was cut off before it heard that."""
-        path = await self.services.store.path(run.record.id)
-        if any(node.kind == "user" for node in path):
-            return text or CONTINUE
-        return "\n\n".join(filter(None, (run.task.message(), text)))
+        `by` is the agent that lets it go on, or the person.
+        """
+        await self._steering.go_on(self.run(id), text, budget, by)
 
     async def kill(self, id: str) -> Report:
         """Stop an agent and all it sent for good; its report, with what it had done. Nothing leaves after."""
@@ -299,7 +270,7 @@ class Scheduler:
 
     async def aclose(self) -> None:
         """Stop every agent; each can be let go on when the session is opened again."""
-        self._closed = True
+        self._steering.closed = True
         async with self._starting:
             # Whoever was being sent is known by now.
             await self._stopper.end_all()
@@ -333,6 +304,7 @@ class Scheduler:
                 cut.append(report)
                 self._teller.begins(run)
                 self._teller.ended(run, report)
+            run.inputs = list(known.unheard)
             run.report, run.state = report, "ended"
             run.over.set()
         return cut

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,11 @@ from tools.results import ToolError
 
 @dataclass(frozen=True, slots=True)
 class DelegateService:
-    """`tools.context.Delegates` for one call of one agent. `notify` tells it of ends in the background."""
+    """`tools.context.Delegates` for one call of one agent."""
 
     scheduler: Scheduler
     agent: str
     call: str
-    notify: Callable[[str], None]
     scratch: Path
     forecaster: Forecaster
 
@@ -43,7 +42,7 @@ class DelegateService:
         ids = await self.scheduler.start(tasks, self.agent, self.call)
         if background:
             for id in ids:
-                self._tell_when_over(self.scheduler.run(id))
+                self.scheduler.news.when_over(self.scheduler.run(id))
             return {
                 "started": ids,
                 "note": "They work in the background; you are told when each has ended.",
@@ -86,7 +85,7 @@ class DelegateService:
 
     async def send_input(self, id: str, text: str) -> Mapping[str, Any]:
         run = self._mine(id)
-        await self.scheduler.send_input(run.id, text)
+        await self.scheduler.send_input(run.id, text, self.agent)
         return _row(run)
 
     async def pause(self, id: str) -> Mapping[str, Any]:
@@ -98,10 +97,7 @@ class DelegateService:
 
     async def resume(self, id: str, text: str) -> Mapping[str, Any]:
         run = self._mine(id)
-        again = run.is_over
-        await self.scheduler.resume(run.id, text)
-        if again and self.agent == MAIN_AGENT:
-            self._tell_when_over(run)
+        await self.scheduler.resume(run.id, text, by=self.agent)
         return _row(run)
 
     async def kill(self, id: str) -> Mapping[str, Any]:
@@ -150,16 +146,6 @@ class DelegateService:
             raise ToolError(f"{run.id} was sent by another agent; you can only reach your own.")
         return run
 
-    def _tell_when_over(self, run: Run) -> None:
-        async def tell() -> None:
-            await run.over.wait()
-            if run.report is not None and run.report.outcome != "interrupted":
-                self.notify(_notice(run, run.report))
-
-        task = asyncio.create_task(tell(), name=f"notice of {run.id}")
-        run.notices.add(task)
-        task.add_done_callback(run.notices.discard)
-
     async def _together(self, reports: Sequence[Report]) -> dict[str, Any]:
         told = [await self._told(report) for report in reports]
         return {"outcome": overall(report.outcome for report in reports), "results": told}
@@ -194,13 +180,6 @@ def _row(run: Run) -> dict[str, Any]:
     row = {"id": run.id, "state": run.standing, "goal": run.task.goal[:200], "action": run.action}
     used = {"requests": run.tally.requests, "tokens": run.tally.tokens, "cost": run.tally.cost}
     return {name: value for name, value in row.items() if value} | {"usage": used}
-
-
-def _notice(run: Run, report: Report) -> str:
-    why = f" {report.error}" if report.error else ""
-    summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
-    head = f"[Agent {run.id} has ended: {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
-    return f"{head}\n{summary}".rstrip()
 
 
 def _short(items: Sequence[str]) -> list[str]:

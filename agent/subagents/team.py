@@ -79,10 +79,10 @@ def open_team(
     scratch = services.grounds.shared.reach.scratch / "reports"
 
     def delegates(agent: str, call: str) -> DelegateService:
-        return DelegateService(scheduler, agent, call, mailbox.notify, scratch, forecaster)
+        return DelegateService(scheduler, agent, call, scratch, forecaster)
 
     root = purse or Purse("the session", Budget())
-    scheduler = Scheduler(services, limits_of(settings), root, delegates)
+    scheduler = Scheduler(services, limits_of(settings), root, delegates, mailbox=mailbox)
     forecaster = Forecaster(scheduler, settings.forecast_tokens, beginning)
     services.raiser.living = scheduler.living
     return Team(scheduler, delegates, mailbox)

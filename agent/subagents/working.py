@@ -80,12 +80,14 @@ class Workshop:
             run.purse.waited(self.clock() - run.asked)
             run.state = "running"
             self.teller.stands(run)
-            child = run.child
-            if child is None:
-                child, news = await self._open(run)
-                message = "\n\n".join(filter(None, (message, news)))
+            child, news = (run.child, "") if run.child is not None else await self._open(run)
+            message = "\n\n".join(filter(None, (message, news)))
+            # Each is a message of its own, by which it is known to have been read.
             for text in run.take_inputs():
-                child.mailbox.steer(text)
+                if message:
+                    child.mailbox.steer(text)
+                else:
+                    message = text
             async with self._watch(run):
                 ended = await child.run(message)
                 while (letter := _unread(run, ended)) is not None:
@@ -122,7 +124,8 @@ class Workshop:
             if watched(run, event):
                 self.teller.stands(run)
 
-        child = run.child = await open_child(self.services, ground, place, run.record, emit)
+        async with run.door:
+            child = run.child = await open_child(self.services, ground, place, run.record, emit)
         return child, ground.news
 
     @asynccontextmanager
@@ -175,6 +178,10 @@ class Workshop:
         self.teller.stands(run)
 
     async def _finish(self, run: Run, ended: TurnEnded | None, error: str) -> None:
+        async with run.door:
+            await self._over(run, ended, error)
+
+    async def _over(self, run: Run, ended: TurnEnded | None, error: str) -> None:
         open_runs = [each for each in self.register.below(run.id) if not each.is_over]
         await asyncio.gather(*map(self.stopper.kill, open_runs))
         grounds = self.services.grounds
@@ -201,5 +208,8 @@ def _unread(run: Run, ended: TurnEnded) -> str | None:
     """Something it was told that came too late for the turn."""
     if run.stop or ended.outcome != "done" or run.child is None:
         return None
-    letters = run.child.mailbox.take_steering()
-    return "\n\n".join(letter.text for letter in letters) or None
+    mailbox = run.child.mailbox
+    letters = mailbox.take_steering()
+    for later in letters[1:]:
+        mailbox.steer(later.text)
+    return letters[0].text if letters else None

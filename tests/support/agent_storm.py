@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from agent.events import AgentProgressed, Event
+from agent.mailbox import Mailbox
 from agent.spending import table
 from agent.spending.spending import Spending
 from agent.subagents.budget import Budget, Purse
@@ -151,10 +152,13 @@ def _scheduler(like: Scheduler, at_once: int, reports: Path) -> Scheduler:
     )
 
     def delegates(agent: str, made_by: str) -> DelegateService:
-        return DelegateService(scheduler, agent, made_by, lambda _: None, reports, unasked)
+        return DelegateService(scheduler, agent, made_by, reports, unasked)
 
     limits = Limits(at_once=at_once, each=Budget(turns=12))
-    scheduler = Scheduler(like.services, limits, Purse("storm", Budget()), delegates, throttle=throttle)
+    mailbox = Mailbox(lambda _event: None)
+    scheduler = Scheduler(
+        like.services, limits, Purse("storm", Budget()), delegates, mailbox=mailbox, throttle=throttle
+    )
     unasked = Forecaster(scheduler, None, Beginning(lambda size: size, lambda: None))
     return scheduler
 

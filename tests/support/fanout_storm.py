@@ -23,16 +23,22 @@ from typing import Any
 from unittest.mock import patch
 
 from agent.engine import Engine
+from agent.events import TurnEnded
 from agent.workspace.copying.held import holders
 from tests.support import command
 from tests.support.engines import Bench, bench
 from tests.support.fanout_script import GO_ON, OVER, Given
 from tests.support.forks import PROGRAM
+from tests.support.hanging import last_of, tasks_here, tell_on_signal, told_by
 from tests.support.team import MAIN, task_of
 
 MOST_UNDER_WAY = 4
 """Requests that can be on their way at once: three agents and the one that sent them."""
 CEILING = "budget: {session: {tokens: 50000000}}\n"
+LINES = 12
+"""Lines of a process that hangs that are reported, those it printed last."""
+PATIENCE = 120.0
+"""Seconds after which what has not come to its end counts as hanging, and is reported with what it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,11 @@ async def fan_out(folder: Path, seed: int, moments: Sequence[Moment]) -> Kill:
         session: str | None = None
         kept: list[tuple[int, dict[str, set[str]]]] = []
         for number, moment in enumerate(moments, 1):
-            session, alive = await _killed(made, session, moment)
-            kills += alive
+            killed = await _killed(made, session, moment)
+            session, kills = killed.session, kills + killed.worked
+            problems += killed.problems
+            if not session:
+                break
             problems += await _left_running(folder)
             problems += _sound(made)
             kept.append((len(made.server.requests), _stored(made)))
@@ -92,8 +101,10 @@ async def whole_run(folder: Path) -> int:
     """Requests of one undisturbed run."""
     async with bench(folder, Given(Random(0))) as made:
         program = Program(made, None)
-        if not await program.ended(120) or program.code != 0:
-            raise RuntimeError("the undisturbed fan-out failed")
+        if not await program.ended(PATIENCE) or program.code != 0:
+            hangs = await program.hangs() if program.works else f"it ended with {program.code}"
+            await program.kill()
+            raise RuntimeError(f"the undisturbed fan-out failed: {hangs}")
         return len(made.server.requests)
 
 
@@ -103,10 +114,12 @@ class Program:
     def __init__(self, made: Bench, session: str | None) -> None:
         text = [*(("--resume", session) if session else ()), "-p", GO_ON if session else "Send them."]
         self._said = made.home.parent / f"said-{len(made.server.requests)}-{session}"
+        self._told = self._said.with_suffix(".tasks")
         environ = command.environment(made.home, made.server.base_url)
         arguments = [*text, "--json", "--approve", "all"]
         self._process = _forks().Process(
-            target=_become, args=(arguments, environ, str(made.workspace), str(self._said))
+            target=_become,
+            args=(arguments, environ, str(made.workspace), str(self._said), str(self._told)),
         )
         self._process.start()
 
@@ -115,15 +128,20 @@ class Program:
         return self._process.is_alive()
 
     async def session(self) -> str:
-        """The session it opened. Raises `RuntimeError` if it ended without one."""
+        """The session it opened; empty if it ended without one."""
         while True:
             works, lines = self.works, await asyncio.to_thread(self._lines)
             for event in map(json.loads, lines):
                 if event["type"] == "session_opened":
                     return str(event["session"])
             if not works:
-                raise RuntimeError("the program opened no session")
+                return ""
             await asyncio.sleep(0.02)
+
+    async def hangs(self) -> str:
+        """What it does, as its tasks and its last events tell; it goes on."""
+        tasks = await told_by(self._process.pid or 0, self._told)
+        return "\n".join([tasks, *(line[:300] for line in self._lines()[-LINES:])])
 
     def _lines(self) -> list[str]:
         return self._said.read_text(encoding="utf-8").split("\n")[:-1] if self._said.exists() else []
@@ -151,10 +169,11 @@ def _forks() -> ForkServerContext:
     return context
 
 
-def _become(arguments: list[str], environ: dict[str, str], folder: str, said: str) -> None:
+def _become(arguments: list[str], environ: dict[str, str], folder: str, said: str, told: str) -> None:
     """Be the program, with its own arguments, environment, folder and output."""
     from hermes_launcher import main
 
+    tell_on_signal(Path(told))
     out = os.open(said, os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(out, 1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -165,16 +184,33 @@ def _become(arguments: list[str], environ: dict[str, str], folder: str, said: st
     sys.exit(main())
 
 
-async def _killed(made: Bench, session: str | None, moment: Moment) -> tuple[str, bool]:
-    """The session of a process that was killed, and whether it was still at work."""
+@dataclass(frozen=True, slots=True)
+class _Killed:
+    session: str
+    """Empty: it had opened none."""
+    worked: bool
+    """Whether it was still at work when it was killed."""
+    problems: tuple[str, ...] = ()
+
+
+async def _killed(made: Bench, session: str | None, moment: Moment) -> _Killed:
+    """What became of a process until it was killed."""
     wanted = len(made.server.requests) + moment.requests
     program = Program(made, session)
-    opened = await program.session()
-    while program.works and len(made.server.requests) < wanted:
-        await asyncio.sleep(0.002)
+    problems: list[str] = []
+    opened = session or ""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            if not (opened := await program.session()):
+                problems.append(f"the program ended with {program.code} and opened no session")
+            while program.works and len(made.server.requests) < wanted:
+                await asyncio.sleep(0.002)
+    except TimeoutError:
+        there = f"{len(made.server.requests)} of {wanted} requests had arrived"
+        problems.append(f"the program hangs, {there}:\n{await program.hangs()}")
     alive = not await program.ended(moment.seconds)
     await program.kill()
-    return opened, alive
+    return _Killed(opened, alive, tuple(problems))
 
 
 async def _left_running(folder: Path) -> list[str]:
@@ -262,9 +298,14 @@ def _found_again(made: Bench, engine: Engine) -> tuple[tuple[int, int], list[str
 
 async def _to_the_end(made: Bench, engine: Engine) -> list[str]:
     """Let everything go on that was cut off, and merge what is in copies."""
-    async with asyncio.timeout(120):
-        ended = await engine.run(GO_ON)
-        await engine.agents.wait([run.id for run in engine.agents.runs()])
+    going = asyncio.create_task(_gone_on(engine), name="what goes on")
+    done, _ = await asyncio.wait([going], timeout=PATIENCE)
+    if not done:
+        hangs = [f"{run.id} ({run.task.goal}): {run.standing} {run.action}" for run in engine.agents.runs()]
+        told = "\n".join([*hangs, tasks_here(), last_of(made.events)])
+        going.cancel()
+        return [f"what went on did not end within {PATIENCE:.0f} s:\n{told}"]
+    ended = going.result()
     problems = [] if ended.text == OVER else [f"the session ended with {ended.outcome}: {ended.text[:100]}"]
     agents = engine.agents
     for run in agents.runs():
@@ -277,6 +318,12 @@ async def _to_the_end(made: Bench, engine: Engine) -> list[str]:
             problems += _missing(made.workspace, run.task.goal)
     left = [path.name for path in (made.home / "copies").glob("*/work")]
     return problems + [f"the copy {name} was left" for name in left]
+
+
+async def _gone_on(engine: Engine) -> TurnEnded:
+    ended = await engine.run(GO_ON)
+    await engine.agents.wait([run.id for run in engine.agents.runs()])
+    return ended
 
 
 def _missing(workspace: Path, goal: str) -> list[str]:

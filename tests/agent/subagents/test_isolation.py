@@ -260,13 +260,13 @@ async def test_a_copy_in_which_nothing_changed_goes_with_its_agent(tmp_path: Pat
 
 async def test_an_agent_that_goes_on_after_the_merge_gets_a_fresh_copy_and_is_told(tmp_path: Path) -> None:
     def child(request: Any) -> Reply:
-        told.append(str(request.messages[-1]["content"]))
+        told.append([str(message["content"]) for message in request.messages[-2:]])
         done = sum(message["role"] == "tool" for message in request.messages)
         if done in (0, 1) and request.messages[-1]["role"] == "user":
             return call("write_file", path=f"{done}.txt", content="x\n")
         return say(report())
 
-    told: list[str] = []
+    told: list[list[str]] = []
     scripts = {
         "main": [
             sent(),
@@ -280,8 +280,8 @@ async def test_an_agent_that_goes_on_after_the_merge_gets_a_fresh_copy_and_is_to
     }
     async with team(tmp_path, scripts) as made:
         await made.turn("Go.")
-        assert "You work alone in a copy of the project" in told[0]
-        (again,) = [text for text in told if "Now the other one." in text]
+        assert "You work alone in a copy of the project" in told[0][-1]
+        (again,) = [news for news, words in told if words == "Now the other one."]
         assert "What you changed before was merged into the project." in again
         assert sorted(path.name for path in made.workspace.iterdir()) == ["0.txt", "1.txt"]
 

@@ -15,8 +15,10 @@ import pytest
 from agent.events import AgentEnded, AgentStarted
 from agent.subagents.metered import Tally
 from tests.agent.subagents.test_delegation import asked, results, team, until
+from tests.support.command import ROOT
 from tests.support.engines import Bench
 from tests.support.fanout_storm import Moment, fan_out
+from tests.support.hanging import told_by
 from tests.support.model_server import call, say
 from tests.support.replies import Reply
 from tests.support.team import report, task_of
@@ -150,10 +152,41 @@ async def test_an_agent_that_was_cut_off_before_it_began_hears_its_task_when_it_
             await engine.agents.resume("agent-2", "Be quick.")
             (after,) = await engine.agents.wait(["agent-2"])
             assert (after.outcome, after.summary) == ("completed", "Done after all.")
-        heard = [str(m["content"]) for m in made.server.requests[-1].messages if m["role"] == "user"]
-        assert len(heard) == 1
-        assert heard[0].startswith("Your task: second")
-        assert "Mind the yen." in heard[0] and heard[0].endswith("Be quick.")
+        task, words = [str(m["content"]) for m in made.server.requests[-1].messages if m["role"] == "user"]
+        assert task.startswith("Your task: second") and "Mind the yen." in task
+        assert words == "Be quick."
+
+
+HANGING = """
+import asyncio, sys
+from pathlib import Path
+from tests.support.hanging import tell_on_signal
+
+async def forever_and_a_day():
+    await asyncio.Event().wait()
+
+async def main():
+    asyncio.create_task(forever_and_a_day(), name="agent-7")
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+
+tell_on_signal(Path(sys.argv[1]))
+asyncio.run(main())
+"""
+
+
+async def test_a_process_that_hangs_tells_where_its_tasks_wait(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HANGING, str(tmp_path / "told"), stdout=asyncio.subprocess.PIPE, cwd=ROOT
+    )
+    try:
+        assert process.stdout is not None
+        assert await process.stdout.readline() == b"ready\n"
+        said = await told_by(process.pid, tmp_path / "told")
+    finally:
+        process.kill()
+        await process.wait()
+    assert "task agent-7:" in said and "forever_and_a_day" in said
 
 
 async def test_a_fan_out_that_is_killed_goes_on_and_nothing_is_paid_twice(tmp_path: Path) -> None:

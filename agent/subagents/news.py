@@ -1,0 +1,66 @@
+"""What senders are told of agents that work past their call: notes, never messages of the person."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from agent.subagents.records import PREVIEW, Report
+from agent.subagents.run import MAIN_AGENT, Run
+
+if TYPE_CHECKING:
+    from agent.mailbox import Mailbox
+    from agent.subagents.register import Register
+
+QUOTED = 1_000
+"""Characters of what the person told an agent that its sender reads."""
+
+
+class News:
+    """Tells each sender of its own agents. `mailbox` is that of the session's own agent."""
+
+    def __init__(self, register: Register, mailbox: Mailbox) -> None:
+        self._register = register
+        self._mailbox = mailbox
+
+    def goes_on(self, run: Run, before: Report | None, words: str) -> None:
+        """The person lets an agent go on that had ended; its sender also hears how it ends this time."""
+        mailbox = self._of_sender(run)
+        if mailbox is None:
+            return
+        was = "" if before is None else f", which had ended ({before.outcome}),"
+        told = words if len(words) <= QUOTED else f"{words[:QUOTED]}…"
+        said = f"\nThey told it: {told}" if told else ""
+        mailbox.remember(
+            f"[The user lets agent {run.id}{was} go on. What it reported before may not hold any more; "
+            f"you are told when it has ended again.]{said}"
+        )
+        self.when_over(run)
+
+    def when_over(self, run: Run) -> None:
+        """Tell the sender when an agent has ended, unless it was cut off and can go on later."""
+
+        async def tell() -> None:
+            await run.over.wait()
+            mailbox = self._of_sender(run)
+            if mailbox is not None and run.report is not None and run.report.outcome != "interrupted":
+                mailbox.notify(notice(run, run.report))
+
+        task = asyncio.create_task(tell(), name=f"notice of {run.id}")
+        run.notices.add(task)
+        task.add_done_callback(run.notices.discard)
+
+    def _of_sender(self, run: Run) -> Mailbox | None:
+        """Where the sender reads its notes; None for one that is not at work."""
+        if run.parent == MAIN_AGENT:
+            return self._mailbox
+        sender = self._register.get(run.parent)
+        return None if sender is None or sender.child is None else sender.child.mailbox
+
+
+def notice(run: Run, report: Report) -> str:
+    """How an agent ended, for the one that sent it. Pure."""
+    why = f" {report.error}" if report.error else ""
+    summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
+    head = f"[Agent {run.id} has ended: {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
+    return f"{head}\n{summary}".rstrip()
