@@ -40,6 +40,7 @@ class Attention:
 
     async def switch(self, on: bool) -> str:
         """Tell what others change from now on, or tell it no longer; what holds now, in a sentence."""
+        await self._watcher.catch_up()
         self.enabled = on
         if on:
             await self.start()

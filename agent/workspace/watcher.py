@@ -128,6 +128,14 @@ class Watcher:
         if self._task is not None:
             await self._ready.wait()
 
+    async def catch_up(self) -> None:
+        """Tell now what has changed so far, or take it in without a word, as `enabled` has it.
+
+        Returns at once while the project is still being read.
+        """
+        if self._ready.is_set():
+            await self._look_and_tell(for_claim=True)
+
     async def stop(self) -> None:
         """Stop watching. No thread is left; what was not told yet is dropped."""
         task, thread = self._task, self._thread
@@ -169,18 +177,15 @@ class Watcher:
         changes in that time goes to nobody.
         """
         claim = Claim()
-        if self._ready.is_set():
-            await self._look_and_tell(for_claim=True)
-        else:
-            self._unsure = True
+        self._unsure |= not self._ready.is_set()
+        await self.catch_up()
         self._claims.append(claim)
         self._free.clear()
         try:
             yield claim
         finally:
             try:
-                if self._ready.is_set():
-                    await self._look_and_tell(for_claim=True)
+                await self.catch_up()
             finally:
                 self._claims.remove(claim)
                 if not self._claims:

@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed
+from agent.workspace import attention
+from agent.workspace.watcher import Watcher
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
+
+
+@pytest.fixture
+def watchers(monkeypatch: pytest.MonkeyPatch) -> list[Watcher]:
+    """The watchers that are made, in order; what is changed before one is ready is no news to it."""
+    made: list[Watcher] = []
+
+    class Kept(Watcher):
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            made.append(self)
+
+    monkeypatch.setattr(attention, "Watcher", Kept)
+    return made
 
 
 async def soon(b: Bench, kind: type[Event], count: int = 1) -> None:
@@ -19,10 +36,10 @@ async def soon(b: Bench, kind: type[Event], count: int = 1) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_the_agents_own_work_is_put_down_to_its_call(tmp_path: Path) -> None:
+async def test_the_agents_own_work_is_put_down_to_its_call(tmp_path: Path, watchers: list[Watcher]) -> None:
     script = by_step([call("write_file", path="made.txt", content="one\ntwo\n"), say("done")])
     async with bench(tmp_path, script) as b, b.engine(attended=True) as engine:
-        await asyncio.sleep(0.5)
+        await watchers[0].ready()
         await engine.run("go")
         await soon(b, FilesChanged)
         (change,) = b.seen(FilesChanged)
@@ -31,12 +48,14 @@ async def test_the_agents_own_work_is_put_down_to_its_call(tmp_path: Path) -> No
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
 
 
-async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_request(tmp_path: Path) -> None:
+async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_request(
+    tmp_path: Path, watchers: list[Watcher]
+) -> None:
     async with bench(tmp_path, by_step([say("hello"), say("I see")])) as b:
         (b.workspace / "notes.txt").write_text("one\n")
         async with b.engine(attended=True) as engine:
             await engine.run("hi")
-            await asyncio.sleep(0.5)
+            await watchers[0].ready()
             (b.workspace / "notes.txt").write_text("one\ntwo\n")
             await soon(b, FilesChanged)
             await engine.run("look")
@@ -46,14 +65,15 @@ async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_re
         assert not b.server.refusals
 
 
-async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(tmp_path: Path) -> None:
+async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(
+    tmp_path: Path, watchers: list[Watcher]
+) -> None:
     async with bench(tmp_path, by_step([say("hello")])) as b, b.engine(attended=True) as engine:
-        await asyncio.sleep(0.5)
+        await watchers[0].ready()
         assert engine.watches
         await engine.watch(False)
         (b.workspace / "unseen.txt").write_text("one\n")
-        await asyncio.sleep(1.2)
-        assert not engine.watches and not b.seen(FilesChanged)
+        assert not engine.watches
         await engine.watch(True)
         (b.workspace / "seen.txt").write_text("one\n")
         await soon(b, FilesChanged)
@@ -62,16 +82,17 @@ async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(tm
         assert [("unnoticed" in text) for text in told[-2:]] == [True, False]
 
 
-async def test_a_watcher_that_is_not_wanted_rests_until_it_is_asked_for(tmp_path: Path) -> None:
+async def test_a_watcher_that_is_not_wanted_rests_until_it_is_asked_for(
+    tmp_path: Path, watchers: list[Watcher]
+) -> None:
     async with bench(tmp_path, by_step([say("hello")])) as b:
         b.home.mkdir(exist_ok=True)
         (b.home / "config.yaml").write_text("watcher: {enabled: false}\n")
         async with b.engine(attended=True) as engine:
             (b.workspace / "unseen.txt").write_text("one\n")
-            await asyncio.sleep(0.8)
-            assert not engine.watches and not b.seen(FilesChanged)
+            assert not engine.watches
             await engine.watch(True)
-            await asyncio.sleep(0.5)
+            await watchers[0].ready()
             (b.workspace / "seen.txt").write_text("one\n")
             await soon(b, FilesChanged)
             assert [file.path for file in b.seen(FilesChanged)[0].files] == ["seen.txt"]
