@@ -100,11 +100,11 @@ async def test_three_futures_work_apart_and_the_picked_one_is_undone_with_one_ke
 
 
 async def test_one_fails_and_one_is_stopped_and_the_third_is_not_disturbed(tmp_path: Path) -> None:
-    slowly = call("terminal", command="echo half >half; sleep 60")
+    slowly = call("terminal", command="echo half >half; sleep 300")
     parts = (write("a", "good"), slowly, refuse(400, "no such thing"))
     async with bench(tmp_path, Engineer(*parts)) as b, b.engine() as engine:
         begun = await engine.futures.start("build it", 3)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while sum(future.running for future in begun) > 1:
                 await asyncio.sleep(0.02)
             slow = next(future for future in begun if future.running)
@@ -173,7 +173,7 @@ async def test_a_question_of_a_future_names_it_and_esc_in_the_session_leaves_it_
     ask = call("clarify", question="Which way?", choices=["left", "right"])
     async with bench(tmp_path, Engineer(ask)) as b, b.engine(attended=True) as engine:
         (future,) = await engine.futures.start("build it", 1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not engine.inbox.pending():
                 await asyncio.sleep(0.01)
         engine.interrupt()
@@ -218,12 +218,12 @@ async def test_what_makes_no_sense_is_refused_in_a_sentence(tmp_path: Path) -> N
 
 
 async def test_closing_the_session_stops_its_futures_and_keeps_their_work(tmp_path: Path) -> None:
-    slow = call("terminal", command="echo x >x; sleep 60")
+    slow = call("terminal", command="echo x >x; sleep 300")
     async with bench(tmp_path, Engineer(slow)) as b:
         async with b.engine() as engine:
             await engine.run("hello")
             await engine.futures.start("build it", 1)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not list(b.home.glob("copies/*/work/x")):
                     await asyncio.sleep(0.02)
         assert copies(b) == []
@@ -249,7 +249,7 @@ asyncio.run(main())
 
 
 async def test_a_kill_leaves_no_copies_and_marks_the_branches_as_interrupted(tmp_path: Path) -> None:
-    slow = call("terminal", command="echo x >x; sleep 60")
+    slow = call("terminal", command="echo x >x; sleep 300")
     async with bench(tmp_path, Engineer(slow, slow)) as b:
         environ = {
             "HERMES_HOME": str(b.home),
@@ -262,7 +262,7 @@ async def test_a_kill_leaves_no_copies_and_marks_the_branches_as_interrupted(tmp
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", PROGRAM, str(b.workspace), env=environ, stderr=subprocess.DEVNULL
         )
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(60):
             while len(list(b.home.glob("copies/*/work/x"))) < 2:
                 await asyncio.sleep(0.05)
         child.kill()

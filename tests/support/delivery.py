@@ -41,6 +41,8 @@ class Delivery:
 
     async def send(self, reply: Reply, body: bytes) -> bool:
         """Whether the connection can take another request."""
+        while reply.until is not None and not reply.until():
+            await self._pause(0.01)
         if reply.delay:
             await self._pause(reply.delay)
         cut = None if reply.cut_at is None else _position(reply.cut_at, body)

@@ -86,6 +86,8 @@ class Reply:
     body: bytes | None = None
     """Sent as it stands, in place of a completion."""
 
+    until: Callable[[], object] | None = None
+    """Nothing is sent before this is true."""
     delay: float = 0.0
     """Seconds before the first byte."""
     pace: float = 0.0

@@ -224,14 +224,14 @@ async def test_a_request_waits_for_room_that_another_one_may_give_back() -> None
 
 async def test_a_pause_breaks_the_answer_off_and_it_is_asked_for_again_afterwards() -> None:
     purse = Purse("a", Budget())
-    slow = say("word " * 400, pace=0.02)
+    slow = say("word " * 10_000, pace=0.02)
     async with served([slow, say("Done.")], purse) as (server, meters):
         asking = asyncio.create_task(meters.ask("one"))
         while not server.requests:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
         meters.pause.begin()
-        await asyncio.wait_for(server.requests[0].hung_up.wait(), 2)
+        await asyncio.wait_for(server.requests[0].hung_up.wait(), 60)
         await asyncio.sleep(0.05)
         assert not asking.done()
         assert len(server.requests) == 1
@@ -256,7 +256,7 @@ async def test_a_paused_agent_sends_nothing_and_its_clock_stands_still() -> None
 
 async def test_a_killed_request_counts_and_holds_nothing() -> None:
     purse = Purse("a", Budget(tokens=10_000))
-    async with served([say("word " * 400, pace=0.02)], purse) as (server, meters):
+    async with served([say("word " * 10_000, pace=0.02)], purse) as (server, meters):
         asking = asyncio.create_task(meters.ask("one", max_output=500))
         while not server.requests:
             await asyncio.sleep(0.01)
@@ -264,7 +264,7 @@ async def test_a_killed_request_counts_and_holds_nothing() -> None:
         asking.cancel()
         with suppress(asyncio.CancelledError):
             await asking
-        await asyncio.wait_for(server.requests[0].hung_up.wait(), 2)
+        await asyncio.wait_for(server.requests[0].hung_up.wait(), 60)
     most = most_tokens([message("one")]) + 500
     assert purse.spent.tokens == most
     assert purse.room() == 10_000 - most

@@ -85,4 +85,4 @@ async def test_one_that_gives_up_in_the_line_holds_nobody_up() -> None:
     first, second = asyncio.create_task(throttle.admit()), asyncio.create_task(throttle.admit())
     await asyncio.sleep(0)
     first.cancel()
-    assert await asyncio.wait_for(second, 5) > 0
+    assert await asyncio.wait_for(second, 60) > 0
