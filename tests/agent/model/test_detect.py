@@ -72,7 +72,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"".join(
 )
 async def test_a_server_with_models_is_found(answer: Answer) -> None:
     async with server(answer) as port:
-        found = await detect({"ollama": port}, time_limit=5)
+        found = await detect({"ollama": port}, time_limit=60)
     assert found == (DetectedServer("ollama", f"http://127.0.0.1:{port}/v1", ("qwen3:8b", "llama3")),)
 
 
@@ -81,7 +81,7 @@ async def test_a_server_with_models_is_found(answer: Answer) -> None:
 )
 async def test_a_server_without_models_is_found_too(body: bytes) -> None:
     async with server(sends(response(body))) as port:
-        found = await detect({"ollama": port}, time_limit=5)
+        found = await detect({"ollama": port}, time_limit=60)
     assert [each.models for each in found] == [()]
 
 
@@ -107,7 +107,7 @@ async def test_a_server_without_models_is_found_too(body: bytes) -> None:
 )
 async def test_everything_else_is_ignored(answer: Answer) -> None:
     async with server(answer) as port:
-        assert await detect({"vllm": port}, time_limit=5) == ()
+        assert await detect({"vllm": port}, time_limit=60) == ()
 
 
 async def test_an_answer_without_end_is_given_up() -> None:
@@ -118,7 +118,7 @@ async def test_an_answer_without_end_is_given_up() -> None:
             await writer.drain()
 
     async with server(endless) as port:
-        assert await detect({"vllm": port}, time_limit=20) == ()
+        assert await detect({"vllm": port}, time_limit=60) == ()
 
 
 async def test_a_silent_server_does_not_hold_up_the_others() -> None:
@@ -126,7 +126,7 @@ async def test_a_silent_server_does_not_hold_up_the_others() -> None:
         await asyncio.sleep(3600)
 
     async with server(sends(response(MODELS))) as port, server(silent) as quiet:
-        found = await detect([("vllm", quiet), ("ollama", port)], time_limit=1)
+        found = await detect([("vllm", quiet), ("ollama", port)], time_limit=2)
     assert [each.name for each in found] == ["ollama"]
 
 
@@ -147,5 +147,5 @@ async def test_names_from_outside_are_plain() -> None:
         {"id": "good"},
     ]
     async with server(sends(response(json.dumps({"data": listed}).encode()))) as port:
-        (found,) = await detect({"lmstudio": port}, time_limit=5)
+        (found,) = await detect({"lmstudio": port}, time_limit=60)
     assert found.models == ("good",)

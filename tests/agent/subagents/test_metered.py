@@ -82,9 +82,11 @@ def hasty() -> Throttle:
 
 
 @asynccontextmanager
-async def served(script: Any, purse: Purse, **fields: Any) -> AsyncIterator[tuple[ModelServer, Meters]]:
+async def served(
+    script: Any, purse: Purse, stall: float = 60, **fields: Any
+) -> AsyncIterator[tuple[ModelServer, Meters]]:
     async with ModelServer(script) as server:
-        chat = OpenAIChat(server.base_url, "key", stall_timeout=0.2)
+        chat = OpenAIChat(server.base_url, "key", stall_timeout=stall)
         try:
             yield server, Meters(chat, purse, **fields)
         finally:
@@ -274,7 +276,7 @@ async def test_a_killed_request_counts_and_holds_nothing() -> None:
 async def test_no_fault_gets_a_request_past_the_ceiling(name: str) -> None:
     purse = Purse("a", Budget(tokens=1_500))
     script = lambda _: FAULTS[name](say("word " * 40))  # noqa: E731
-    async with served(script, purse, throttle=hasty()) as (_, meters):
+    async with served(script, purse, stall=0.2, throttle=hasty()) as (_, meters):
         for _ in range(6):
             with suppress(ModelError, BudgetReachedError):
                 await meters.ask("one", max_output=LEAST_OUTPUT)

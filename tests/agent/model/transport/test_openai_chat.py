@@ -25,7 +25,7 @@ from tests.support.model_server import Rules, calls, refuse, say
 @pytest.mark.parametrize("name", FAULTS)
 async def test_every_fault_has_its_effect_and_no_other(name):
     fault = FAULTS[name]
-    stall = 0.3 if fault.effect == "timeout" else 30
+    stall = 1.0 if fault.effect == "timeout" else 30
     async with talking([RICH, fault(RICH), RICH], stall=stall) as (server, client):
         before = await read(client)
         try:

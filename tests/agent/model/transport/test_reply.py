@@ -372,7 +372,7 @@ async def served(*script: Scripted, stall: float = 30):
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_reply_comes_whole_after_any_fault_that_may_pass(name):
     fault = FAULTS[name]
-    stall = 0.3 if fault.effect == "timeout" else 30
+    stall = 1.0 if fault.effect == "timeout" else 30
     async with served(fault(RICH), RICH, stall=stall) as (server, main), served(RICH) as (_, spare):
         log = Log()
         try:
