@@ -71,7 +71,7 @@ async def test_a_daemon_that_is_down_is_said_so(tmp_path: Path):
 async def test_a_background_process_that_cannot_start_ends_with_the_reason(tmp_path: Path):
     task = far_task(place("docker", tmp_path), tmp_path)
     started = await task.run("echo x", background=True, workdir="/no/such/folder")
-    ended = await task.process("wait", started["session_id"], timeout=20)
+    ended = await task.process("wait", started["session_id"], timeout=100)
     assert (ended["exit_code"], "There is no folder" in ended["output"]) == (126, True)
     await task.context.terminals.aclose()
 
@@ -218,7 +218,7 @@ async def test_a_real_server_does_what_the_stand_in_does(tmp_path: Path, server:
     assert (await task.output("X=1; cd /usr; echo one")).endswith("one\n")
     assert await task.output("echo $X; pwd") == "1\n/usr\n"
     assert (await task.output("stty size; echo $X", pty=True)).split() == ["40", "120", "1"]
-    assert (await task.run("setsid sleep 4722.25 & sleep 4722.25", timeout=2))["exit_code"] == 124
+    assert (await task.run("setsid sleep 4722.25 & sleep 4722.25", timeout=5))["exit_code"] == 124
     assert processes_with("4722.25") == []
     await task.context.terminals.aclose()
 

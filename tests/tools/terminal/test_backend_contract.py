@@ -125,7 +125,7 @@ async def test_a_background_process_is_read_typed_into_and_ended(anywhere: Task)
     await anywhere.process("submit", id, data="one")
     await anywhere.poll_until(id, "got one")
     await anywhere.process("close", id)
-    ended = await anywhere.process("wait", id, timeout=20)
+    ended = await anywhere.process("wait", id, timeout=100)
     assert (ended["exit_code"], "over" in (await anywhere.process("log", id))["output"]) == (0, True)
 
 

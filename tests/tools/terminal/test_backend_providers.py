@@ -182,7 +182,7 @@ async def _works(task: Task) -> None:
     assert (stopped["exit_code"], processes_with("4723.25")) == (124, [])
     id = (await task.run("read -r line; echo got $line", background=True))["session_id"]
     await task.process("submit", id, data="this")
-    ended = await task.process("wait", id, timeout=20)
+    ended = await task.process("wait", id, timeout=100)
     assert "got this" in ended["output"]
 
 

@@ -113,11 +113,11 @@ async def test_killing_takes_the_whole_tree(task: Task):
 
 
 async def test_waiting_ends_with_the_time_and_is_clamped(tmp_path: Path, terminals):
-    task = Task(tmp_path, terminals(), options={"terminal.max_timeout": 1})
+    task = Task(tmp_path, terminals(), options={"terminal.max_timeout": 3})
     started = await task.run("echo working; sleep 60", background=True)
     result = await task.process("wait", started["session_id"], timeout=9)
     assert result["status"] == "timeout" and result["output"] == "working\n"
-    assert "limited to 1 seconds" in result["timeout_note"]
+    assert "limited to 3 seconds" in result["timeout_note"]
 
 
 async def test_waiting_can_be_interrupted_and_the_process_goes_on(task: Task):
