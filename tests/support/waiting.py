@@ -21,4 +21,5 @@ async def until(pilot: Pilot[Any], true: Callable[[], object], what: str = "it")
         if true():
             return
         if time.monotonic() > end:
-            raise AssertionError(f"{what} never happened")
+            shown, focus = pilot.app.screen, pilot.app.focused
+            raise AssertionError(f"{what} never happened: {shown!r} is shown, {focus!r} has the keys")

@@ -14,7 +14,7 @@ from tools.terminal.threads import on_thread
 
 _TICK = 0.1
 """Seconds between looks at the clock, the output and the number of processes."""
-_LAST_WORD = 1.0
+_LAST_WORD = 3.0
 """Seconds a kernel gets to come back from an interruption with its state."""
 
 

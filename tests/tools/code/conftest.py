@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import textwrap
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,6 +72,19 @@ async def scripts(tmp_path: Path) -> AsyncIterator[Scripts]:
     made = Scripts(tmp_path)
     yield made
     await made.runner.aclose()
+
+
+def out_of_time_with(sign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the time of every script be over once there is such a file."""
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 100_000 * sign.exists())
+    monkeypatch.setattr("tools.code.clock.time", clock)
+
+
+@pytest.fixture
+def late(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file; where a script makes it, all of its time is over."""
+    out_of_time_with(tmp_path / "late", monkeypatch)
+    return tmp_path / "late"
 
 
 def living(marker: str) -> list[int]:

@@ -12,7 +12,7 @@ import pytest
 from agent.home import Home
 from agent.safety.sandbox.boundary import SessionBoundary
 from agent.safety.sandbox.probe import probe
-from tests.tools.code.conftest import Scripts, living
+from tests.tools.code.conftest import Scripts, living, out_of_time_with
 from tools.code.runner import CodeRunner
 
 
@@ -49,13 +49,25 @@ async def test_the_workspace_can_be_written_and_nothing_beside_it(bounded: Scrip
     assert "line 2" in outcome.stderr, outcome
 
 
-async def test_signals_and_time_limits_are_told_as_outside(bounded: Scripts) -> None:
+async def test_signals_and_time_limits_are_told_as_outside(
+    bounded: Scripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out_of_time_with(bounded.folder / "late", monkeypatch)
     crashed = await bounded.run("import os\nos.kill(os.getpid(), 11)")
     assert (crashed.status, crashed.exit_code) == ("crashed", 139)
     marker = f"NVM_BOUNDED={os.getpid()}"
     environ = {**os.environ, "NVM_BOUNDED": str(os.getpid())}
     hung = await bounded.run(
-        "import os\nos.fork()\nprint('begun')\nwhile True: pass", environ=environ, limits={"seconds": 1.5}
+        """
+        import os
+        child = os.fork()
+        print("begun")
+        open("one" if child else "other", "w")
+        while not (os.path.exists("one") and os.path.exists("other")): pass
+        open("late", "w")
+        while True: pass
+        """,
+        environ=environ,
     )
     assert (hung.status, hung.stdout) == ("timeout", "begun\nbegun\n")
     assert living(marker) == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from typing import Any
 
 from tests.tools.code.conftest import Scripts
@@ -167,19 +169,20 @@ async def test_a_forked_process_has_a_connection_of_its_own(scripts: Scripts) ->
 
 async def test_a_call_torn_off_by_an_exception_does_not_mix_up_the_next(scripts: Scripts) -> None:
     async def slow(arguments: dict[str, Any]) -> str:
-        await asyncio.sleep(0.3 if arguments["path"] == "slow" else 0)
+        if arguments["path"].isdigit():
+            os.kill(int(arguments["path"]), signal.SIGALRM)
+            await asyncio.sleep(0.3)
         return json.dumps(arguments)
 
     scripts.answers["read_file"] = slow
     out = await scripts.output(
         """
-        import signal
+        import os, signal
         from hermes_tools import read_file
         def ring(*_): raise TimeoutError
         signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         try:
-            read_file("slow")
+            read_file(str(os.getpid()))
         except TimeoutError:
             print("torn")
         print(read_file("next")["path"])

@@ -84,10 +84,12 @@ async def test_a_session_that_dies_is_crashed_and_the_next_one_new(scripts: Scri
 
 
 async def test_a_busy_session_takes_no_second_script(scripts: Scripts) -> None:
-    first = asyncio.ensure_future(scripts.run("import time; time.sleep(0.5)", session="a"))
+    waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    first = asyncio.ensure_future(scripts.run(waits, session="a"))
     await until(lambda: scripts.progress)
     second = await scripts.run("print(1)", session="a")
     assert "still running a script" in second.message
+    (scripts.folder / "go").touch()
     assert (await first).status == "ok"
 
 

@@ -106,7 +106,7 @@ async def test_a_child_asked_for_later_comes_later_and_not_after_closing(tmp_pat
     await closed.aclose()
     await asyncio.sleep(0.05)
     assert living(marker) == []
-    runner.prepare(job, after=0.05)
+    runner.prepare(job, after=2.0)
     await runner.ready()
     assert living(marker) == []
     await until(lambda: living(marker))
