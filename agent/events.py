@@ -323,7 +323,7 @@ class AgentProgressed(Event):
 
 @dataclass(frozen=True, kw_only=True)
 class AgentEnded(Event):
-    """A subagent is over; nothing more is heard of it. Figures as in `AgentProgressed`."""
+    """A subagent is over; only of its copy more may be heard. Figures as in `AgentProgressed`."""
 
     type: ClassVar[str] = "agent_ended"
     outcome: TurnOutcome
@@ -334,6 +334,15 @@ class AgentEnded(Event):
     tokens: int | None = None
     cost: float | None = None
     budget: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyChanged(Event):
+    """How much a subagent has changed in its copy that is neither merged nor discarded."""
+
+    type: ClassVar[str] = "copy"
+    paths: int
+    """How many paths; 0: nothing is left to be settled."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,6 @@ from agent.attachments import AttachmentStore
 from agent.checkpoint_service import CheckpointService
 from agent.checkpointing import open_recorder
 from agent.engine import Engine
-from agent.events import Noticed
 from agent.futures import Futures
 from agent.home import Home, private_folder
 from agent.inbox import Inbox
@@ -43,7 +42,6 @@ from agent.system import tone_of
 from agent.travel import Travel
 from tools.discovery import discover
 from tools.registry import registry
-from tools.text import clean
 
 if TYPE_CHECKING:
     from agent.config.loader import Loaded
@@ -271,11 +269,7 @@ def _grounds(base: Foundation, talk: Conversation, reach: Reach, steps: Steps | 
     shared = Ground(reach=reach, steps=steps, position=position)
     copies = None
     if steps is not None:
-
-        def warn(text: str) -> None:
-            base.emit(Noticed(kind="warning", text=clean(text)))
-
-        copies = Copies(base.store, talk.session.id, steps, base.home.copies, warn)
+        copies = Copies(base.store, talk.session.id, steps, base.home.copies, base.emit)
     return Grounds(shared, copies, partial(open_reach, base, talk))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
-from agent.events import AgentEnded, AgentStarted, Event
+from agent.events import AgentEnded, AgentStarted, CopyChanged, Event
 from tools.results import ToolError
 from tools.text import clean
 from widgets.panes.agent_row import UNDER_WAY
@@ -90,7 +90,10 @@ class Agents:
     def clear_ended(self) -> None:
         """Clear the rows of agents that are over away; they come back when one goes on."""
         count = self._app.bridge.clear_ended_agents()
-        self._app.say(f"{count} cleared away." if count else "No agent is over.")
+        stays = any(row.unmerged and row.state not in UNDER_WAY for row in self._app.bridge.team.rows())
+        gone = f"{count} cleared away." if count else "No agent is over." if not stays else ""
+        kept = "Agents with changes that are not merged stay; m merges or discards them." if stays else ""
+        self._app.say(" ".join(filter(None, (gone, kept))))
 
     def waiting(self, agent: str) -> tuple[str, ...]:
         """What an agent that is not at work reads first when it is."""
@@ -122,7 +125,11 @@ class Agents:
         except HermesError:
             return
         known = self._app.bridge.team
-        self._app.bridge.recall([each for run in runs if known.row(run.id) is None for each in _told(run)])
+        told = [each for run in runs if known.row(run.id) is None for each in _told(run)]
+        copies = engine.agents.services.grounds.copies
+        left = () if copies is None else ((run.id, copies.unmerged(run.id)) for run in runs)
+        held = [CopyChanged(agent=agent, paths=paths) for agent, paths in left if paths]
+        self._app.bridge.recall([*told, *held])
 
     # Steps they are made of
 

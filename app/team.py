@@ -11,6 +11,7 @@ from agent.events import (
     AgentStarted,
     ApprovalAsked,
     CeilingAsked,
+    CopyChanged,
     Event,
     ForecastAsked,
     QuestionAsked,
@@ -60,6 +61,9 @@ class Team:
                 self._progress(event)
             case AgentEnded() if event.agent in self._members:
                 self._end(event)
+            case CopyChanged() if event.agent in self._members:
+                member = self._members[event.agent]
+                member.row = replace(member.row, unmerged=event.paths)
             case QuestionAsked() | ApprovalAsked() | ForecastAsked() | CeilingAsked() if (
                 event.agent in self._members
             ):
@@ -125,11 +129,14 @@ class Team:
         self._stopping.update(id for id in chosen if self._is_under_way(id))
 
     def clear_ended(self) -> int:
-        """Clear away the rows of agents that are over, with all below them; how many went."""
+        """Clear away the rows of agents that are over, with all below them; how many went.
+
+        Where one has changed something that is not merged, it stays with all around it.
+        """
         count = 0
         for top in self._top:
             tree = [self._members[row.agent] for row in self._walk(top)]
-            if not any(member.row.state in UNDER_WAY for member in tree):
+            if not any(member.row.state in UNDER_WAY or member.row.unmerged for member in tree):
                 count += len(tree)
                 for member in tree:
                     member.cleared = True
@@ -155,6 +162,7 @@ class Team:
             goal=event.goal,
             since=now,
             depth=depth,
+            unmerged=before.unmerged if before else 0,
             tokens=before.tokens if before else None,
             cost=before.cost if before else None,
             pulse=Pulse().counted(now, (before.tokens or 0) if before else 0),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from agent.errors import HermesError, StoreError
+from agent.events import CopyChanged, Event, Noticed
 from agent.export.patch import FilePatch, Patch, patch_between
 from agent.subagents import ledger
 from agent.subagents.records import CopiedFile
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Settled = Literal["merged", "discarded", "unchanged"]
+THERE = frozenset({"made", "partly merged"})
+"""What is written down last of a copy that is not settled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +56,9 @@ class Copies:
     """The copies of the agents of the session `root`, by the ids of the agents."""
 
     def __init__(
-        self, store: Store, root: str, steps: Recorder, folder: Path, tell: Callable[[str], None]
+        self, store: Store, root: str, steps: Recorder, folder: Path, emit: Callable[[Event], None]
     ) -> None:
-        """`tell` takes what the person has to know of a copy."""
-        self._tell = tell
+        self._emit = emit
         self._store = store
         self._root = root
         self._steps = steps
@@ -64,14 +66,34 @@ class Copies:
         self._open: dict[str, Copy] = {}
         self._left: dict[str, str] = {}
         """Ids of copies that an earlier process held, by agent."""
+        self._unmerged: dict[str, int] = {}
+        """Paths that are neither merged nor discarded, by agent, as last told."""
+        self._looking: asyncio.Task[None] | None = None
+        self._closing = False
+        self._taking_up = asyncio.Lock()
         self._busy: dict[str, asyncio.Lock] = {}
         self._steps_of_calls: dict[tuple[str, str], Step] = {}
 
-    async def find_again(self) -> tuple[str, ...]:
-        """Know the copies that earlier processes held; the agents they are of. Hold the session's lock."""
+    async def find_again(self, runs: Sequence[Run]) -> tuple[str, ...]:
+        """Know the copies that earlier processes held; the agents they are of. Hold the session's lock.
+
+        How much is changed in one whose agent was cut off takes a look, which goes on afterwards.
+        """
         found = await asyncio.to_thread(holders, self._folder)
         self._left = {holder.agent: id for id, holder in found.items() if holder.session == self._root}
+        unknown: list[str] = []
+        for run in runs:
+            if run.id in self._left:
+                paths = await ledger.unmerged(self._store, run.record.id)
+                unknown += [run.id] if paths is None else []
+                self._note(run.id, paths or 0)
+        if unknown:
+            self._looking = asyncio.create_task(self._look(unknown), name="look at copies")
         return tuple(self._left)
+
+    def unmerged(self, agent: str) -> int:
+        """How many paths an agent changed in its copy that are neither merged nor discarded."""
+        return self._unmerged.get(agent, 0)
 
     def holds(self, agent: str) -> bool:
         """Whether an agent has a copy that is neither merged nor discarded."""
@@ -88,10 +110,12 @@ class Copies:
                 except StoreError as error:
                     # Whatever is left of it stays where it is.
                     self._left.pop(run.id, None)
+                    self._note(run.id, 0)
                     lost = str(error)
-            if lost or before == "made":
+            if lost or before in THERE:
                 gone = lost or "It is no longer there."
-                self._tell(f"The copy {run.id} worked in cannot be used: {gone} It begins in a fresh one.")
+                words = f"The copy {run.id} worked in cannot be used: {gone} It begins in a fresh one."
+                self._emit(Noticed(kind="warning", text=clean(words)))
             copy = await make_copy(self._steps, self._folder)
             try:
                 await copy.hold(Holder(self._root, run.id))
@@ -109,6 +133,7 @@ class Copies:
         try:
             difference = await self.changes(run.id)
             if difference.changes:
+                self._note(run.id, len(difference.changes))
                 return difference.files
             async with self._lock(run.id):
                 await self._end(run, "unchanged")
@@ -156,6 +181,10 @@ class Copies:
             restored = await copy.merge(plan, choices, session=self._root, label=f"merge of {run.id}")
             if run.is_over and not (await copy.plan_merge()).items:
                 await self._end(run, "merged")
+            elif restored.step is not None:
+                left = len(await copy.changes())
+                await ledger.copied(self._store, run.record.id, "partly merged", str(copy.root), left)
+                self._note(run.id, left)
             return restored
 
     async def discard(self, run: Run) -> int:
@@ -177,6 +206,10 @@ class Copies:
 
     async def aclose(self) -> None:
         """Let go of the copies; they are there again when the session is."""
+        self._closing = True
+        if self._looking is not None:
+            # Not cut off: what is taken up has to be let go of.
+            await asyncio.gather(self._looking, return_exceptions=True)
         for copy in self._open.values():
             copy.leave()
         self._open.clear()
@@ -187,18 +220,41 @@ class Copies:
         return self._busy.setdefault(agent, asyncio.Lock())
 
     async def _copy(self, agent: str) -> Copy:
-        if (copy := self._open.get(agent)) is not None:
+        async with self._taking_up:
+            if (copy := self._open.get(agent)) is not None:
+                return copy
+            if (id := self._left.get(agent)) is None:
+                raise HermesError(
+                    f"{agent} has no copy that could be merged: it had none, or that is settled."
+                )
+            copy = self._open[agent] = await take_up(self._steps, self._folder, id)
+            self._left.pop(agent, None)
             return copy
-        if (id := self._left.get(agent)) is None:
-            raise HermesError(f"{agent} has no copy that could be merged: it had none, or that is settled.")
-        copy = self._open[agent] = await take_up(self._steps, self._folder, id)
-        self._left.pop(agent, None)
-        return copy
 
     async def _end(self, run: Run, how: Settled) -> None:
         copy = self._open.pop(run.id)
-        await ledger.copied(self._store, run.record.id, how, str(copy.root))
+        await ledger.copied(self._store, run.record.id, how, str(copy.root), 0)
+        self._note(run.id, 0)
         await copy.close()
+
+    def _note(self, agent: str, paths: int) -> None:
+        """Tell how much of a copy is neither merged nor discarded, if that is new."""
+        if self._unmerged.get(agent, 0) != paths:
+            self._unmerged[agent] = paths
+            self._emit(CopyChanged(agent=agent, paths=paths))
+
+    async def _look(self, agents: Sequence[str]) -> None:
+        """Find out how much is changed in copies whose agents were cut off."""
+        for agent in agents:
+            if self._closing:
+                return
+            async with self._lock(agent):
+                if not self.holds(agent):
+                    continue
+                try:
+                    self._note(agent, len(await (await self._copy(agent)).changes()))
+                except HermesError as error:
+                    log.warning("the copy of %s cannot be looked at: %s", agent, error)
 
 
 def _chosen(changes: tuple[Change, ...], paths: Collection[str]) -> tuple[Change, ...]:
@@ -228,6 +284,7 @@ _BEFORE = {
     "discarded": "What you changed before was discarded. ",
     "unchanged": "Your earlier copy, in which you had changed nothing, is gone. ",
     "made": "The copy you worked in is gone, with what you had changed there. ",
+    "partly merged": "The copy you worked in is gone, with what was not merged of it. ",
 }
 
 

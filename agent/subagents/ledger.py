@@ -61,9 +61,9 @@ async def resumed(store: Store, session: str) -> None:
     await store.append(session, "notice", "The agent goes on.", {"kind": RESUMED, "to_model": False})
 
 
-async def copied(store: Store, session: str, how: str, place: str) -> None:
-    """Write down that an agent's copy was made, or how it was settled."""
-    data = {"kind": COPY, "to_model": False, "how": how}
+async def copied(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
+    """Write down that an agent's copy was made, or how it was settled; `left`: with how many paths."""
+    data = {"kind": COPY, "to_model": False, "how": how, "left": left}
     await store.append(session, "notice", f"The copy in {place}: {how}.", data)
 
 
@@ -72,6 +72,18 @@ async def copy_of(store: Store, session: str) -> str:
     path = await store.path(session)
     last = next((node for node in reversed(path) if node.data.get("kind") == COPY), None)
     return "" if last is None else str(last.data.get("how", ""))
+
+
+async def unmerged(store: Store, session: str) -> int | None:
+    """How many paths an agent's copy held when that was last written down; None: that is not known."""
+    for node in reversed(await store.path(session)):
+        data = node.data
+        if data.get("kind") == COPY:
+            left = data.get("left")
+            return left if isinstance(left, int) else None
+        if data.get("kind") == ENDED:
+            return len(data.get("copied") or ()) or None
+    return None
 
 
 async def end(store: Store, report: Report) -> None:

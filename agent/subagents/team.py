@@ -45,7 +45,7 @@ class Team:
         """
         cut = await self.scheduler.recover_children()
         copies = self.scheduler.services.grounds.copies
-        if copies is not None and (holding := await copies.find_again()):
+        if copies is not None and (holding := await copies.find_again(self.scheduler.runs())):
             self.mailbox.remember(
                 f"[The copies of {clean(', '.join(sorted(holding)))} hold changes that are not merged: "
                 "`subagents` diff shows them, merge or discard settles them.]"

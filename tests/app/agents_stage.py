@@ -10,6 +10,7 @@ from agent.events import (
     AgentProgressed,
     AgentStarted,
     AssistantMessageAdded,
+    CopyChanged,
     Event,
     QuestionAsked,
     SessionOpened,
@@ -123,6 +124,23 @@ def busy(app: Staged) -> None:
     )
     app.bridge.team.hear(asked)
     app.hear([stands("agent-2", "asks", calls=4, tokens=2_300, cost=0.01, budget=0.12)])
+
+
+def unmerged(app: Staged) -> None:
+    """Agents that worked in copies are over: what two of them changed waits to be merged."""
+    app.hear(beginning())
+    ends = (("agent-1", "done", "All callers pass the currency."), ("agent-2", "failed", "No such commit."))
+    app.hear(
+        [
+            CopyChanged(agent="agent-1", paths=3),
+            CopyChanged(agent="agent-2", paths=1_204),
+            *(
+                AgentEnded(agent=agent, outcome=outcome, summary=said, seconds=61, tokens=8_100, cost=0.03)  # type: ignore[arg-type]
+                for agent, outcome, said in ends
+            ),
+            AgentEnded(agent="agent-3", outcome="done", summary="4 findings", seconds=29, tokens=3_900),
+        ]
+    )
 
 
 def conversation(agent: str = "agent-1") -> Sequence[Event]:

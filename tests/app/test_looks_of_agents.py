@@ -13,7 +13,7 @@ from app.agents import Past
 from app.screens import dialog as dialogs
 from app.screens.agent import AgentScreen
 from app.screens.confirm import ConfirmDialog
-from tests.app.agents_stage import OPENED, beginning, busy, conversation, sent
+from tests.app.agents_stage import OPENED, beginning, busy, conversation, sent, unmerged
 from tests.support.hostile import KINDS, some_or_all
 from tests.support.staged import Staged, scene
 from tests.support.waiting import until
@@ -43,6 +43,13 @@ async def _team(app: Staged, pilot: Pilot[Any]) -> None:
 
 async def _pane(app: Staged, pilot: Pilot[Any]) -> None:
     await _team(app, pilot)
+    await app.actions.run_slash("agents")
+    await until(pilot, lambda: app.focused is app.session.agents)
+
+
+async def _unmerged(app: Staged, pilot: Pilot[Any]) -> None:
+    unmerged(app)
+    await pilot.pause(0.1)
     await app.actions.run_slash("agents")
     await until(pilot, lambda: app.focused is app.session.agents)
 
@@ -100,7 +107,9 @@ async def _killing(app: Staged, pilot: Pilot[Any]) -> None:
 
 @SIZES
 @pytest.mark.parametrize(
-    "act", [_pane, _beside, _empty, _attached, _over, _killing], ids=lambda act: act.__name__.strip("_")
+    "act",
+    [_pane, _unmerged, _beside, _empty, _attached, _over, _killing],
+    ids=lambda act: act.__name__.strip("_"),
 )
 def test_agents_look_as_they_should(snap_compare: Any, act: Any, size: tuple[int, int]) -> None:
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))

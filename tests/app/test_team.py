@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agent.events import (
     AgentEnded,
     AgentProgressed,
     AgentStarted,
+    CopyChanged,
     Event,
     QuestionAsked,
     RequestResolved,
@@ -130,6 +132,20 @@ def test_those_with_something_under_way_stand_above_those_that_are_over() -> Non
     for agent in ("a", "b1"):
         made.hear(AgentEnded(agent=agent, outcome="done", summary="", seconds=1))
     assert [row.agent for row in made.rows()] == ["b", "b1", "c", "a"]
+
+
+def test_what_is_not_merged_stays_with_its_row_until_it_is_settled() -> None:
+    ended = AgentEnded(agent="a", outcome="done", summary="", seconds=1)
+    made = team(sent("a"), sent("b"), CopyChanged(agent="a", paths=3), ended)
+    made.hear(replace(ended, agent="b"))
+    assert [(row.agent, row.unmerged) for row in made.rows()] == [("a", 3), ("b", 0)]
+    assert made.clear_ended() == 1 and [row.agent for row in made.rows()] == ["a"]
+    made.hear(sent("a"))
+    assert made.rows()[0].unmerged == 3
+    made.hear(ended)
+    assert made.hear(CopyChanged(agent="a", paths=0)) and made.rows()[0].unmerged == 0
+    assert made.clear_ended() == 1 and made.rows() == []
+    assert not made.hear(CopyChanged(agent="never sent", paths=1))
 
 
 def test_a_paused_agent_is_no_question() -> None:

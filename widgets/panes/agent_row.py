@@ -81,6 +81,8 @@ class AgentRow:
     """The share of its budget that is used, 0 to 1."""
     cost: float | None = None
     """US dollars."""
+    unmerged: int = 0
+    """Paths that it changed in its copy and nobody merged or discarded."""
     pulse: Pulse = field(default_factory=Pulse)
     """How its tokens were counted, on the clock of the pane."""
 
@@ -117,7 +119,10 @@ def drawn(row: AgentRow, width: int, look: Look) -> Sequence[Text]:
     first = Text.assemble(" ", (glyph, ink(role)), " ", (indent, ink("rule")), name, " ")
     if not live:
         first.append(_said(row), ink("dim"))
-        return [spread(first, _took(row, width, ink), width)]
+        end = _took(row, width, ink)
+        if mark := unmerged(row):
+            end = Text.assemble((mark, ink("warning")), "  " if end.plain.strip() else "", end)
+        return [spread(first, end, width)]
     hint = Text("⏎ ", ink("warning")) if row.state == "waiting" else Text(" ")
     goal = one_line(row.goal)
     first.append(goal or doing(row), ink("text"))
@@ -164,6 +169,11 @@ def took(row: AgentRow, width: int, now: float) -> str:
         if len(line) < width:
             break
     return line
+
+
+def unmerged(row: AgentRow) -> str:
+    """The mark of one that is over and whose changes wait to be merged: how many paths."""
+    return f"±{row.unmerged:,}" if row.unmerged and row.state not in LIVE else ""
 
 
 def _said(row: AgentRow) -> str:

@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentState, Look, drawn, height
+from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentState, Look, drawn, height, unmerged
 from widgets.panes.pane import Pane, Summary
 from widgets.panes.sparkline import draws_ascii_only
 from widgets.row_text import one_line
@@ -168,7 +168,8 @@ class AgentsPane(Pane):
 
     def _text(self, index: int) -> str:
         row = self.agents[index]
-        return f"{one_line(row.name)} {WORDS[row.state]} {one_line(row.action)} {one_line(row.goal)}"
+        mark = f"{unmerged(row)} not merged" if unmerged(row) else ""
+        return f"{one_line(row.name)} {WORDS[row.state]} {one_line(row.action)} {one_line(row.goal)} {mark}"
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
         look = Look(self.ink, self._clock(), self.motion, self._ascii_only)
