@@ -69,8 +69,7 @@ async def test_several_agents_work_side_by_side_and_report(tmp_path: Path) -> No
         ended = await made.turn("Write both.")
         assert (ended.outcome, ended.text) == ("done", "Both are done.")
         assert made.server.refusals == []
-        assert (made.workspace / "a.txt").read_text() == "a"
-        assert (made.workspace / "b.txt").read_text() == "b"
+        assert [(made.workspace / f"{name}.txt").read_text() for name in "ab"] == ["a", "b"]
         (result,) = results(made)
         assert result["outcome"] == "completed"
         first, second = result["results"]
