@@ -292,7 +292,7 @@ async def test_a_random_storm_over_many_agents_stays_below_every_ceiling() -> No
     def script(recorded: Any) -> Scripted:
         limit = recorded.body["max_tokens"]
         output = chance.randint(1, limit)
-        size = min(len(recorded.raw), chance.randint(1, len(recorded.raw)))
+        size = chance.randint(1, sum(len(message["content"]) for message in recorded.messages))
         usage = {"prompt_tokens": size, "completion_tokens": output, "total_tokens": size + output}
         roll = chance.random()
         if roll < 0.15:

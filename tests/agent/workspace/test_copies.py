@@ -71,7 +71,7 @@ def state(root: Path, *, times: bool = True) -> Tree:
 def git(folder: Path, *arguments: str) -> str:
     command = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always"]
     done = subprocess.run(
-        [*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=30, check=False
+        [*command, *arguments], cwd=folder, capture_output=True, text=True, timeout=100, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -344,7 +344,7 @@ async def test_git_does_not_find_a_repository_above_a_copy(tmp_path: Path) -> No
     async with recording(tmp_path) as recorder, copied(recorder, tmp_path) as copy:
         assert [item.path for item in copy.coverage.left_out] == [".git"]
         done = subprocess.run(
-            ["git", "rev-parse", "--git-dir"], cwd=copy.root, capture_output=True, timeout=30, check=False
+            ["git", "rev-parse", "--git-dir"], cwd=copy.root, capture_output=True, timeout=100, check=False
         )
         assert done.returncode != 0
 

@@ -209,7 +209,7 @@ async def test_tricks_with_git_folders_cost_no_byte_and_run_nothing(
     trace.unlink(missing_ok=True)
     earlier = {file.name: file.read_bytes() for file in root.glob("file*")}
     recorder = opened()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await round_trip(recorder)
         steps = recorder.store.line("session").steps()
         plan = plan_restore(root, steps, 0, recorder.store.objects, limit=LIMITS.file)

@@ -72,7 +72,7 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
 async def test_a_file_that_becomes_a_pipe_holds_nobody(opened: Open, root: Path) -> None:
     (root / "file").write_text("x")
     recorder = await ready(opened())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         step = await command(recorder, "rm file; mkfifo file")
     assert step is not None
     assert [(item.path, item.reason) for item in step.coverage.left_out] == [("file", "is a pipe")]
@@ -178,7 +178,7 @@ def test_a_file_that_does_not_fit_on_the_disk_stops_nothing(root: Path, tmp_path
         cwd=Path(__file__).parents[4],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=100,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -265,12 +265,13 @@ async def test_a_command_that_comes_before_everything_is_read_says_so_and_does_n
     survey = register.Register.survey
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     monkeypatch.setattr(
-        register.Register, "survey", lambda self, *, news: (going.wait(20), survey(self, news=news))[1]
+        register.Register, "survey", lambda self, *, news: (going.wait(60), survey(self, news=news))[1]
     )
     recorder = opened()
     recorder.start()
     task = asyncio.create_task(command(recorder, "echo two >file"))
-    await asyncio.sleep(0.4)
+    while (root / "file").read_text() != "two\n":
+        await asyncio.sleep(0.01)
     going.set()
     step = await task
     assert step is not None
