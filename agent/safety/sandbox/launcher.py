@@ -79,13 +79,15 @@ def _enter_spaces(spec):
         _die_with_parent()
     status, report = os.pipe()
     os.set_inheritable(report, False)
+    # Opened before the child mounts its own /dev, which this process sees come up piece by piece.
+    null = os.open("/dev/null", os.O_RDWR)
     first = os.fork()
     if first == 0:
         os.close(status)
-        _as_first_process(spec, report)
+        _as_first_process(spec, report, null)
         return
     os.close(report)
-    _let_go_of_input()
+    _let_go_of_streams(null)
     told = os.read(status, 1)
     if not told:
         _, state = os.waitpid(first, 0)
@@ -93,7 +95,7 @@ def _enter_spaces(spec):
     os._exit(told[0])
 
 
-def _as_first_process(spec, report):
+def _as_first_process(spec, report, null):
     """Mount what the command will see, start it, and stay as the reaper of its namespace."""
     if spec["mortal"]:
         _die_with_parent()
@@ -103,13 +105,12 @@ def _as_first_process(spec, report):
     command = os.fork()
     if command == 0:
         os.close(report)
+        os.close(null)
         os.setsid()
         return
     _drop_capabilities()
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    null = os.open("/dev/null", os.O_RDWR)
-    for number in (0, 1, 2):
-        os.dup2(null, number)
+    _let_go_of_streams(null)
     while True:
         try:
             process, state = os.wait()
@@ -126,9 +127,8 @@ def _code(state):
     return code if code >= 0 else 128 - code
 
 
-def _let_go_of_input():
+def _let_go_of_streams(null):
     """Leave the output to the command: who reads it waits for its end."""
-    null = os.open("/dev/null", os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
     os.close(null)
