@@ -26,10 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
+from textual.geometry import Region
+from textual.screen import Screen
+from textual.strip import Strip
 from textual.widgets import Markdown
 
 from tests.support import command
 from tests.support.terminal import Terminal
+from widgets.ground import Ground
 from widgets.transcript.markdown import prepare
 from widgets.transcript.view import Transcript
 
@@ -101,6 +105,17 @@ def answer(tokens: int) -> list[str]:
     return [*(text[at : at + size] for at in range(0, len(text), size)), f"{LAST}\n\n"]
 
 
+class Stage(Screen[None]):
+    """A screen that draws itself as that of a session does, for either widget."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ground = Ground(self)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return self._ground.rows(crop)
+
+
 class Streamer(App[Spent]):
     """Shows an answer as it comes in, in one of the ways, and exits with what that took."""
 
@@ -108,6 +123,9 @@ class Streamer(App[Spent]):
         super().__init__()
         self.kind, self.pieces = kind, answer(tokens)
         self.transcript, self.markdown = Transcript(), Markdown()
+
+    def get_default_screen(self) -> Screen[None]:
+        return Stage()
 
     def compose(self) -> ComposeResult:
         if self.kind == "transcript":

@@ -7,9 +7,11 @@ frame costs. A widget that draws whole rows by itself, without border or padding
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Self
 
 from textual.color import Color
 from textual.filter import LineFilter
+from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -45,6 +47,41 @@ class FilteredRows:
 
     def _filtered(self, row: Strip) -> Strip:
         filters, background = self._look
+        runs = list(row)
         for line_filter in filters:
-            row = row.apply_filter(line_filter, background)
-        return row
+            runs = line_filter.apply(runs, background)
+        return Strip(runs, row.cell_length)
+
+
+class Kept(Widget):
+    """A widget whose rows stay as they are from one refresh to the next, and are made only then.
+
+    Textual asks for all rows of a widget in each frame that touches something beside it.
+    """
+
+    _rows_shown: tuple[Region, Sequence[LineFilter], list[Strip]] | None = None
+    """What was asked for last, what the filters were, and the rows; None after a refresh."""
+
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
+        self._rows_shown = None
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        filters = self.app.get_line_filters()
+        if self._rows_shown is None or self._rows_shown[:2] != (crop, filters):
+            self._rows_shown = (crop, list(filters), self.shown_rows(crop))
+        return self._rows_shown[2]
+
+    def shown_rows(self, crop: Region) -> list[Strip]:
+        """The rows of a part of the widget as they reach the screen: behind the filters."""
+        raise NotImplementedError
+
+
+class Drawn(Kept):
+    """A widget that draws whole rows in `render_line`, without border or padding."""
+
+    def shown_rows(self, crop: Region) -> list[Strip]:
+        rows = [self.render_line(y) for y in range(crop.y, crop.bottom)]
+        return FilteredRows(self).filter(rows, crop.x, crop.right)

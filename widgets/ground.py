@@ -6,8 +6,6 @@ through its cache of styles: below the conversation lie five of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from textual.color import Color
 from textual.containers import Container
 from textual.filter import LineFilter
@@ -16,14 +14,16 @@ from textual.strip import Strip
 from textual.style import Style
 from textual.widget import Widget
 
+from widgets.filtered import FilteredRows
+
 
 class Ground:
-    """The rows of one widget that shows nothing but its background: all of them are one row."""
+    """The rows of a widget that shows nothing but its background, without a border: all are one row."""
 
     def __init__(self, widget: Widget) -> None:
         self._widget = widget
-        self._look: tuple[int, Color, Sequence[LineFilter]] = (0, Color(0, 0, 0), ())
-        """What the row was drawn for: its width, its background, the filters it went through."""
+        self._look: tuple[int, Color, list[LineFilter]] = (-1, Color(0, 0, 0), [])
+        """What the row was drawn for: its width, the background, the filters it went through."""
         self._row = Strip([])
 
     def rows(self, crop: Region) -> list[Strip]:
@@ -32,14 +32,13 @@ class Ground:
         look = (crop.width, background, list(self._widget.app.get_line_filters()))
         if look != self._look:
             self._look = look
-            self._row = Strip.blank(crop.width, Style(background=background).rich_style)
-            for line_filter in look[2]:
-                self._row = self._row.apply_filter(line_filter, background)
+            row = Strip.blank(crop.width, Style(background=background).rich_style)
+            self._row = FilteredRows(self._widget).filter([row], 0, crop.width)[0]
         return [self._row] * crop.height
 
 
 class Backdrop(Container):
-    """A container that shows its background where none of its children is; without a border."""
+    """A container that shows its background where none of its children is."""
 
     def __init__(self, *children: Widget, id: str | None = None) -> None:
         super().__init__(*children, id=id)

@@ -14,11 +14,10 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from themes.skin import Skin
 from tools.text import clean
-from widgets.filtered import FilteredRows
+from widgets.filtered import FilteredRows, Kept
 from widgets.palette import Palette
 from widgets.reader_rows import Gutter, ReaderRows, Show
 from widgets.row_view import RowView
@@ -34,7 +33,7 @@ KEPT_LINES = 1_024
 _ROW_BITS = 24
 
 
-class Reader(Widget):
+class Reader(Kept):
     """A text that scrolls, wraps or is shifted sideways, and can be selected.
 
     Opening costs a look at the line feeds, scrolling the rows that come into
@@ -188,8 +187,7 @@ class Reader(Widget):
         self._view.resize(self.size.height)
         self._anew()
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows in sight, of which Textual asks for all whenever one has changed."""
+    def shown_rows(self, crop: Region) -> list[Strip]:
         return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:

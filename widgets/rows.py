@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,10 +19,9 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from themes.skin import Skin
-from widgets.filtered import FilteredRows
+from widgets.filtered import FilteredRows, Kept
 from widgets.palette import Palette
 from widgets.row_filter import RowFilter
 from widgets.row_paint import RowPainter
@@ -37,7 +37,7 @@ The first cell is the gutter of the cursor and best left blank.
 WHEEL_LINES = 3
 
 
-class RowList(Widget, can_focus=True):
+class RowList(Kept, can_focus=True):
     """Rows drawn on demand, with a cursor, a filter and, if wanted, the newest always in view.
 
     The owner keeps the data and tells what happened: `reset`, `appended`,
@@ -217,7 +217,7 @@ class RowList(Widget, can_focus=True):
         self._resize_view()
 
     def action_find(self, direction: int) -> None:
-        self.run_worker(self._find(direction), group="find", exclusive=True)
+        self.run_worker(partial(self._find, direction), group="find", exclusive=True)
 
     def action_copy(self) -> None:
         if (row := self.cursor) is not None:
@@ -296,7 +296,7 @@ class RowList(Widget, can_focus=True):
 
     def _after_change(self) -> None:
         if self._filter.needle:
-            self.run_worker(self._apply_filter(), group="filter", exclusive=True)
+            self.run_worker(self._apply_filter, group="filter", exclusive=True)
         elif self._view.scanned is not None:
             self.workers.cancel_group(self, "filter")
             self._view.show_all()
@@ -366,8 +366,7 @@ class RowList(Widget, can_focus=True):
     def _strip(self, line: Text) -> Strip:
         return to_strip(line, self.size.width, self.ink("text"), self.app.console)
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The rows in sight, of which Textual asks for all whenever one has changed."""
+    def shown_rows(self, crop: Region) -> list[Strip]:
         return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:

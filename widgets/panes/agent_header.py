@@ -9,9 +9,9 @@ from collections.abc import Callable
 from rich.text import Text
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.filtered import Drawn
 from widgets.palette import Palette
 from widgets.panes import figures
 from widgets.panes.agent_row import LIVE, LOOKS, TIGHT, WORDS, AgentRow, Look, doing, speed_of, took
@@ -19,7 +19,7 @@ from widgets.panes.sparkline import draws_ascii_only
 from widgets.row_text import fit, one_line, spread, to_strip
 
 
-class AgentHeader(Widget):
+class AgentHeader(Drawn):
     """`▶ callers  works · agent-1      0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, below it goal and action."""
 
     ALLOW_SELECT = False

@@ -10,9 +10,9 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.filtered import Drawn
 from widgets.palette import Palette
 from widgets.row_text import fit, one_line, to_strip
 
@@ -32,7 +32,7 @@ class BarPart(NamedTuple):
     key: str = ""
 
 
-class PaneBar(Widget, can_focus=True):
+class PaneBar(Drawn, can_focus=True):
     """`TODO 3/5 ▶ Use Decimal…  AGENTS 2 ◆1  LOG 31`; every part opens its pane."""
 
     ALLOW_SELECT = False

@@ -8,15 +8,14 @@ from __future__ import annotations
 from rich.segment import Segment
 from textual.geometry import Region
 from textual.strip import Strip
-from textual.widget import Widget
 
 from themes.skin import Skin
-from widgets.filtered import FilteredRows
+from widgets.filtered import FilteredRows, Kept
 from widgets.palette import Palette
 from widgets.panes.arrangement import WIDTH, mode_for, side_width
 
 
-class EmptyBench(Widget):
+class EmptyBench(Kept):
     """Looks like a workbench that holds nothing; takes no keys."""
 
     ALLOW_SELECT = False
@@ -34,7 +33,7 @@ class EmptyBench(Widget):
         self.palette = palette
         self.refresh()
 
-    def render_lines(self, crop: Region) -> list[Strip]:
+    def shown_rows(self, crop: Region) -> list[Strip]:
         return self._filtered.filter(self._rows()[crop.y : crop.bottom], crop.x, crop.right)
 
     def _rows(self) -> list[Strip]:

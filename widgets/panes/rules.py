@@ -9,14 +9,14 @@ from rich.text import Text
 from textual import events
 from textual.message import Message
 from textual.strip import Strip
-from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.filtered import Drawn
 from widgets.palette import Palette
 from widgets.row_text import fit, to_strip
 
 
-class Rule(Widget):
+class Rule(Drawn):
     """A line across. `joint` is the column where the line between the regions meets it, or None."""
 
     ALLOW_SELECT = False
@@ -62,7 +62,7 @@ class Rule(Widget):
         return to_strip(line, width, style, self.app.console)
 
 
-class Divider(Widget):
+class Divider(Drawn):
     """The line down between conversation and panes; dragging it moves it."""
 
     ALLOW_SELECT = False

@@ -14,9 +14,9 @@ from textual import events
 from textual.message import Message
 from textual.strip import Strip
 from textual.timer import Timer
-from textual.widget import Widget
 
 from themes.skin import Skin
+from widgets.filtered import Drawn
 from widgets.palette import Palette
 from widgets.panes import figures
 from widgets.row_text import fit, one_line, to_strip
@@ -84,7 +84,7 @@ class Part(NamedTuple):
     """The part it stays one blank away from, if that comes before it."""
 
 
-class StatusBar(Widget):
+class StatusBar(Drawn):
     """One line: `hermes  title · folder · branch        model  ▕███████░░░▏ 61%  $0.42  cache 97%`."""
 
     ALLOW_SELECT = False

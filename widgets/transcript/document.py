@@ -13,7 +13,7 @@ from widgets.transcript.drawing import GUTTER, MARGIN, draw
 from widgets.transcript.entries import Entries, Entry
 from widgets.transcript.heights import Heights
 from widgets.transcript.items import Fold, Item, folds, source_of
-from widgets.transcript.kept import KeptRows
+from widgets.transcript.kept import KeptRows, alike
 from widgets.transcript.parts import gap_between, parts_of
 from widgets.transcript.pieces import GAP, Part, size_of
 from widgets.transcript.places import Place, Row, Run
@@ -48,6 +48,8 @@ class Document:
         self._shifts: dict[int, int] = {}
         self._draw = draw
         self._kept = KeptRows()
+        self._written: tuple[Part, Sequence[Strip]] | None = None
+        """The part that was completed last, and its rows when it was not."""
         self._looked: OrderedDict[int, None] = OrderedDict()
         """Items whose parts are kept, the one made last at the end."""
         self._earlier: Iterator[Item] = iter(())
@@ -210,8 +212,10 @@ class Document:
         del parts[entry.closed :], entry.heights[entry.closed :]
         for part in closed:
             self._add(entry, part)
+        if closed and entry.live:
+            self._written = (closed[0], entry.live)
         entry.closed = len(parts)
-        entry.live = live
+        entry.live = live if closed else alike(live, entry.live)
         if live:
             self._add(entry, GAP)
             entry.heights[-1] = len(live)
@@ -253,6 +257,8 @@ class Document:
         strips = self._kept.get(key)
         if strips is None:
             strips = self.draw(part, shift)
+            if self._written is not None and part is self._written[0]:
+                strips, self._written = alike(strips, self._written[1]), None
             self._kept.put(key, strips)
         return strips
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from textual.strip import Strip
 
@@ -13,6 +14,12 @@ Key = Part | tuple[Part, int]
 
 KEPT_ROWS = 6_000
 """Rows that are kept, in whole parts."""
+
+
+def alike(rows: list[Strip], before: Sequence[Strip]) -> list[Strip]:
+    """`rows`, where one equals its predecessor that itself: all that was made of it serves again."""
+    same = [old if new is old or new == old else new for new, old in zip(rows, before, strict=False)]
+    return [*same, *rows[len(same) :]]
 
 
 class KeptRows:

@@ -82,9 +82,9 @@ class Reply:
         self._stretches: list[_Stretch] = []
 
     @property
-    def open(self) -> bool:
-        """Whether something was written that is not complete yet."""
-        return bool(self._pending or self._stretches)
+    def thinking(self) -> bool:
+        """Whether the last that came in is reasoning, whose time goes on."""
+        return bool(self._stretches) and self._stretches[-1].reasoning
 
     @property
     def index(self) -> int | None:
@@ -132,7 +132,7 @@ class Reply:
 
     def tick(self) -> bool:
         """Let the time of open reasoning go on. Whether something changed."""
-        if not self._stretches or not self._stretches[-1].reasoning:
+        if not self.thinking:
             return False
         return self._think(self._stretches[-1], live=True)
 

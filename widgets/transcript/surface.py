@@ -5,11 +5,10 @@ from __future__ import annotations
 from textual.geometry import Region
 from textual.selection import Selection
 from textual.strip import Strip
-from textual.widget import Widget
 
 from themes.skin import Skin
 from tools.text import clean
-from widgets.filtered import FilteredRows
+from widgets.filtered import FilteredRows, Kept
 from widgets.palette import Palette
 from widgets.transcript.document import Document
 from widgets.transcript.finding import Finder
@@ -23,7 +22,7 @@ Marks = tuple[tuple[Span, ...], Span | None]
 _NO_MARKS: Marks = ((), None)
 
 
-class Surface(Widget):
+class Surface(Kept):
     """Draws a document by its own scroll position, and refreshes only rows that differ.
 
     Textual's `virtual_size` is never touched: each change of it would paint the whole screen anew.
@@ -88,8 +87,7 @@ class Surface(Widget):
     def settle(self) -> None:
         """Called before items are read: bring them up to date."""
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        """The composed rows, of which Textual asks for all whenever one has changed."""
+    def shown_rows(self, crop: Region) -> list[Strip]:
         rows = [self._composed(y) for y in range(crop.y, crop.bottom)]
         return self._filtered.filter(rows, crop.x, crop.right)
 

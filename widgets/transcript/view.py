@@ -263,7 +263,7 @@ class Transcript(Browser):
             self._pace.soon()
 
     def _tick_while_running(self) -> None:
-        working = self._calls.running or self._reply.open
+        working = self._calls.running or self._reply.thinking
         if working and self._ticks is None and self.is_attached:
             self._ticks = self.set_interval(RESTING_TICK if self._resting else TICK, self._tick)
         elif not working and self._ticks is not None:

@@ -327,6 +327,25 @@ async def test_one_spinner_turns_and_only_its_row_is_painted():
         assert host.rows()[0][1] == "▶" and host.rows()[1][1] in Skin().spinner
 
 
+async def test_time_passes_for_reasoning_and_calls_and_not_for_an_answer():
+    host = Host()
+    async with host.run_test(size=(80, 24)):
+        transcript = host.transcript
+        ticking: list[bool] = []
+        for change in (
+            lambda: transcript.add_reasoning("hm"),
+            lambda: transcript.add_text("So"),
+            lambda: transcript.start_call("1", "terminal", Display("terminal", "make"), {}),
+            lambda: transcript.finish_call("1", "done", 1.0, Display("terminal", "make"), "{}"),
+            lambda: transcript.add_reasoning("well"),
+            lambda: transcript.finish_answer("So", "hmwell", 1),
+        ):
+            change()
+            transcript.flush()
+            ticking.append(transcript._ticks is not None)
+        assert ticking == [True, False, True, False, True, False]
+
+
 async def test_a_call_that_was_never_started_gets_its_card():
     host = Host()
     async with host.run_test(size=(80, 24)):
