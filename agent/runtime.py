@@ -153,8 +153,6 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
     )
     if team is not None and talk.opened.owned:
         await team.find_again()
-    if beside is None:
-        await talk.metering.begin()
     return Engine(
         session,
         base.stream,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from agent.assembly.foundation import Foundation
 from agent.session import LiveSession
-from agent.spending.metering import OWNER, SETTING, Metering, day_budget, session_budget
+from agent.spending.metering import Metering, day_budget, session_budget
 from agent.spending.prices import prices_of
+from agent.spending.shared import session_ceilings
 from agent.spending.spending import Spending
 from agent.spending.table import agent_name
 from agent.subagents.budget import Budget, Purse
@@ -17,13 +18,13 @@ def open_metering(base: Foundation, session: LiveSession) -> Metering:
     if base.metering is not None:
         return base.metering.beside(agent_name(base.agent), infos)
     settings = base.settings.budget
-    bounds = session_budget(settings)
     spending = Spending(
         base.store.database,
         prices_of(base.settings, base.environ),
         day_budget(settings),
-        firm=bounds != Budget(),
+        session_ceilings(session_budget(settings), session.id),
     )
     base.closers.append(spending.settled)
-    purse = Purse(OWNER, bounds, setting=SETTING)
+    # What bounds the session is where all processes see it: in the store.
+    purse = Purse(spending.session.owner, Budget())
     return Metering(spending, purse, session.id, session.record.workspace, infos)

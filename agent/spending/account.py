@@ -10,7 +10,7 @@ from agent.model.catalog import ModelInfo
 from agent.model.protocol import Usage
 from agent.model.usage import request_cost
 from agent.spending import table
-from agent.spending.day import take
+from agent.spending.shared import take
 from agent.spending.table import Amount, Payer
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class Account:
     async def open(self, most_input: int, output: int, least: int) -> Entry:
         """Set room aside for a request; its output is `output` or, if that does not fit, less.
 
-        Raises `BudgetReachedError` when not even `least` tokens of output fit the ceilings of the day,
-        and `StoreError`; then nothing is set aside.
+        Raises `BudgetReachedError` when not even `least` tokens of output fit the ceilings of session and
+        day, and `StoreError`; then nothing is set aside.
         """
         spending = self._spending
         if not spending.firm:
@@ -67,13 +67,14 @@ class Account:
                 connection,
                 self._payer,
                 self._info,
-                spending.today,
+                spending.bounds,
                 spending.prices,
                 (most_input, output, least),
                 created,
             )
         )
-        return Entry(row, most_input, fitting, created, bounded=spending.today.bounds_output)
+        bounded = any(each.bounds_output for each in spending.bounds)
+        return Entry(row, most_input, fitting, created, bounded=bounded)
 
     def _abandoned(self, opening: asyncio.Task[Entry]) -> None:
         if not opening.cancelled() and opening.exception() is None:

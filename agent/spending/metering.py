@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from agent.subagents.pause import Pause
     from agent.subagents.throttle import Throttle
 
-OWNER = "this session"
-SETTING = "budget.session"
-
 Infos = Mapping[str, ModelInfo]
 """What is known of the models of a session, by the names of their routes."""
 
@@ -50,11 +47,6 @@ class Metering:
         other = Metering(self.spending, self.purse, self.session, self._project, infos, agent)
         other.reached = self._raised
         return other
-
-    async def begin(self) -> None:
-        """Let the purse know what the session has spent before. Raises `StoreError`."""
-        if self.purse.budget != Budget():
-            self.purse.begin_with(await self.spending.of_session(self.session))
 
     def client(
         self,

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from agent.spending import past, table
-from agent.spending.day import SETTING as DAY_SETTING
-from agent.spending.metering import SETTING as SESSION_SETTING
 from agent.spending.metering import Metering
 from agent.spending.prices import Prices
 from agent.spending.report import DAY, Line, folded
@@ -56,15 +54,15 @@ async def overview(metering: Metering) -> Overview:
         )
 
     today, session = await spending.database.read(read)
-    whole_session = await spending.of_session(metering.session)
-    whole_day = await spending.of_today()
+    bounds = [
+        _bounds(each.setting, each.budget, await spending.spent(each))
+        for each in spending.bounds
+        if each.has_ceiling
+    ]
     return Overview(
         _lines(today, spending.prices),
         _lines(session, spending.prices),
-        (
-            *_bounds(SESSION_SETTING, metering.purse.budget, whole_session),
-            *_bounds(DAY_SETTING, spending.today.budget, whole_day),
-        ),
+        tuple(bound for each in bounds for bound in each),
     )
 
 

@@ -10,7 +10,7 @@ from agent.events import Event, Noticed
 from agent.inbox import Inbox
 from agent.subagents.budget import BudgetReachedError, Ceiling, Measure, amount
 
-Key = tuple[int, Measure]
+Key = tuple[str, Measure]
 
 
 class Raiser:
@@ -46,7 +46,7 @@ class Raiser:
         stands = reached.stands
         if stands is None or not self.asks(reached):
             return False
-        key = (id(stands), reached.measure)
+        key = (reached.owner, reached.measure)
         async with self._asking.setdefault(key, asyncio.Lock()):
             if is_raised(stands, reached):
                 return True

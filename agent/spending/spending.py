@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import sqlite3
 import time
 from collections.abc import Callable
 from typing import Any
 
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
-from agent.spending import past, table
+from agent.spending import past
 from agent.spending.account import Account
-from agent.spending.adding import charge_of
-from agent.spending.day import Today, spent_today
 from agent.spending.prices import Prices
-from agent.spending.table import Payer, Sum
+from agent.spending.shared import SharedBudget, day_ceilings, session_ceilings
+from agent.spending.table import Payer
 from agent.store.connection import Database, Work
 from agent.subagents.budget import Budget, Charge
 
@@ -29,9 +27,9 @@ DAY = 86_400.0
 class Spending:
     """Accounts for the requests of one process. Every method raises `StoreError`.
 
-    With `firm`, a request is written down before it leaves, at the most it can take, so that not even a
-    process that is killed loses what it spent; without, when it is over. A ceiling of the day (`today`)
-    needs it. `now` gives seconds since the epoch.
+    Where the day or the session (`session`) has ceilings, a request is written down before it leaves, at the
+    most it can take: then no other process takes the same room, and not even one that is killed loses what
+    it spent. Else it is written down when it is over. `now` gives seconds since the epoch.
     """
 
     def __init__(
@@ -39,14 +37,17 @@ class Spending:
         database: Database,
         prices: Prices,
         today: Budget | None = None,
+        session: SharedBudget | None = None,
         *,
-        firm: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.database = database
         self.prices = prices
-        self.today = Today(today or Budget())
-        self.firm = firm or self.today.has_ceiling
+        self.today = day_ceilings(today or Budget())
+        self.session = session or session_ceilings(Budget(), "")
+        self.bounds = (self.session, self.today)
+        """What each request has to fit."""
+        self.firm = any(each.has_ceiling for each in self.bounds)
         self.now = now
         self.process = os.getpid()
         self._caught_up = not self.today.has_ceiling
@@ -58,20 +59,11 @@ class Spending:
 
     async def of_session(self, session: str) -> Charge:
         """What a session and its agents have spent in all."""
+        return await self.spent(session_ceilings(Budget(), session))
 
-        def read(connection: sqlite3.Connection) -> tuple[list[Sum], list[past.Found]]:
-            return table.sums(connection, None, session=session), past.owed_of(connection, session)
-
-        sums, owed = await self.database.read(read)
-        owing = (
-            Sum("", payer.model, state == "counted", 1, each.input, each.cached, each.output, None)
-            for payer, each, state, _ in owed
-        )
-        return charge_of((*sums, *owing), self.prices)[0]
-
-    async def of_today(self) -> Charge:
-        """What all sessions and processes have spent on this day."""
-        return (await self.database.read(lambda c: spent_today(c, self.prices, self.now())))[0]
+    async def spent(self, bound: SharedBudget) -> Charge:
+        """What counts for ceilings so far, of all processes."""
+        return (await self.database.read(lambda c: bound.spent(c, self.prices, self.now())))[0]
 
     async def catch_up_today(self) -> None:
         """See that requests of this day that older versions kept elsewhere are counted."""

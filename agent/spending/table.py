@@ -148,10 +148,16 @@ def sums(
     return [Sum(key, model, bool(sure), *counts) for key, model, sure, *counts, _ in rows]
 
 
-def under_way(connection: sqlite3.Connection, since: float) -> bool:
-    """Whether requests that began after that moment may still turn out to take less than they could."""
+def under_way(connection: sqlite3.Connection, since: float, session: str = "") -> bool:
+    """Whether requests that began after that moment may still turn out to take less than they could.
+
+    Those of one session, if it is given.
+    """
     rows = connection.execute(
-        "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ?", (since,)
+        "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ? AND session = ?"
+        if session
+        else "SELECT DISTINCT process FROM requests WHERE state = 'open' AND created >= ?",
+        (since, session) if session else (since,),
     )
     return any(_lives(process) for (process,) in rows.fetchall())
 

@@ -274,13 +274,6 @@ class Purse:
         self.budget = replace(self.budget, **{measure: value})
         self._wake()
 
-    def begin_with(self, past: Charge) -> None:
-        """At least so much was spent before; what is known to be more stays."""
-        money = None
-        if past.money is not None and self.spent.money is not None:
-            money = max(past.money, self.spent.money)
-        self.spent = Charge(max(past.turns, self.spent.turns), max(past.tokens, self.spent.tokens), money)
-
     @property
     def taken(self) -> Charge:
         """What is spent, and reserved by requests that are on their way."""

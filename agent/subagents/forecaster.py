@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from agent.errors import StoreError
 from agent.events import Room
 from agent.model.catalog import UNKNOWN
-from agent.spending.day import OWNER as TODAY
 from agent.spending.of_agents import tokens_of_ended
 from agent.store.nodes import Node
 from agent.subagents.budget import Budget, Charge, Measure, Purse
@@ -118,9 +117,10 @@ class Forecaster:
         """What the ceilings of tokens and money leave, from the sender's own to that of the day."""
         spending = self.scheduler.services.metering.spending
         rooms = [room for each in purse.chain() for room in _left(each.owner, each.budget, each.taken)]
-        if spending.today.has_ceiling:
-            await spending.catch_up_today()
-            rooms += _left(TODAY, spending.today.budget, await spending.of_today())
+        await spending.catch_up_today()
+        for each in spending.bounds:
+            if each.has_ceiling:
+                rooms += _left(each.owner, each.budget, await spending.spent(each))
         return tuple(rooms)
 
     def _check_bounded(self, made: Forecast, tasks: Sequence[Task], rooms: Sequence[Room]) -> None:

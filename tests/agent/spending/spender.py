@@ -1,6 +1,9 @@
-"""A process that spends from the day's ceiling of a home until it is reached: prints what it was given.
+"""A process that spends from a ceiling until that is reached: prints what it was given.
 
-python -m tests.agent.spending.spender STORE CEILING SEED [hang]
+python -m tests.agent.spending.spender STORE CEILING SEED [session] [together | hang]
+
+The ceiling is that of the day, with `session` that of one session which all such processes work on. With
+`together` it says when it has taken something, and goes on after a line of input.
 """
 
 from __future__ import annotations
@@ -12,17 +15,20 @@ from random import Random
 
 from agent.model.catalog import UNKNOWN
 from agent.model.protocol import Usage
+from agent.spending.shared import session_ceilings
 from agent.spending.spending import Spending
 from agent.spending.table import Payer
 from agent.store.store import Store
 from agent.subagents.budget import Budget, BudgetReachedError
 
 
-async def spend(path: Path, ceiling: int, seed: int, *, hang: bool) -> int:
-    chance, given = Random(seed), 0
+async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:
+    chance, given, hang = Random(seed), 0, "hang" in how
+    budget, session = Budget(tokens=ceiling), "one" if "session" in how else str(seed)
     async with await Store.open(path) as store:
-        spending = Spending(store.database, lambda _: UNKNOWN, Budget(tokens=ceiling))
-        account = spending.account(Payer(session=str(seed), project="p", agent="main", model="m"), UNKNOWN)
+        ceilings = (None, session_ceilings(budget, session)) if "session" in how else (budget, None)
+        spending = Spending(store.database, lambda _: UNKNOWN, *ceilings)
+        account = spending.account(Payer(session=session, project="p", agent="main", model="m"), UNKNOWN)
         assert account is not None
         while True:
             try:
@@ -35,6 +41,10 @@ async def spend(path: Path, ceiling: int, seed: int, *, hang: bool) -> int:
             if hang:
                 print(entry.input + entry.output, flush=True)
                 await asyncio.sleep(60)
+            if "together" in how:
+                how = set()
+                print("ready", flush=True)
+                await asyncio.to_thread(sys.stdin.readline)
             await asyncio.sleep(chance.random() * 0.005)
             usage = Usage(chance.randint(0, entry.input), chance.randint(0, entry.output))
             given += (usage.input or 0) + (usage.output or 0)
@@ -45,4 +55,4 @@ async def spend(path: Path, ceiling: int, seed: int, *, hang: bool) -> int:
 
 if __name__ == "__main__":
     store, ceiling, seed, *rest = sys.argv[1:]
-    print(asyncio.run(spend(Path(store), int(ceiling), int(seed), hang=bool(rest))))
+    print(asyncio.run(spend(Path(store), int(ceiling), int(seed), set(rest))))

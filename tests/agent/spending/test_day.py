@@ -14,7 +14,7 @@ import pytest
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
 from agent.spending.account import Account
-from agent.spending.day import LEASE
+from agent.spending.shared import LEASE, session_ceilings
 from agent.spending.spending import Spending
 from agent.spending.table import AHEAD, Payer, local_day, sums
 from agent.store.store import Store
@@ -64,15 +64,18 @@ async def total(store: Store) -> int:
 
 async def process(path: Path, ceiling: int, seed: int, *more: str) -> Process:
     command = (sys.executable, "-m", "tests.agent.spending.spender", str(path), str(ceiling), str(seed))
-    return await asyncio.create_subprocess_exec(*command, *more, stdout=PIPE)
+    return await asyncio.create_subprocess_exec(*command, *more, stdin=PIPE, stdout=PIPE)
 
 
+@pytest.mark.parametrize("whose", ["day", "session"])
 async def test_processes_that_spend_at_once_never_exceed_the_ceiling_together(
-    tmp_path: Path, store: Store
+    tmp_path: Path, store: Store, whose: str
 ) -> None:
     ceiling, path = 12_000, tmp_path / "state.db"
-    started = [await process(path, ceiling, seed) for seed in range(3)]
-    outputs = await asyncio.gather(*(each.communicate() for each in started))
+    started = [await process(path, ceiling, seed, whose, "together") for seed in range(3)]
+    for each in started:
+        assert each.stdout is not None and await each.stdout.readline() == b"ready\n"
+    outputs = await asyncio.gather(*(each.communicate(b"\n") for each in started))
     given = [int(output) for output, _ in outputs]
     assert await total(store) == sum(given)
     assert sum(given) <= ceiling
@@ -151,6 +154,26 @@ async def test_a_clock_that_was_wrong_by_years_does_not_close_the_days_until_the
     await spend(made, 900)
     clock.now = NOON
     await spend(made, 200)
+
+
+async def test_a_session_counts_its_own_requests_only_and_waits_for_nobody_elses(store: Store) -> None:
+    other = account_of(spending(store, Budget(), Clock()))
+    clock = Clock()
+    bound = session_ceilings(Budget(turns=2, tokens=1_000), "mine")
+    made = Spending(store.database, lambda _: UNKNOWN, None, bound, now=clock)
+    mine = made.account(Payer(session="mine", project="p", agent="main", model="m"), UNKNOWN)
+    assert mine is not None
+    other.close(await other.open(5_000, 5_000, 0), Usage(5_000, 5_000))
+    first = await mine.open(100, 400, 0)
+    mine.close(first, Usage(100, 300))
+    await made.settled()
+    with pytest.raises(BudgetReachedError, match="400 of 1,000 tokens") as reached:
+        await mine.open(900, 100, 50)
+    assert not reached.value.may_pass and reached.value.setting == "budget.session.tokens"
+    await mine.open(100, 100, 0)
+    with pytest.raises(BudgetReachedError, match="2 of 2 requests") as reached:
+        await mine.open(1, 1, 0)
+    assert reached.value.may_pass
 
 
 async def test_a_request_whose_asking_is_cancelled_takes_nothing(store: Store) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import sys
 import time
+from asyncio.subprocess import PIPE
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +112,49 @@ async def test_no_token_is_spent_above_the_ceiling_of_a_session_by_whomever(tmp_
     assert tokens(found) <= 150_000
     assert len(found) == len(b.server.requests) > 4
     assert {row["agent"] for row in found} == {"main", "agent:"}
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from agent.options import Options
+from agent.runtime import open_engine
+
+async def main():
+    options = Options(workspace=Path(sys.argv[1]), approve="all", resume=sys.argv[2])
+    engine = await open_engine(options)
+    print((await engine.run(sys.argv[3])).outcome, flush=True)
+    await engine.aclose()
+
+asyncio.run(main())
+"""
+
+
+async def test_two_processes_on_one_session_keep_to_its_ceiling_together(tmp_path: Path) -> None:
+    def answer(request: Any) -> Reply:
+        asked = [str(each["content"]) for each in request.messages if each["role"] == "user"][-1]
+        begun.add(asked)
+        return say("Ready.") if asked == "zero" else replace(call("todo_read"), until=lambda: len(begun) == 3)
+
+    begun: set[str] = set()
+
+    async with bench(tmp_path, answer) as b:
+        b.config("budget: {session: {tokens: 150000}}\nagent: {max_turns: 500}\n")
+        session = (await b.turn("zero")).session
+        environ = {**os.environ, "HERMES_HOME": str(b.home), "OPENAI_BASE_URL": b.server.base_url}
+        environ |= {"OPENAI_API_KEY": "test-key", "HERMES_MODEL": "scripted"}
+        command = (sys.executable, "-c", WORKER, str(b.workspace), session)
+        started = [
+            await asyncio.create_subprocess_exec(*command, text, stdout=PIPE, env=environ)
+            for text in ("one", "two")
+        ]
+        said = [output.decode().strip() for output, _ in [await each.communicate() for each in started]]
+        found = all_rows(b)
+    assert said == ["budget", "budget"]
+    assert {row["session"] for row in found} == {session} and {row["state"] for row in found} == {"counted"}
+    assert len({row["process"] for row in found}) == 3
+    assert len(found) == len(b.server.requests)
+    assert 150_000 - 30_000 < tokens(found) <= 150_000
 
 
 async def test_a_resumed_session_begins_with_what_it_has_spent_on_every_branch(tmp_path: Path) -> None:
