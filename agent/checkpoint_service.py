@@ -17,7 +17,6 @@ from agent.session import LiveSession
 from agent.store.marks import Mark
 from agent.workspace.checkpoints.entries import Change, Step
 from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.line import check_position, inside, plan_back
 from agent.workspace.checkpoints.restore.parts import numbered, parted
 from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
@@ -111,21 +110,10 @@ class CheckpointService:
             tuple(root / item.path for item in moving if item.target is not None),
             tuple(root / item.path for item in moving if item.target is None),
         )
-        recorder = self._recorder
         restored = await _told(
-            recorder.run(
-                lambda: apply_restore(
-                    plan,
-                    choices,
-                    recorder.store,
-                    recorder.line,
-                    session=self._session.id,
-                    label=f"back to step {position}",
-                )
-            )
+            self._recorder.restore(plan, choices, session=self._session.id, label=f"back to step {position}")
         )
         paths = tuple(change.path for change in restored.step.changes) if restored.step else ()
-        await recorder.adopt(paths)
         left = tuple((clean(item.path), clean(item.reason)) for item in restored.skipped)
         number = restored.step.number if restored.step else None
         return TakenBack(position, number, tuple(map(clean, paths)), left)

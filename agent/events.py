@@ -255,7 +255,7 @@ class FilesChanged(Event):
     by: Literal["agent", "others"]
     files: tuple[FileChange, ...]
     call: str = ""
-    """The call during which it happened; empty for `others`."""
+    """The call during which it happened; empty for `others`, and where files were put back or merged."""
 
 
 @dataclass(frozen=True, kw_only=True)

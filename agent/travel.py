@@ -373,22 +373,9 @@ class Travel:
         return await self._restore(await self.plan(position), choices)
 
     async def _restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None) -> Restored:
-        from agent.workspace.checkpoints.restore.apply import apply_restore
-
-        recorder = self._files()
-        restored = await recorder.run(
-            lambda: apply_restore(
-                plan,
-                choices or {},
-                recorder.store,
-                recorder.line,
-                session=self._session.id,
-                label=f"back to step {plan.position}",
-            )
+        return await self._files().restore(
+            plan, choices or {}, session=self._session.id, label=f"back to step {plan.position}"
         )
-        if restored.step is not None:
-            await recorder.adopt(change.path for change in restored.step.changes)
-        return restored
 
     async def _tell_model(self, position: int, restored: Restored) -> None:
         """The conversation goes on where it is, and files are not as it last saw them."""

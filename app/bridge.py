@@ -245,8 +245,9 @@ class Bridge:
     def _files_changed(self, event: FilesChanged) -> None:
         """Changes of a running call wait for its end: its own diff is the better one."""
         key = _key(event, event.call)
-        if event.by == "others":
-            self._panes.files.record([_change(file) for file in event.files], outside=True)
+        if not event.call:
+            outside = event.by == "others"
+            self._panes.files.record([_change(file) for file in event.files], outside=outside)
         elif key in self._finished:
             self._record_files(self._finished[key], event.files, again=True)
         else:

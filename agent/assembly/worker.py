@@ -57,6 +57,8 @@ def open_worker(
 ) -> Worker:
     """The worker of a session, ready for its first turn."""
     session, settings, profile = talk.session, base.settings, base.plan.profile
+    if near.steps is not None and near.attention is not None:
+        near.steps.own_work = partial(near.attention.during, "")
     todos = LiveTodos(session.todos(), base.emit)
     state = TaskState(session.id, reach.scratch, todos)
     calls = CallRunner(

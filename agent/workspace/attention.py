@@ -30,6 +30,8 @@ class Attention:
         self._remember = remember
         self._secrets = secrets or {}
         self._watcher = Watcher(workspace, self._others_changed)
+        self._calls = 0
+        """How many calls are under way."""
 
     async def start(self) -> None:
         """Begin to watch, in the background."""
@@ -62,7 +64,7 @@ class Attention:
 
     @asynccontextmanager
     async def during(self, call: str) -> AsyncIterator[None]:
-        """What changes while this is open is the work of the call.
+        """What changes while this is open is the work of the call, or without one of Hermes itself.
 
         A project that is still being read for the first time delays nothing.
         """
@@ -70,8 +72,13 @@ class Attention:
             yield
             return
         async with self._watcher.claim() as claim:
-            yield
-        if claim.changes:
+            self._calls += bool(call)
+            try:
+                yield
+            finally:
+                self._calls -= bool(call)
+        # A call that is under way gets the same changes, and tells them.
+        if claim.changes and (call or not self._calls):
             self._emit(FilesChanged(by="agent", call=call, files=files_of(claim.changes, self._secrets)))
 
     def _others_changed(self, changes: Changes) -> None:

@@ -102,20 +102,12 @@ class Copy:
 
         Conflicts that `choices` does not decide stay as they are in the workspace.
         """
-        from agent.workspace.checkpoints.restore.apply import apply_restore
-
-        recorder = self._recorder
-        restored = await recorder.run(
-            lambda: apply_restore(
-                plan, choices or {}, recorder.store, recorder.line, session=session, label=label
-            )
-        )
+        restored = await self._recorder.restore(plan, choices or {}, session=session, label=label)
         if restored.step is not None:
             done = {change.path for change in restored.step.changes}
             # Where only some hunks were taken, the others are still to be decided.
             whole = done - {path for path, choice in (choices or {}).items() if isinstance(choice, Part)}
             self._bases |= {item.path: item.target for item in plan.items if item.path in whole}
-            await recorder.adopt(done)
             if self._holder is not None:
                 await self.hold(self._holder)
         return restored

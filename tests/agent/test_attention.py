@@ -82,6 +82,21 @@ async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(
         assert [("unnoticed" in text) for text in told[-2:]] == [True, False]
 
 
+async def test_files_that_are_taken_back_are_not_put_down_to_the_person(
+    tmp_path: Path, watchers: list[Watcher]
+) -> None:
+    script = by_step([call("write_file", path="made.txt", content="one\n"), say("done")])
+    async with bench(tmp_path, script) as b, b.engine(attended=True) as engine:
+        await watchers[0].ready()
+        await engine.run("go")
+        await engine.travel.undo()
+        await engine.travel.redo()
+        await watchers[0].catch_up()
+        told = [(change.by, change.call != "", change.files[0].kind) for change in b.seen(FilesChanged)]
+        assert told == [("agent", True, "added"), ("agent", False, "removed"), ("agent", False, "added")]
+        assert not [event for event in b.seen(Noticed) if event.kind == "files"]
+
+
 async def test_a_watcher_that_is_not_wanted_rests_until_it_is_asked_for(
     tmp_path: Path, watchers: list[Watcher]
 ) -> None:

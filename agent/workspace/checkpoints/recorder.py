@@ -11,12 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.baseline import Baseline
@@ -27,6 +27,10 @@ from agent.workspace.checkpoints.store import CheckpointStore
 from tools.actions import Action, CallServer, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
 from tools.text import clean
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.restore.apply import Restored
+    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +89,8 @@ class Recorder:
         self.store = store
         self.root = root
         self.limits = limits
+        self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+        """Open while files are put back, so that whoever watches does not take it for the work of others."""
         self._line = store.line(line)
         self._trouble = trouble
         self._stop = threading.Event()
@@ -172,8 +178,21 @@ class Recorder:
                 await self._widen(recording)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run something that changes files of the workspace, such as a restore, between two steps."""
+        """Run something that needs the workspace to stand still, between two steps."""
         return await self._in_thread(work)
+
+    async def restore(
+        self, plan: RestorePlan, choices: Mapping[str, Choice], *, session: str, label: str
+    ) -> Restored:
+        """Carry out a plan, as a step of its own. Raises `StoreError`."""
+        from agent.workspace.checkpoints.restore.apply import apply_restore
+
+        async with self.own_work():
+            restored = await self.run(
+                lambda: apply_restore(plan, choices, self.store, self.line, session=session, label=label)
+            )
+            await self.adopt(change.path for change in (restored.step.changes if restored.step else ()))
+        return restored
 
     async def adopt(self, paths: Iterable[str]) -> None:
         """What stands at these paths now is known, and no news; the position may have moved."""
