@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.safety import rules
@@ -36,10 +37,10 @@ from agent.safety.commands import (
 )
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.checkers import BUILDS
-from agent.safety.commands.doubts import DEFINITION, writes_doubtful
 from agent.safety.commands.environment import variable
 from agent.safety.commands.ground import Ground
 from agent.safety.commands.known_packages import ADDS
+from agent.safety.commands.planting import Planting
 from agent.safety.commands.secrets import is_secret_variable
 from agent.safety.confinement import Confinement
 from agent.safety.hardline import TANGLED, examined
@@ -76,8 +77,18 @@ LONGEST_PART = 400
 
 _KEEPING = frozenset({"chmod", "mkdir", "rmdir", "sh", "bash", "dash"})
 """Programs, besides those that look, that leave the contents of files as they are."""
-_RUN_CODE = frozenset({BUILDS.reason, builders.RUN.reason, declared.INSTALLED.reason, ADDS.reason})
+_PROGRAM = fine("runs a program of the project that nothing speaks against")
+_SCRIPT = fine("runs a script of the project that was read")
+_RUN_CODE = frozenset(
+    {BUILDS.reason, builders.RUN.reason, declared.INSTALLED.reason, ADDS.reason}
+    | {_PROGRAM.reason, _SCRIPT.reason}
+)
 """Reasons to let something pass that runs code of the project."""
+_FETCHES = frozenset({git_remotes.CLONES.reason, files.UNPACKS.reason})
+"""Reasons to let something pass that brings files along."""
+_CHANGE_NAMED = marks.words("rm sed touch mkdir cp mv gcc g++ cc c++ clang clang++ javac rustc")
+"""Programs that change no other files than those they are given."""
+_FILE_NAMES = re.compile(r"[\w-]+\.\w+")
 _SEARCHED = frozenset({"PYTHONPATH", "NODE_PATH", "PATH"})
 """Variables that say where programs find their parts; what stands there is not read."""
 DEEPEST_SCRIPT = 2
@@ -125,9 +136,7 @@ class Assessor:
 
     def _assessed(self, command: str, cwd: Path) -> Verdict:
         recording = record(command, str(cwd), self._places.home)
-        judge = _Judge(
-            self._ground.afresh(), _is_cleared(recording, self._places), self._confinement, recording.text
-        )
+        judge = _Judge(self._ground.afresh(), _is_cleared(recording, self._places), self._confinement)
         if recording.tangled:
             judge.add(recording.text, "hardline", TANGLED)
             return judge.verdict()
@@ -161,10 +170,7 @@ class _Judge:
     `cleared` means that nothing in it is forbidden, so that the hardline need not be asked again.
     """
 
-    def __init__(
-        self, ground: Ground, cleared: bool, confinement: Confinement, text: str, depth: int = 0
-    ) -> None:
-        self._text = text
+    def __init__(self, ground: Ground, cleared: bool, confinement: Confinement, depth: int = 0) -> None:
         self._confinement: Confinement = confinement
         self._depth = depth
         self._acted = False
@@ -177,8 +183,9 @@ class _Judge:
         self._after_build = False
         self._fetched = False
         """Whether a repository was fetched whole, with all that building it runs."""
-        self._defined = False
-        """Whether this very text writes what building runs, and has doubtful words in it."""
+        self._planting = Planting()
+        self._held: dict[str, tuple[str, ...]] = {}
+        """What the shell itself wrote to files, as long as nothing else may have changed them."""
         self._inputs: tuple[str, ...] = ()
         self._stream = endless.Stream()
 
@@ -221,26 +228,25 @@ class _Judge:
                 inputs,
                 self._named,
                 self._made,
+                self._held,
             )
             if not self._cleared and (loss := rules.forbidden(call)):
                 self.add(text, "hardline", f"it would {loss}")
                 continue
             opinion = self._followed(call, _judged(call))
-            if self._defined and opinion.reason == BUILDS.reason:
-                opinion = ask("builds with settings that the same command writes")
-            if self._fetched and opinion.reason in _RUN_CODE:
-                opinion = ask("runs what the same command fetched")
-            self._fetched |= opinion.reason == git_remotes.CLONES.reason
+            if opinion.reason in _RUN_CODE:
+                opinion = self._unless_planted(call, opinion)
+            self._fetched |= opinion.reason in _FETCHES
+            if opinion.kind == "allow" and name not in WRAPPERS:
+                self._planting.command(call)
             self._after_build |= opinion.reason == BUILDS.reason
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
             listed = opinion.reason == files.LISTED.reason
             if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
                 self._acted = True
+                self._forget(call, opinion)
                 made = programs.compiled(call) if opinion.kind == "allow" else ""
                 named = {argument.rpartition("/")[2].rpartition("=")[2] for argument in arguments}
-                if name == "tee":
-                    for argument in arguments:
-                        self._defines(argument)
                 self._named |= named
                 if name in scraps.MOVERS:
                     self._made = {path for path in self._made if path.rpartition("/")[2] not in named}
@@ -252,9 +258,12 @@ class _Judge:
         # What ran before may have changed the script without naming it, as `git checkout` does.
         changed = self._acted and self._confinement != "closed"
         made = self._after_build or bool(self._built)
-        if opinion.reason != RUNS_PROJECT or (changed and not made) or self._depth >= DEEPEST_SCRIPT:
+        if not (_is_text(opinion) or opinion.reason == RUNS_PROJECT) or self._depth >= DEEPEST_SCRIPT:
             return opinion
-        if changed or (text := scripts.text(call)) is None:
+        known = self._is_read_here(call, opinion)
+        if changed and not made and not known:
+            return opinion
+        if _is_text(opinion) or (changed and not known) or (text := scripts.text(call)) is None:
             kept = opinion.runs is not None and programs.passes(
                 call,
                 opinion.runs,
@@ -263,31 +272,59 @@ class _Judge:
                 built=self._built,
                 after_build=self._after_build,
             )
-            return fine("runs a program of the project that nothing speaks against") if kept else opinion
+            return replace(_PROGRAM, runs=opinion.runs) if kept else opinion
         self._acted = True  # a script may change the next one
         recording = record(text, call.cwd, self._ground.places.home)
         if recording.tangled or recording.fault:
             return opinion
-        inner = _Judge(self._ground, False, self._confinement, text, self._depth + 1)
+        inner = _Judge(self._ground, False, self._confinement, self._depth + 1)
         recording.show(inner)
         verdict = inner.verdict()
         if verdict.kind == "hardline":
             for reason in verdict.reasons:
                 self.add(call.word, "hardline", reason)
-        return fine("runs a script of the project that was read") if verdict.kind == "allow" else opinion
+        return _SCRIPT if verdict.kind == "allow" else opinion
 
-    def _defines(self, path: str) -> None:
-        if DEFINITION.fullmatch(path.rpartition("/")[2]):
-            self._defined |= writes_doubtful(self._text)
+    def _unless_planted(self, call: Call, opinion: Opinion) -> Opinion:
+        """The opinion on running code of the project, unless the same text brought something there."""
+        if opinion.runs is not None and self._is_read_here(call, opinion):
+            return opinion
+        if self._planting.speaks_against_running():
+            return ask("runs what the same command writes")
+        return ask("runs what the same command fetched") if self._fetched else opinion
+
+    def _is_read_here(self, call: Call, opinion: Opinion) -> bool:
+        """Whether this very text says what the program is, or what the file that holds it holds."""
+        if _is_text(opinion) or not self._held:
+            return _is_text(opinion)
+        words = [opinion.runs.path] if opinion.runs is not None else [call.word, *call.arguments[:2]]
+        return any(absolute(call.path(word)) in self._held for word in words)
+
+    def _forget(self, call: Call, opinion: Opinion) -> None:
+        """What files hold is not known any more, once a program may have changed them."""
+        names = {argument.rpartition("/")[2] for argument in call.arguments}
+        plain = call.name in _CHANGE_NAMED and not call.has("rRat", "recursive", "archive")
+        if opinion.runs is not None and opinion.runs.text is not None:
+            names = set(_FILE_NAMES.findall(opinion.runs.text))
+            self._named |= names
+            plain = True  # it was read
+        if not self._held or opinion.reason == interpreters.COMPUTES.reason:
+            return
+        self._held = {
+            path: texts
+            for path, texts in self._held.items()
+            if plain and path.rpartition("/")[2] not in names
+        }
 
     def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
         self._named.add(path.rpartition("/")[2])
         self._built.discard(path.rpartition("/")[2])
-        self._defines(path)
+        self._planting.written(path, texts)
         if self._stream.written(path):
             self.add(f"> {path}", "ask", endless.FILLS_DISK)
         for cwd in cwds:
             full = joined(cwd, path)
+            self._hold(absolute(full), texts)
             if scraps.is_new(full):
                 self._made.add(full)
             if not self._cleared and (loss := self._ground.places.wreck(full)):
@@ -299,6 +336,13 @@ class _Judge:
                 self.add(f"> {path}", "ask", "overwrites files whose names are not known here")
             else:
                 self.add(f"> {path}", "allow", "writes inside the workspace")
+
+    def _hold(self, path: str, texts: Sequence[str] | None) -> None:
+        if texts is None or not path.isascii():
+            self._held.pop(path, None)
+        else:
+            # A branch that is not taken writes nothing, so what stood there before counts as well.
+            self._held[path] = (*self._held.get(path, ()), *texts)
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
         self._inputs = (path,)
@@ -329,6 +373,10 @@ class _Judge:
 
     def doubt(self, sentence: str) -> None:
         self.add("", "ask", sentence)
+
+
+def _is_text(opinion: Opinion) -> bool:
+    return opinion.runs is not None and opinion.runs.text is not None
 
 
 _MARK = frozenset({UNKNOWN, *GLOBS})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -20,8 +20,11 @@ class Program:
     """A file that would be run, by an interpreter or (language empty) by itself."""
 
     path: str
+    """Where it lies; empty for a program that is only a text."""
     language: str = ""
     arguments: Sequence[str] = ()
+    text: str | None = None
+    """The program itself, where it is given as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,11 @@ def ask(reason: str) -> Opinion:
     return Opinion("ask", reason)
 
 
+def runs_text(text: str, language: str, reason: str, arguments: Sequence[str] = ()) -> Opinion:
+    """The opinion on running a program given as text, before it is read; `reason` says how it is given."""
+    return Opinion("ask", reason, Program("", language, tuple(arguments), text))
+
+
 def runs(path: str, language: str = "", arguments: Sequence[str] = ()) -> Opinion:
     """The opinion on running a program of the project, before it is looked into."""
     return Opinion("ask", RUNS_PROJECT, Program(path, language, tuple(arguments)))
@@ -68,6 +76,8 @@ class Call(Line):
     """Names of files that earlier commands of the same script were given, or wrote to."""
     made: Set[str] = frozenset()
     """Files that were not there before, and that the shell itself opened for writing in the same script."""
+    held: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What files may hold that the same script has written, by their absolute paths."""
 
     @property
     def unsure(self) -> bool:

@@ -31,7 +31,7 @@ _META = re.compile(
 )
 
 
-def _reads(text: str) -> bool:
+def only_reads(text: str) -> bool:
     """Whether every statement of an SQL text only reads."""
     if UNKNOWN in text:
         return False
@@ -71,7 +71,7 @@ def _bare(statement: str) -> str:
 def _judged(call: Call, queries: list[str]) -> Opinion:
     if not queries:
         return ask("opens a database for commands that are not known here")
-    return READS if all(_reads(query) for query in queries) else ask(CHANGES)
+    return READS if all(only_reads(query) for query in queries) else ask(CHANGES)
 
 
 def sql(call: Call) -> Opinion:

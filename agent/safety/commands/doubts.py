@@ -30,6 +30,24 @@ DOUBTFUL = re.compile(
 """Words in a program that are shown to a person first, whatever the language."""
 
 
+SYSTEM_PLACE = re.compile(
+    r"/|~.*|(?:.*/)?\.\.(?:/.*)?"
+    r"|/(?:bin|boot|dev|etc|home|lib\w*|proc|root|run|sbin|srv|sys|usr|var|opt|mnt|media|Users|Volumes)(?:/.*)?"
+)
+"""Paths that lead out of a workspace, as they are written in programs."""
+
+
+PLANTS = re.compile(
+    r"\bos\.(?:system|popen|exec\w+|spawn\w+)\s*\(|(?<![\w.])(?:system|popen|eval)\s*\(|shell\s*=\s*True"
+    r"|child_process|exec\.Command\(\s*\"(?:/bin/)?(?:ba)?sh\b|Command::new\(\s*\"(?:/bin/)?(?:ba)?sh\b"
+    r"|getRuntime\(\)\s*\.exec|shell_exec|passthru|proc_open|/dev/tcp/|__import__|Kernel\.(?:system|exec)"
+    r"|\b(?:curl|wget)\b[^\n|]*\|\s*(?:\S*/)?(?:ba|z|da)?sh\b|\bb64decode\b|frombase64|base64_decode|\batob\("
+    r"|fromCharCode|id_(?:rsa|ed25519)|[/~]\.(?:ssh|aws|gnupg|kube)\b|\brm\s+-\w+\s+[~/$]"
+    r"|rmtree\(\s*['\"][~/]|\bnc\s+-e\b|(?:FLUSH(?:ALL|DB)|dropDatabase)\b"
+)
+"""Words in code that is written and run at once which start other programs or reach for keys."""
+
+
 def writes_doubtful(text: str) -> bool:
     """Whether a shell text has doubtful words in it, also behind the escapes of `printf`, or hides some."""
     return DOUBTFUL.search(re.sub(r"\\[nrt]", " ", text)) is not None or "base64" in text

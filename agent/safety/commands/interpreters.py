@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.safety.commands import node_code, perl_code, python_code
-from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
+from agent.safety.commands import node_code, perl_code, python_code, python_files
+from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs, runs_text
 from agent.safety.commands.checkers import CHECKERS, check
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -57,20 +57,26 @@ def ipython(call: Call) -> Opinion:
 
 
 def _python_input(call: Call) -> Opinion:
-    if call.stdin and all(
-        UNKNOWN not in text and python_code.is_harmless(literal(text)) for text in call.stdin
-    ):
-        return COMPUTES
-    return ask("runs a Python program from its input")
+    reason = "runs a Python program from its input"
+    if call.stdin is None or not call.stdin:
+        return ask(reason)
+    opinions = [_python_program(text, call, [], reason) for text in call.stdin]
+    return next(filter(None, opinions), opinions[0])
 
 
 def _python_text(code: str, call: Call, rest: list[str]) -> Opinion:
+    return _python_program(code, call, rest, "runs a Python program given as text")
+
+
+def _python_program(code: str, call: Call, rest: list[str], reason: str) -> Opinion:
     if UNKNOWN in code or not python_code.is_harmless(literal(code)):
-        return ask("runs a Python program given as text")
+        return runs_text(code, "python", reason, rest)
+    if python_files.stands_in_for_library(call.named):
+        return ask(reason)
     for package in python_code.packages(literal(code)):
         path = Path(call.path(package))
-        if path.exists() or path.with_suffix(".py").exists():
-            return ask(RUNS_PROJECT)
+        if path.exists() or path.with_suffix(".py").exists() or f"{package}.py" in call.named:
+            return runs_text(code, "python", reason, rest)
     return call.revealed([argument for argument in rest if not argument.startswith("-")]) or COMPUTES
 
 
@@ -160,7 +166,12 @@ def node(call: Call) -> Opinion:
         if argument in ("-e", "--eval", "-p", "--print", "-pe", "-ep"):
             code = arguments[0] if arguments else ""
             harmless = UNKNOWN not in code and node_code.is_harmless(literal(code))
-            return COMPUTES if harmless else ask("runs a JavaScript program given as text")
+            reason = "runs a JavaScript program given as text"
+            return COMPUTES if harmless else runs_text(code, "node", reason, arguments[1:])
+        if re.fullmatch(r"--input-type=\w+", argument):
+            continue
+        if argument == "-":
+            break
         if argument == "--test":
             return fine("builds or tests the project") if call.inside else ask(OUTSIDE)
         if argument in ("--trace-warnings", "--no-warnings", "--enable-source-maps", "--trace-deprecation"):
@@ -168,7 +179,10 @@ def node(call: Call) -> Opinion:
         if argument.startswith("-") or UNKNOWN in argument:
             return ask("runs a JavaScript program with options that may load others")
         return _file(replace(call, name="node"), argument, arguments)
-    return ask("runs a JavaScript program from its input")
+    reason = "runs a JavaScript program from its input"
+    if call.stdin is None or len(call.stdin) != 1:
+        return ask(reason)
+    return runs_text(call.stdin[0], "node", reason, arguments)
 
 
 def perl(call: Call) -> Opinion:

@@ -15,14 +15,14 @@ import stat
 from collections.abc import Set
 from pathlib import Path
 
-from agent.safety.commands import node_code, python_files
+from agent.safety.commands import node_code, python_files, texts
 from agent.safety.commands.call import Call, Program
 from agent.safety.commands.checkers import OUTWARD
 from agent.safety.commands.doubts import DOUBTFUL
 from agent.safety.commands.secrets import is_secret
 from agent.safety.confinement import Confinement
 from agent.safety.places import absolute
-from agent.safety.shell.marks import words
+from agent.safety.shell.marks import literal, words
 
 LARGEST = 200_000
 """Bytes of a program that is read. A longer text asks; what is no text cannot be read at all."""
@@ -43,7 +43,13 @@ def passes(
     are names of programs that a compiler made there, and `after_build` says that the project was built.
     What a build of sources from before made is what `cargo run` and its like build and run.
     """
+    if program.text is not None:
+        plain = call.inside and not _is_told_more(call, program)
+        return plain and texts.passes(call, program, program.text, confinement)
     path = absolute(call.path(program.path))
+    if known := call.held.get(path):
+        plain = call.ground.inside(path) and not _is_told_more(call, program)
+        return plain and all(texts.passes(call, program, each, confinement) for each in known)
     if confinement == "none" or not call.ground.inside(path):
         return False
     name = path.rpartition("/")[2]
@@ -51,9 +57,7 @@ def passes(
         return False
     if not acted and not built and _is_missing(path):
         return True
-    if any(map(OUTWARD.fullmatch, program.arguments)):
-        return False
-    if any(is_secret(call.path(word)) for word in program.arguments if not word.startswith("-")):
+    if _is_told_more(call, program):
         return False
     held = _held(path)
     if isinstance(held, bytes):
@@ -61,6 +65,13 @@ def passes(
             return False
         return confinement == "closed" or (not acted and _is_known(program.language, path, held, call))
     return held and (confinement == "closed" or after_build or name in built)
+
+
+def _is_told_more(call: Call, program: Program) -> bool:
+    """Whether arguments speak of going beyond the workspace, or name secrets."""
+    if any(map(OUTWARD.fullmatch, program.arguments)):
+        return True
+    return any(is_secret(call.path(word)) for word in program.arguments if not word.startswith("-"))
 
 
 _LINKERS = words("gcc g++ cc c++ clang clang++ gfortran")
@@ -74,8 +85,16 @@ def compiled(call: Call) -> str:
     output = call.value("o")
     if output is None and call.name in _LINKERS and not call.flag("-c", "-S", "-E", "-fsyntax-only", "-M"):
         output = "a.out"
-    unread = any(each in ("-", "-x") or each.rpartition("/")[2] in call.named for each in call.arguments)
+    unread = any(each in ("-", "-x") or not _is_read(call, each) for each in call.arguments)
     return output.rpartition("/")[2] if output and not unread else ""
+
+
+def _is_read(call: Call, source: str) -> bool:
+    """Whether a source lay there before, or is known to hold nothing that a person should see first."""
+    if source.rpartition("/")[2] not in call.named:
+        return True
+    known = call.held.get(absolute(call.path(source)), ())
+    return bool(known) and not any(DOUBTFUL.search(literal(text)) for text in known)
 
 
 _PYTHON = re.compile(rb"#![ \t]*(?:/usr)?(?:/local)?/bin/(?:env[ \t]+)?python[\d.]*[ \t]*\n")

@@ -12,8 +12,10 @@ import os
 import re
 import sys
 from collections.abc import Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 
+from agent.safety.commands import python_calls
 from agent.safety.commands.doubts import DOUBTFUL
 from agent.safety.commands.secrets import is_secret
 from agent.safety.shell.marks import words
@@ -88,7 +90,47 @@ def only_handles_files(path: Path, held: bytes, cwd: Path, changed: Set[str]) ->
     Modules are looked for beside the program and in `cwd`. `changed` are names of files that the
     same command may have changed before. Looks at the disk.
     """
+    return _is_understood(path, held, tuple(dict.fromkeys((path.parent, cwd))), changed)
+
+
+def text_only_handles_files(
+    code: str, path: Path, cwd: Path, changed: Set[str], *, alone: bool, followed: bool
+) -> bool:
+    """The same of a program of which only the text is there, run as if it were at `path`.
+
+    Texts with blanks in them are what it writes or prints; they may say anything. `alone` means
+    that it imports nothing of the project, `followed` that the programs it starts are judged as well.
+    """
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    if stands_in_for_library(changed):
+        return False
+    if not python_calls.are_plain(code, nodes, followed=followed):
+        return False
     folders = tuple(dict.fromkeys((path.parent, cwd)))
+    return _is_understood(path, code.encode(), folders, changed, _Text(alone))
+
+
+def stands_in_for_library(names: Set[str]) -> bool:
+    """Whether a file of one of these names would be taken for a module of the library."""
+    return any(name.endswith(".py") and name[:-3] in _TAKEN for name in names)
+
+
+_TAKEN = sys.stdlib_module_names | {"sitecustomize", "usercustomize"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """How a program that is no file is read."""
+
+    alone: bool
+
+
+def _is_understood(
+    path: Path, held: bytes, folders: Sequence[Path], changed: Set[str], given: _Text | None = None
+) -> bool:
     if any(map(_shadows_library, folders)):
         return False
     seen, waiting = {path}, [(path, held)]
@@ -97,8 +139,10 @@ def only_handles_files(path: Path, held: bytes, cwd: Path, changed: Set[str]) ->
         tree = _tree(text)
         if tree is None:
             return False
-        reader = _Reader(folders, at)
+        reader = _Reader(folders, at, as_text=given is not None and at == path)
         if not all(map(reader.is_fine, ast.walk(tree))) or not reader.keeps_modules(tree):
+            return False
+        if given is not None and given.alone and reader.beside:
             return False
         for file in reader.beside:
             if file in seen:
@@ -146,12 +190,18 @@ def _content(file: Path) -> bytes | None:
     return None if held is None or DOUBTFUL.search(held.decode("utf-8", "replace")) else held
 
 
+def _is_place(text: str) -> bool:
+    """Whether a text may be a path or an address, rather than something that is written or printed."""
+    return ("/" in text or text.startswith((".", "~"))) and " " not in text and "\n" not in text
+
+
 class _Reader:
     """One file: what it imports, and whether each node of its tree is harmless."""
 
-    def __init__(self, folders: Sequence[Path], at: Path) -> None:
+    def __init__(self, folders: Sequence[Path], at: Path, *, as_text: bool = False) -> None:
         self._folders = folders
         self._at = at
+        self._as_text = as_text
         self._limited: dict[str, frozenset[str]] = {}
         self._held = {"getattr"}
         self.beside: list[Path] = []
@@ -174,10 +224,16 @@ class _Reader:
             case ast.keyword(arg="allow_pickle" | "engine"):
                 return False
             case ast.Constant(value=str(text)):
-                secret = len(text) < 256 and is_secret("/" + text.lstrip("/~"))
-                return not secret and "://" not in text and DOUBTFUL.search(text) is None
+                return self._is_harmless_text(text)
             case _:
                 return True
+
+    def _is_harmless_text(self, text: str) -> bool:
+        if len(text) < 256 and is_secret("/" + text.lstrip("/~")):
+            return False
+        if self._as_text and (not _is_place(text) or python_calls.is_own_address(text)):
+            return True
+        return "://" not in text and DOUBTFUL.search(text) is None
 
     def keeps_modules(self, tree: ast.Module) -> bool:
         """Whether modules and `getattr` are only used on the spot, never handed on."""
@@ -207,18 +263,30 @@ class _Reader:
         own = isinstance(owner, ast.Name) and owner.id in ("self", "cls", "args")
         if name.startswith("_") and name not in _DUNDERS and (name.startswith("__") or not own):
             return False
-        if _ATTRIBUTES.fullmatch(name) and not (own and name in _OWN):
+        if _ATTRIBUTES.fullmatch(name) and not (own and name in _OWN) and not self._may_reach(name):
             return False
         return name not in sys.stdlib_module_names or name in _MODULES or name in ("path", "stat")
+
+    def _may_reach(self, name: str) -> bool:
+        # Calls that go there were looked at beforehand.
+        return self._as_text and name in python_calls.REACHING
+
+    def _limits(self, module: str) -> frozenset[str] | None:
+        """What of a module may be used; None when that is not limited."""
+        known = _LIMITED.get(module)
+        if self._as_text and module in python_calls.MODULES:
+            return python_calls.MODULES[module] | (known or frozenset())
+        return known
 
     def _imports(self, name: str, alias: str | None) -> bool:
         self._held.add(alias or name.partition(".")[0])
         if self._find(name):
             return True
         top = name.partition(".")[0]
-        if name in _LIMITED or (alias is None and top in _LIMITED):
-            self._limited[alias or top] = _LIMITED[name if alias else top]
-        return name in _MODULES or name in _PACKAGES or name in _LIMITED
+        limits = self._limits(name if alias else top)
+        if limits is not None:
+            self._limited[alias or top] = limits
+        return name in _MODULES or name in _PACKAGES or self._limits(name) is not None
 
     def _imports_from(self, node: ast.ImportFrom) -> bool:
         module = node.module or ""
@@ -232,8 +300,8 @@ class _Reader:
                 found or self._is_attribute(name, None) for found, name in zip(inner, names, strict=True)
             )
             return plain and (all(inner) if not module else self._find(module, node.level))
-        if module in _LIMITED:
-            return all(name in _LIMITED[module] for name in names)
+        if (limits := self._limits(module)) is not None:
+            return all(name in limits for name in names)
         known = module in _MODULES or module.partition(".")[0] in _PACKAGES
         return known and all(self._is_attribute(name, None) for name in names)
 

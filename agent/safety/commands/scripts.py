@@ -32,9 +32,15 @@ def text(call: Call) -> str | None:
             arguments.pop(0)
         file = arguments.pop(0) if arguments else ""
     odd = any(mark in argument for argument in (file, *arguments) for mark in (UNKNOWN, *GLOBS))
-    if odd or not file or file.startswith("-") or file.rpartition("/")[2] in call.named:
+    if odd or not file or file.startswith("-") or not call.ground.inside(call.path(file)):
         return None
-    held = _held(absolute(call.path(file))) if call.ground.inside(call.path(file)) else None
+    path = absolute(call.path(file))
+    if len(known := call.held.get(path, ())) == 1:
+        held = known[0] if UNKNOWN not in known[0] else None
+    elif file.rpartition("/")[2] in call.named:
+        return None
+    else:
+        held = _held(path)
     if held is None or not (by_shell or _SHEBANG.match(held)):
         return None
     given = shlex.join(map(literal, arguments))

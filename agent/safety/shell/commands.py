@@ -179,7 +179,7 @@ class Commands:
             for path in deleted_trees(code):
                 place = self.shell.home("") + path[1:] if path == "~" or path.startswith("~/") else path
                 self.shell.judge.command("rm", ("-r", place), self._state.cwds)
-            for script in shell_texts(code):
+            for script in shell_texts(code, name):
                 self._run(script)
 
     def _run_file(self, path: str, arguments: Arguments) -> None:

@@ -24,6 +24,9 @@ _STARTER = (
 _CALL = re.compile(rf"{_STARTER}\s*\(?\s*{_STRING}", re.DOTALL)
 _LIST_CALL = re.compile(rf"{_STARTER}\s*\(\s*\[((?:\s*{_STRING}\s*(?:,|(?=\])))+)\s*\]", re.DOTALL)
 _BACKQUOTES = re.compile(r"`([^`]*)`")
+_TEMPLATE_CALL = re.compile(rf"{_STARTER}\s*\(\s*`([^`]*)`")
+_WITH_TEMPLATES = words("node nodejs bun deno")
+"""Languages in which backquotes are texts; they start nothing by themselves."""
 _PLACE = rf"(?:[\w.]*(?:expanduser|Path|path)\s*\(\s*)?{_STRING}"
 _HOME = (
     r"Path\.home\(\)|Dir\.home|[\w.]*homedir\(\)|(?:os\.)?environ\[.HOME.\]|process\.env\.HOME|ENV\[.HOME.\]"
@@ -53,13 +56,14 @@ def program_text(name: str, arguments: Sequence[str], stdin: list[str] | None) -
     return [text for text in found if text and text != UNKNOWN]
 
 
-def shell_texts(code: str) -> Iterator[str]:
-    """Shell commands that the program text starts."""
+def shell_texts(code: str, language: str = "") -> Iterator[str]:
+    """Shell commands that the program text starts. `language` is the name of its interpreter."""
     for match in _CALL.finditer(code):
         yield _text(match[1])
     for match in _LIST_CALL.finditer(code):
         yield " ".join(_quoted(_text(item)) for item in re.findall(_STRING, match[1], re.DOTALL))
-    for match in _BACKQUOTES.finditer(code):
+    backquotes = _TEMPLATE_CALL if language in _WITH_TEMPLATES else _BACKQUOTES
+    for match in backquotes.finditer(code):
         yield match[1]
 
 

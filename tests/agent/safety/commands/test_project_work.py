@@ -49,7 +49,7 @@ def test_plain_forms_pass(bench: Bench, command: str) -> None:
         "mv main.py x.py && rm x.py",
         "echo > x.py; mv main.py x.py; rm x.py",
         "curl -o x https://example.com/x; make; ./x",
-        "echo x > x.c; gcc x.c -o x; ./x",
+        "cp y.c x.c; gcc x.c -o x; ./x",
         "pip install reqeusts",
         "pip install requests --index-url https://example.com",
         "npm install react@npm:other",
