@@ -1,9 +1,9 @@
 """Reading ahead what the first answer needs, while nobody types.
 
 An import holds the interpreter's lock; done when the first answer comes it would be felt by
-who types then. So the modules are read one by one in a thread, each only after a pause
-in typing, and the interpreter changes threads more often meanwhile. Reading one module reads others:
-before each of them the thread waits until the event loop has nothing left to do.
+who types then. So the modules are read one by one in a thread, each only after a pause in typing.
+Reading one module reads others: before each of them the thread waits until the event loop
+has nothing left to do.
 """
 
 from __future__ import annotations
@@ -39,8 +39,6 @@ SESSION = (
 """What opening a session needs: read on the event loop, some of these would hold up a key for 60 ms."""
 QUIET = 0.4
 """Seconds without a key before the next module is read."""
-SWITCH = 0.001
-"""Seconds after which another thread may run; Python's own is five times as long."""
 PATIENCE, TRIES = 0.02, 3
 """Seconds that a module waits for the event loop, and how many in a row do so in vain before they hurry."""
 
@@ -50,7 +48,7 @@ log = logging.getLogger(__name__)
 
 
 async def bring(name: str) -> ModuleType:
-    """Import a module in a thread, which gives way to the event loop more often than threads do."""
+    """Import a module in a thread that gives way to the event loop."""
     if (known := sys.modules.get(name)) is not None:
         return known
     return await aside(lambda: importlib.import_module(name))
@@ -66,7 +64,7 @@ async def bring_session() -> None:
 
 
 async def aside(work: Callable[[], Result]) -> Result:
-    """Do something in a thread, which gives way more often than threads do."""
+    """Do something in a thread whose imports give way to the event loop."""
     courtesy = _Courtesy(asyncio.get_running_loop())
 
     def courteous() -> Result:
@@ -77,12 +75,7 @@ async def aside(work: Callable[[], Result]) -> Result:
         finally:
             sys.meta_path.remove(courtesy)
 
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(SWITCH)
-    try:
-        return await asyncio.to_thread(courteous)
-    finally:
-        sys.setswitchinterval(before)
+    return await asyncio.to_thread(courteous)
 
 
 class _Courtesy:

@@ -22,6 +22,7 @@ from app.lookcache import signature
 from app.mentions import agents_of, files_of
 from app.preferences import adopt
 from app.remembered import Remembered
+from app.sharing import sharing
 from app.warmup import bring_session, warm_up
 from widgets.prompt.history import History
 
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 def run(args: Options | argparse.Namespace) -> int:
     """Show the application until it ends; returns the exit code."""
-    return asyncio.run(_show(args))
+    with sharing():
+        return asyncio.run(_show(args))
 
 
 async def _show(args: Options | argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from tests.support.command import ROOT
 
 def write_modules(folder: Path, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     for name in names:
-        (folder / f"{name}.py").write_text("import sys; INTERVAL = sys.getswitchinterval()\n")
+        (folder / f"{name}.py").write_text("import threading; READ_IN = threading.current_thread()\n")
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(folder))
 
@@ -29,10 +30,9 @@ async def test_modules_are_read_and_missing_ones_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_modules(tmp_path, monkeypatch, "ahead_one", "ahead_two")
-    before = sys.getswitchinterval()
     await warmup.read(["ahead_one", "ahead_missing", "ahead_two"], lambda: float("-inf"))
-    assert sys.modules["ahead_one"].INTERVAL == sys.modules["ahead_two"].INTERVAL == warmup.SWITCH
-    assert sys.getswitchinterval() == before
+    threads = {sys.modules[name].READ_IN for name in ("ahead_one", "ahead_two")}
+    assert threads.isdisjoint({threading.main_thread()})
 
 
 async def test_nothing_is_read_while_somebody_types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,9 +127,7 @@ def test_what_opening_a_session_needs_is_there_and_read_aside() -> None:
     code = (
         "import asyncio, sys; from tools.discovery import MODULES;"
         "from app.warmup import SESSION, bring_session;"
-        "asyncio.run(bring_session()); assert {*SESSION, *MODULES} <= sys.modules.keys();"
-        "print(sys.getswitchinterval())"
+        "asyncio.run(bring_session()); assert {*SESSION, *MODULES} <= sys.modules.keys()"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert float(done.stdout) == 0.005
