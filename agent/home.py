@@ -60,6 +60,16 @@ class Home(NamedTuple):
     def database(self) -> Path:
         return self.root / "state.db"
 
+    def keeps_sessions(self) -> bool:
+        """Whether anything is where the session store belongs, also what cannot be opened as one."""
+        try:
+            self.database.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # whoever opens it says why
+            pass
+        return True
+
     @property
     def models(self) -> Path:
         return self.root / "models"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import stat
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -18,12 +19,20 @@ class _PrivateLog(RotatingFileHandler):
     """A log file whose folder is made with the first record, not before."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if self.stream is None:
-            try:
-                private_folder(Path(self.baseFilename).parent)
-            except HermesError:
-                return
+        if self.stream is None and not _usable(Path(self.baseFilename)):
+            return
         super().emit(record)
+
+
+def _usable(path: Path) -> bool:
+    """Whether a log can be written there. A pipe would hold everything up until somebody reads it."""
+    try:
+        private_folder(path.parent)
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+    except (HermesError, OSError):
+        return False
 
 
 class _Masked(logging.Formatter):

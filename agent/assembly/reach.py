@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.assembly.conversation import Conversation
 from agent.assembly.foundation import Closer, Foundation
+from agent.home import private_folder
 from agent.inbox import Inbox
 from agent.inner_calls import Scripts
 from agent.policy_news import policy_teller
@@ -87,6 +88,7 @@ def around_session(base: Foundation, talk: Conversation, inbox: Inbox) -> Around
 async def open_reach(base: Foundation, talk: Conversation, wanted: Around) -> Reach:
     """What an agent of the session acts through. Raises `HermesError`."""
     settings = base.settings
+    await asyncio.to_thread(private_folder, base.home.scratch)
     boundary = await asyncio.to_thread(
         open_boundary,
         settings.sandbox,

@@ -149,7 +149,7 @@ async def _living(home: Home) -> tuple[str, ...] | None:
     """The sessions there are; None when there is no store of sessions to ask."""
     from agent.store.store import Store
 
-    if not home.database.exists():
+    if not home.keeps_sessions():
         return None
     async with await Store.open(home.database) as store:
         everyone = await store.list_sessions(_ALL, children=True, archived=True)

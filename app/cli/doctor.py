@@ -63,6 +63,7 @@ def checks() -> dict[str, Check]:
         "terminal": system.terminal,
         "home": state.home,
         "config": state.config,
+        "permissions": state.permissions,
         "store": state.store,
         "disk": system.disk,
         "model": model.model,

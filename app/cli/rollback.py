@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if args.conflicts and args.to is None:
         raise ConfigError("--conflicts goes with --to.")
     hunks = _hunks(args)
-    if not home.checkpoints.exists() or not home.database.exists():
+    if not home.checkpoints.exists() or not home.keeps_sessions():
         raise StoreError("No checkpoints are kept yet, so there is nothing to go back to.")
     store = CheckpointStore(home.checkpoints)
     finished = _finish(store, as_json=args.as_json)

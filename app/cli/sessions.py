@@ -105,11 +105,11 @@ def run(args: argparse.Namespace) -> int:
     home = Home.locate()
     if args.action == "recover":
         code = _recover(home, args)
-    elif args.action in ("list", "search") and not home.database.exists():
+    elif args.action in ("list", "search") and not home.keeps_sessions():
         # Looking must not make a store.
         _print_json([]) if args.as_json else say("No sessions yet.")
         code = ExitCode.DONE
-    elif not home.database.exists():
+    elif not home.keeps_sessions():
         raise StoreError(f"There is no session {clean(args.session)}; none was saved yet.")
     else:
         code = asyncio.run(_with_store(home, args))

@@ -57,7 +57,7 @@ def _days(text: str) -> int:
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
     home = Home.locate()
-    kept = home.database.exists()
+    kept = home.keeps_sessions()
     found = asyncio.run(_report(home, args.by, args.days or None)) if kept else None
     if args.as_json:
         say(json.dumps(as_json(found, args.by)))

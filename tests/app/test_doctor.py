@@ -7,7 +7,7 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -202,6 +202,26 @@ def test_problems_of_settings_are_counted(subject: Subject) -> None:
     subject.home.config.write_text("modle: 1\nagent: 5\n")
     found = state.config(subject)
     assert found.state == "warn" and found.detail.startswith("2 problems; first: config.yaml line 1")
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_bytes(b"\xff"), "not UTF-8"),
+        (lambda path: path.write_text("rules: [a"), "line 1"),
+        (lambda path: path.mkdir(), "a folder"),
+        (os.mkfifo, "no regular file"),
+        (lambda path: path.symlink_to(path), "a loop of links"),
+    ],
+)
+def test_rules_that_cannot_be_read_are_named(
+    subject: Subject, make: Callable[[Path], object], words: str
+) -> None:
+    assert state.permissions(subject).state == "ok"
+    make(subject.home.permissions)
+    found = state.permissions(subject)
+    assert found.state == "warn" and "permissions.yaml" in found.detail and words in found.detail
+    assert "nothing in it allows anything" in found.mend
 
 
 def database(path: Path, application: int = APPLICATION_ID) -> None:

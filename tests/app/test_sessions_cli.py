@@ -80,6 +80,16 @@ def test_list_shows_the_newest_first(
     assert records[0]["length"] == 4
 
 
+@pytest.mark.parametrize("action", [("list",), ("search", "x"), ("show", "x")])
+def test_a_store_that_is_a_link_to_nowhere_is_not_taken_for_none(
+    home: Home, capsys: pytest.CaptureFixture[str], action: tuple[str, ...]
+) -> None:
+    home.root.mkdir(mode=0o700)
+    home.database.symlink_to(home.database)
+    code, out, error = sessions(capsys, *action)
+    assert code == 1 and out == "" and error.endswith("state.db is a link that leads nowhere; remove it.\n")
+
+
 def test_without_a_store_nothing_is_made(home: Home, capsys: pytest.CaptureFixture[str]) -> None:
     assert sessions(capsys, "list") == (0, "No sessions yet.\n", "")
     assert sessions(capsys, "search", "x", "--json") == (0, "[]\n", "")

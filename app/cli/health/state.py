@@ -29,6 +29,19 @@ def config(subject: Subject) -> Finding:
     return Finding("config", "ok", f"in order: {subject.home.config}")
 
 
+def permissions(subject: Subject) -> Finding:
+    """The rules of what may be done are read and understood."""
+    from agent.safety.permissions.policy import Permissions
+
+    problems = Permissions(subject.home, Path(os.path.realpath(subject.workspace))).current().problems
+    if problems:
+        count = len(problems)
+        detail = f"{count} {'problem' if count == 1 else 'problems'}; first: {problems[0]}"
+        mend = "Mend the file; until then nothing in it allows anything. See `hermes permissions list`."
+        return Finding("permissions", "warn", detail, mend)
+    return Finding("permissions", "ok", "in order")
+
+
 def home(subject: Subject) -> Finding:
     """The home folder and the files in it are this user's alone."""
     root = subject.home.root

@@ -1,0 +1,57 @@
+"""What stands in the home folder in place of what belongs there holds nothing up and brings nothing down."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import command
+from tests.support.model_process import ServerProcess
+
+INSTEAD: dict[str, Callable[[Path], object]] = {
+    "pipe": os.mkfifo,
+    "folder": Path.mkdir,
+    "loop": lambda path: path.symlink_to(path),
+    "device": lambda path: path.symlink_to("/dev/full"),
+}
+
+
+def test_a_question_is_answered_all_the_same(tmp_path: Path) -> None:
+    with ServerProcess("script = lambda _request: say('Here.')", tmp_path) as server:
+        for name, make in INSTEAD.items():
+            home = tmp_path / name
+            (home / "logs").mkdir(mode=0o700, parents=True)
+            for place in ("logs/hermes.log", "checkpoints", "first-frame", "history"):
+                make(home / place)
+            done = command.run("-p", "hello", env=command.environment(home, server.base_url), cwd=tmp_path)
+            assert (done.returncode, done.stdout) == (0, "Here.\n"), (name, done.stderr)
+            assert "Internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("place", ["scratch", "run", "state.db"])
+def test_what_cannot_be_done_without_ends_in_one_sentence(tmp_path: Path, place: str) -> None:
+    for name, make in INSTEAD.items():
+        if (place, name) in (("scratch", "folder"), ("run", "folder")):
+            continue
+        home = tmp_path / name
+        home.mkdir(mode=0o700)
+        make(home / place)
+        env = command.environment(home) | {"HERMES_MODEL": "demo"}
+        done = command.run("-p", "hello", env=env, cwd=tmp_path)
+        assert done.returncode in (1, 2) and done.stdout == "", name
+        assert done.stderr.count("\n") == 1 and str(home / place) in done.stderr, done.stderr
+        assert "Internal error" not in done.stderr
+
+
+@pytest.mark.parametrize("name", INSTEAD)
+def test_settings_that_are_no_file_are_named_and_those_by_default_count(tmp_path: Path, name: str) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    for file in ("config.yaml", "permissions.yaml", ".env"):
+        INSTEAD[name](home / file)
+    done = command.run("doctor", env=command.environment(home) | {"HERMES_MODEL": "demo"}, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "config.yaml: cannot be read" in done.stdout and "permissions.yaml: it is not read" in done.stdout
