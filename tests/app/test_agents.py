@@ -18,7 +18,6 @@ from app.screens import dialog as dialogs
 from app.screens import requests
 from app.screens.agent import AgentScreen
 from app.screens.clarify import ClarifyDialog
-from app.screens.confirm import ConfirmDialog
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
 from tests.support.team import by_task, report, task_of
@@ -112,7 +111,7 @@ async def test_an_agent_is_read_from_its_beginning_and_followed_live(tmp_path: P
         assert [each.outcome for each in items(screen, CallItem)] == ["done"]
         assert len(answers(screen)[0]) < len("first " * 20)
         await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")
-        await scene.pilot.pause(0.1)
+        await scene.until(lambda: items(screen, NoticeItem), "the word of its end")
         assert answers(screen) == [("first " * 20).strip()] or answers(screen) == ["first " * 20]
         assert [each.text for each in items(screen, NoticeItem)] == ["It has ended: done."]
         assert "done" in screen.header.render_line(0).text
@@ -147,7 +146,7 @@ async def test_what_is_told_steers_the_agent_before_its_next_request(tmp_path: P
         await scene.until(lambda: screen.prompt.steering == ("turn round",), "what waits")
         let_go(scene)
         await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")
-        await scene.pilot.pause(0.1)
+        await scene.until(lambda: len(items(screen, UserItem)) == 2, "what it was told")
         assert [each.origin for each in items(screen, UserItem)] == ["prompt", "steer"]
         assert screen.prompt.steering == () and screen.prompt.text == ""
         last = [each for each in scene.bench.server.requests if task_of(each) == "look"][-1]
@@ -165,8 +164,7 @@ async def test_one_that_has_ended_goes_on_with_what_it_is_told(tmp_path: Path) -
         for number, word in enumerate(("Twice.", "Thrice."), 2):
             await scene.type("once more", "enter")
             await scene.until(lambda n=number: len(scene.bench.seen(AgentEnded)) == n, "the end")
-            await scene.pilot.pause(0.1)
-            assert word in answers(screen)[-1]
+            await scene.until(lambda word=word: word in answers(screen)[-1], "its answer")
         notices = [each.text for each in items(screen, NoticeItem)]
         assert not any("another window" in text for text in notices), notices
         assert len(items(screen, UserItem)) == 3
@@ -188,8 +186,7 @@ async def test_agents_of_an_earlier_process_are_listed_read_and_let_go_on(tmp_pa
         assert [each.text for each in items(screen, NoticeItem)] == ["It has ended: done."]
         await scene.type("again", "enter")
         await scene.until(lambda: len(scene.bench.seen(AgentEnded)) == 2, "its second end")
-        await scene.pilot.pause(0.1)
-        assert "And again." in answers(screen)[-1]
+        await scene.until(lambda: "And again." in answers(screen)[-1], "its answer")
 
 
 async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_path: Path) -> None:
@@ -200,14 +197,12 @@ async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_
         await scene.until(lambda: pane.display)
         pane.focus()
         await scene.pilot.press("k")
-        await scene.until(lambda: isinstance(scene.app.screen, ConfirmDialog))
-        await scene.pilot.pause(0.1)
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         await scene.pilot.press("enter")
         await scene.until(lambda: scene.app.screen is scene.app.session)
         assert row(scene).state == "running", "a bare enter is a no"
         await scene.pilot.press("k")
-        await scene.until(lambda: isinstance(scene.app.screen, ConfirmDialog))
-        await scene.pilot.pause(0.1)
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         seen: list[str] = []
         scene.app.need_engine().stream.subscribe(lambda _event: seen.append(row(scene).state))
         await scene.pilot.press("1")
@@ -249,7 +244,7 @@ async def test_a_question_of_an_agent_comes_with_its_name_also_while_attached(tm
         assert isinstance(dialog, ClarifyDialog)
         assert dialog.request.agent == "callers (agent-1)"
         assert row(scene).state == "waiting"
-        await scene.pilot.pause(0.1)
+        await scene.until(lambda: dialog.armed)
         await scene.pilot.press("2")
         await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")
         assert scene.app.screen is screen

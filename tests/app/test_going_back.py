@@ -12,6 +12,7 @@ from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
 from app.screens import dialog as dialogs
+from app.screens import session
 from app.screens.hunks import HunkScreen
 from app.screens.restoring import RestoringScreen
 from app.screens.rewind import RewindScreen, SaidRows
@@ -125,7 +126,10 @@ async def test_a_card_tells_how_many_files_its_call_changed_and_does_so_again_la
         assert [item.files for item in scene.items(CallItem)] == [3]
 
 
-async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(tmp_path: Path) -> None:
+async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ESCAPES", 60.0)
     async with worked(tmp_path, "write a one", "write b two") as scene:
         await scene.pilot.press("escape")
         await scene.pilot.pause(0.05)
@@ -141,19 +145,25 @@ async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(tmp_path: Path) 
         assert len(said(scene)) == 2
 
 
-async def test_esc_twice_does_nothing_with_a_draft_or_when_it_is_slow(tmp_path: Path) -> None:
+async def test_esc_twice_does_nothing_with_a_draft_or_when_it_is_slow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "ESCAPES", 0.1)
     async with worked(tmp_path, "write a one") as scene:
         await scene.type("x", "escape", "escape")
         await scene.pilot.pause(0.1)
         assert scene.app.screen is scene.app.session
         await scene.pilot.press("ctrl+u", "escape")
-        await scene.pilot.pause(0.7)
+        await scene.pilot.pause(0.2)
         await scene.pilot.press("escape")
         await scene.pilot.pause(0.1)
         assert scene.app.screen is scene.app.session
 
 
-async def test_esc_that_stops_a_turn_leads_nowhere_else(tmp_path: Path) -> None:
+async def test_esc_that_stops_a_turn_leads_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "STOPPING", 60.0)
     async with worked(tmp_path) as scene:
         scene.app.outbox.send("run sleep 30")
         await scene.until(lambda: scene.app.session.prompt.busy)

@@ -16,6 +16,7 @@ from agent.events import (
     TurnStarted,
 )
 from app.team import Team
+from tests.support.waiting import until
 from tests.widgets.panes.host import Host, lines
 
 
@@ -115,14 +116,13 @@ async def test_the_pane_shows_the_tree_and_time_goes_on() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         app.agents.show(made.rows())
         app.seconds = 142.0
-        await pilot.pause(0.1)
+        await until(pilot, lambda: lines(app.agents)[0].endswith("◆1  2 live"))
         rows = lines(app.agents)
-        assert rows[0].endswith("◆1  2 live")
         assert rows[1].startswith(" ▶ callers  the goal of a")
         assert rows[2].startswith("   reading api/views.py")
         assert rows[4].startswith(" ◆ └ views    the goal of b") and rows[5].startswith("     asks you")
         app.seconds = 163.0
-        await pilot.pause(1.1)
+        await until(pilot, lambda: "1:03" in lines(app.agents)[3])
         assert lines(app.agents)[3].startswith("   1:03 · 11 calls · 8.1k ▕██░░▏ $0.03")
         assert lines(app.agents)[6].startswith("     1:03 · 1 call")
 
