@@ -27,6 +27,7 @@ from agent.opening import swept
 from agent.options import Options
 from agent.policy_news import permission_problems
 from agent.routes import RoutePlan, plan_routes
+from agent.spending.decisions import Decisions
 from agent.spending.metering import Metering
 from agent.spending.raising import Raiser
 from agent.store.store import Store
@@ -132,7 +133,8 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
     if beside is not None:
         inbox = beside.inbox
     mailbox = Mailbox(base.emit)
-    raiser = Raiser(inbox, base.emit)
+    decisions = await _decisions(base, talk)
+    raiser = Raiser(inbox, base.emit, decisions)
     talk.metering.reached = partial(raiser.ask, agent=base.agent)
     reach = await open_reach(base, talk, around_session(base, talk, inbox))
     steps = await _steps(base, talk, mailbox)
@@ -170,6 +172,16 @@ async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
         agents=None if team is None else team.scheduler,
         metering=talk.metering,
     )
+
+
+async def _decisions(base: Foundation, talk: Conversation) -> Decisions:
+    """What the person decided for the whole session, which holds again."""
+    decisions = Decisions(talk.session, base.emit)
+    if base.options.beside is None and talk.opened.path:
+        await decisions.recall()
+        ceilings = talk.metering.spending.session
+        decisions.apply(ceilings.owner, ceilings)
+    return decisions
 
 
 async def _steps(base: Foundation, talk: Conversation, mailbox: Mailbox) -> Steps | None:

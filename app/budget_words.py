@@ -82,8 +82,9 @@ def raised_once(request: CeilingAsked) -> str:
 
 def after(request: CeilingAsked) -> tuple[str, ...]:
     """What either answer means."""
+    lasts = "until Hermes ends" if request.setting.startswith("budget.day") else "for this session"
     return (
-        f"it is raised until Hermes ends; {request.setting} stays as it is",
+        f"it is raised {lasts}; {request.setting} stays as it is",
         "on stop: the agent ends with what there is so far",
     )
 

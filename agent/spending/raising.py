@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 
 from agent.events import Event, Noticed
 from agent.inbox import Inbox
+from agent.spending.decisions import Decisions
+from agent.spending.shared import DAY_SETTING
 from agent.subagents.budget import BudgetReachedError, Ceiling, Measure, amount
 
 Key = tuple[str, Measure]
@@ -24,10 +26,13 @@ class Raiser:
         self,
         inbox: Inbox,
         emit: Callable[[Event], None],
+        decisions: Decisions,
         living: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self._inbox = inbox
         self._emit = emit
+        self.decisions = decisions
+        """Where raised ceilings are kept; those of a day, which is no session's, are not."""
         self.living = living
         """The agents that have been sent and are not over, by id."""
         self._asking: dict[Key, asyncio.Lock] = {}
@@ -56,7 +61,11 @@ class Raiser:
             answer = await self._inbox.raise_ceiling(reached, once_more(reached, step), agent)
             if answer.outcome == "raised" and answer.ceiling > reached.ceiling:
                 stands.raise_to(reached.measure, answer.ceiling)
-                self._emit(Noticed(kind="info", text=_told(reached, answer.ceiling)))
+                words = _told(reached, answer.ceiling)
+                if reached.setting.startswith(DAY_SETTING):
+                    self._emit(Noticed(kind="info", text=words))
+                else:
+                    await self.decisions.ceiling_raised(reached, answer.ceiling, words)
                 return True
             if answer.outcome == "stopped":
                 self._stopped[key, reached.ceiling] = {agent, *self.living()} - {"main"}

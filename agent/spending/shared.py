@@ -22,6 +22,8 @@ from agent.spending.prices import Prices
 from agent.spending.table import Amount, Payer, Sum
 from agent.subagents.budget import Budget, BudgetReachedError, Charge, Measure
 
+DAY_SETTING = "budget.day"
+
 LOOK = 0.5
 """Seconds between two looks whether somebody gave room back."""
 
@@ -94,7 +96,7 @@ class SharedBudget:
 
 def day_ceilings(budget: Budget) -> SharedBudget:
     """The ceilings of each day."""
-    return SharedBudget("this day", "budget.day", budget)
+    return SharedBudget("this day", DAY_SETTING, budget)
 
 
 def session_ceilings(budget: Budget, session: str) -> SharedBudget:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from agent.errors import StoreError
 from agent.events import Room
 from agent.model.catalog import UNKNOWN
+from agent.spending.decisions import Decisions
 from agent.spending.of_agents import tokens_of_ended
 from agent.store.nodes import Node
 from agent.subagents.budget import Budget, Charge, Measure, Purse
@@ -50,15 +51,15 @@ class Forecaster:
     threshold: int | None
     """0: always asks, None: never."""
     beginning: Beginning
-    quiet: bool = False
-    """Whether the person does not want to be asked again in this session."""
+    decisions: Decisions
+    """Whether the person wants to be asked at all in this session."""
 
     async def agree(self, tasks: Sequence[Task], agent: str) -> bool:
         """Return when `agent` may send agents for these tasks; True if the person was asked and agreed.
 
         Raises `ToolError` if the person does not want it, or if nobody is there and nothing bounds them.
         """
-        if self.threshold is None or self.quiet:
+        if self.threshold is None or self.decisions.unasked:
             return False
         sender = self.scheduler.sender(agent)
         rooms = await self._rooms(self.scheduler.purse if sender is None else sender.purse)
@@ -74,7 +75,8 @@ class Forecaster:
         with self.scheduler.asking(sender):
             decision = await inbox.foresee(made, rooms, agent)
         if decision.choice in ("once", "session", "always"):
-            self.quiet = self.quiet or decision.choice != "once"
+            if decision.choice != "once":
+                await self.decisions.ask_no_more()
             return True
         said = f" They say: {decision.feedback}" if decision.feedback else ""
         sentence = f"{DECLINED}{said}" if decision.choice == "deny" else WITHDRAWN

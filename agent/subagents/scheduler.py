@@ -295,6 +295,7 @@ class Scheduler:
                 continue
             run = self._made(record, known.id, known.task, known.parent, known.call, known.depth)
             run.tally = known.tally
+            self.services.raiser.decisions.apply(run.purse.owner, run.purse)
             for purse in run.purse.chain():
                 purse.spent += ledger.spent(known.tally)
             self._register.add(run)

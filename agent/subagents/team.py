@@ -83,6 +83,8 @@ def open_team(
 
     root = purse or Purse("the session", Budget())
     scheduler = Scheduler(services, limits_of(settings), root, delegates, mailbox=mailbox)
-    forecaster = Forecaster(scheduler, settings.forecast_tokens, beginning)
+    decisions = services.raiser.decisions
+    decisions.apply(scheduler.purse.owner, scheduler.purse)
+    forecaster = Forecaster(scheduler, settings.forecast_tokens, beginning, decisions)
     services.raiser.living = scheduler.living
     return Team(scheduler, delegates, mailbox)

@@ -159,7 +159,8 @@ def _scheduler(like: Scheduler, at_once: int, reports: Path) -> Scheduler:
     scheduler = Scheduler(
         like.services, limits, Purse("storm", Budget()), delegates, mailbox=mailbox, throttle=throttle
     )
-    unasked = Forecaster(scheduler, None, Beginning(lambda size: size, lambda: None))
+    beginning = Beginning(lambda size: size, lambda: None)
+    unasked = Forecaster(scheduler, None, beginning, like.services.raiser.decisions)
     return scheduler
 
 
