@@ -183,6 +183,8 @@ class Engine:
         """Stop what runs and close everything, in order; one failure does not keep the rest open."""
         self.interrupt()
         await self.idle()
+        if self._travel is not None:
+            await self._travel.under_way.settled()
         errors = [error for close in self._close if (error := await _closed(close)) is not None]
         if errors:
             raise errors[0]

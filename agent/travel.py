@@ -20,6 +20,7 @@ from agent.store.marks import Mark
 from agent.store.nodes import Head, Node
 from agent.store.operations import Operation, Place
 from agent.store.outline import OutlineRow
+from agent.under_way import UnderWay, carried_through
 from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import Change, Coverage, Step
 
@@ -75,6 +76,7 @@ class Travel:
         self._made: set[str] = set()
         """Branches made by going back; one that is left without a word of its own goes again."""
         self._going = asyncio.Lock()
+        self.under_way = UnderWay()
         self.busy: Callable[[], bool] = lambda: False
 
     # Looking
@@ -176,6 +178,7 @@ class Travel:
         objects = self._files().store.objects
         return await asyncio.to_thread(parted, item, objects, merging=merging)
 
+    @carried_through
     async def restore(self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None) -> Restored:
         """Carry out a plan for files only; it can be undone. Raises `HermesError`."""
         async with self._moving():
@@ -188,6 +191,7 @@ class Travel:
                 await self._operation("restore", f"files back to step {plan.position}", before)
             return restored
 
+    @carried_through
     async def bring_in(
         self,
         work: Callable[[], Awaitable[Restored]],
@@ -219,6 +223,7 @@ class Travel:
         position = self._recorder.position if self._recorder is not None else 0
         return Place(self._session.head, path[-1].id if path else None, position)
 
+    @carried_through
     async def rewind(
         self,
         node: int,
@@ -244,6 +249,7 @@ class Travel:
             await self._operation("rewind", f"before: {_line(message.content)}", before)
             return Went(restored, self._session.head, draft)
 
+    @carried_through
     async def fork(
         self,
         node: int,
@@ -268,6 +274,7 @@ class Travel:
             await self._operation("fork", f"branch {self._session.head}", before)
             return Went(restored, self._session.head, note=bool(note))
 
+    @carried_through
     async def switch(
         self, head: str, *, files: bool = True, choices: Mapping[str, Choice] | None = None
     ) -> Went:
@@ -292,6 +299,7 @@ class Travel:
         await self._store.fork(self._session.id, path[-1].id if last is None else last.parent, name)
         return f"Branch {name} begins here; the conversation goes on in {self._session.head}."
 
+    @carried_through
     async def rename(self, head: str, name: str) -> None:
         """Give a branch another name. Raises `HermesError`."""
         async with self._moving():
@@ -317,6 +325,7 @@ class Travel:
         async with self._going:
             return await self._store.redoable(self._session.id)
 
+    @carried_through
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, Went]:
         """Back to before the last turn, restore, switch or fork. Raises `HermesError`."""
         operation = await self.undoable()
@@ -324,6 +333,7 @@ class Travel:
             raise HermesError("There is nothing to undo.")
         return operation, await self._again(operation, operation.before, "undo", True, choices)
 
+    @carried_through
     async def redo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, Went]:
         """Do again what was undone last. Raises `HermesError`."""
         operation = await self.redoable()

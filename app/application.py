@@ -7,7 +7,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -239,6 +239,8 @@ class HermesApp(App[None], inherit_bindings=False):
             self.branch.look()
 
     def _hear(self, event: Event) -> None:
+        if not self.is_running:
+            return  # what still comes while the engine is closed nobody looks at
         self.bridge(event)
         self.branch(event)
         if event.type == "branch" and event.agent == "main":
@@ -348,9 +350,9 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         match event.kind:
             case "command":
-                self.run_worker(self.actions.run_slash(event.text))
+                self.run_worker(partial(self.actions.run_slash, event.text))
             case "shell":
-                self.run_worker(self.actions.run_shell(event.text))
+                self.run_worker(partial(self.actions.run_shell, event.text))
             case "steer":
                 self.outbox.send(event.text, event.images, steer=True)
             case _:
@@ -416,13 +418,13 @@ class HermesApp(App[None], inherit_bindings=False):
         self._show_in_full("In full", source_of(event.item))
 
     def on_transcript_placed(self, event: Transcript.Placed) -> None:
-        self.run_worker(self.actions.run(BY_ID["session.timeline"], str(event.node or "")))
+        self.run_worker(partial(self.actions.run, BY_ID["session.timeline"], str(event.node or "")))
 
     def on_log_pane_opened(self, event: LogPane.Opened) -> None:
         if text := self.bridge.call_in_full(event.call_id):
             self._show_in_full("Call", text)
         else:
-            self.run_worker(self._show_call_of_before(event.call_id))
+            self.run_worker(partial(self._show_call_of_before, event.call_id))
 
     def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
@@ -433,13 +435,13 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_agents_pane_asked(self, event: AgentsPane.Asked) -> None:
         match event.what:
             case "kill":
-                self.run_worker(self.agents.kill(event.agent))
+                self.run_worker(partial(self.agents.kill, event.agent))
             case "pause":
-                self.run_worker(self.agents.pause(event.agent))
+                self.run_worker(partial(self.agents.pause, event.agent))
             case "merge":
-                self.run_worker(self.actions.merge(event.agent))
+                self.run_worker(partial(self.actions.merge, event.agent))
             case "merge_all":
-                self.run_worker(self.actions.merge("all"))
+                self.run_worker(partial(self.actions.merge, "all"))
             case "clear":
                 self.agents.clear_ended()
 
@@ -454,7 +456,7 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def action_order(self, id: str) -> None:
         """Carry out the command with this id."""
-        self.run_worker(self.actions.run(BY_ID[id]))
+        self.run_worker(partial(self.actions.run, BY_ID[id]))
 
     def say(self, text: str, *, timeout: float | None = None) -> None:
         """A short remark that goes away."""

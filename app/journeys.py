@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
@@ -188,7 +189,7 @@ class Journeys:
         engine = app.need_engine()
         app.show_conversation(engine)
         self._offer(event.draft)
-        app.run_worker(self._retrace(engine), group="retrace", exclusive=True)
+        app.run_worker(partial(self._retrace, engine), group="retrace", exclusive=True)
 
     def _offer(self, draft: str) -> None:
         """Put a message that was taken back into the prompt, unless something else is written there."""

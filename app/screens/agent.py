@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.screen import Screen
 
 from agent.errors import HermesError
 from agent.events import (
@@ -30,6 +30,7 @@ from app.command_list import COMMANDS
 from app.commands import Call, bindings, read_slash
 from app.conversation import ended, tell
 from app.replay import newest_first
+from app.screens.closable import ClosableScreen
 from app.screens.keyline import BETWEEN, KeyLine
 from widgets.palette import Palette
 from widgets.panes.agent_header import AgentHeader
@@ -70,7 +71,7 @@ READS = 5
 """How often a conversation is read at most, because it went on while it was read."""
 
 
-class AgentScreen(Screen[None]):
+class AgentScreen(ClosableScreen[None]):
     """Reads what the agent has said and done, then follows it. Esc leads back to where the person was."""
 
     CSS_PATH = "agent.tcss"
@@ -135,7 +136,7 @@ class AgentScreen(Screen[None]):
         self._show_standing()
         # Of the agents it sent nobody tells this screen.
         self.set_interval(1.0, self._show_below)
-        self.run_worker(self._read(), group="read")
+        self.run_worker(self._read, group="read")
 
     def on_unmount(self) -> None:
         self._stop()
@@ -248,7 +249,7 @@ class AgentScreen(Screen[None]):
         if self.get_selected_text():
             self.clear_selection()
         else:
-            self.run_worker(self.transcript.find(""), group="find")
+            self.run_worker(partial(self.transcript.find, ""), group="find")
 
     def action_back(self) -> None:
         """Back to where the person was; what was written for the agent is kept."""
@@ -266,18 +267,18 @@ class AgentScreen(Screen[None]):
 
     def action_pause(self) -> None:
         """Hold the agent, or let it go on."""
-        self.app.run_worker(self._agents.pause(self.shows_agent))
+        self.app.run_worker(partial(self._agents.pause, self.shows_agent))
 
     def action_kill(self) -> None:
         """Ask, and stop the agent."""
-        self.app.run_worker(self._agents.kill(self.shows_agent))
+        self.app.run_worker(partial(self._agents.kill, self.shows_agent))
 
     def on_prompt_submitted(self, event: Prompt.Submitted) -> None:
         event.stop()
         if event.kind == "command":
             call = read_slash(event.text)
             if isinstance(call, Call) and call.command in CONVERSATION:
-                self.app.run_worker(cast("HermesApp", self.app).actions.run_slash(event.text))
+                self.app.run_worker(partial(cast("HermesApp", self.app).actions.run_slash, event.text))
                 return
         if event.kind in ("command", "shell"):
             sign = "/" if event.kind == "command" else "!"
@@ -285,7 +286,7 @@ class AgentScreen(Screen[None]):
             words = "That works in the main prompt (esc leads there); // begins a message with a slash."
             cast("HermesApp", self.app).complain(words)
         else:
-            self.run_worker(self._tell(event.text), group="tell")
+            self.run_worker(partial(self._tell, event.text), group="tell")
 
     async def _tell(self, text: str) -> None:
         if await self._agents.tell(self.shows_agent, text):

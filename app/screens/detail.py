@@ -7,16 +7,16 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from app.screens.closable import ClosableModal
 from app.screens.dialog import Skinned, line
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
 from tools.text import clean, reveal
 
 
-class DetailScreen(ModalScreen[None]):
+class DetailScreen(ClosableModal[None]):
     """Scrolls in both directions; text can be selected and copied.
 
     `spelled` keeps every character and spells out what cannot be seen, for

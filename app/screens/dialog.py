@@ -12,12 +12,12 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from app.screens.closable import ClosableModal
 from app.screens.keyline import BETWEEN, KeyLine
 from themes.skin import Skin
 from tools.text import left_out, reveal
@@ -44,7 +44,7 @@ LINE_CHARS = 400
 """Characters of a name or a choice that a dialog shows; `o` opens all of them."""
 
 
-class Dialog(ModalScreen[Outcome]):
+class Dialog(ClosableModal[Outcome]):
     """A question in the middle of the session.
 
     A key typed before the dialog could be read is never an answer: until it is

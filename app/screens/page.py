@@ -8,10 +8,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from app.screens.closable import ClosableModal
 from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from themes.skin import Skin
@@ -24,7 +24,7 @@ HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=Fal
 """For screens where nothing is written."""
 
 
-class Page(ModalScreen[Outcome]):
+class Page(ClosableModal[Outcome]):
     """A screen that shows one list of rows in full size. Draws in the skin of the application."""
 
     CSS_PATH = "page.tcss"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from textual.command import CommandPalette, SearchIcon
 
+from app.screens.closable import ClosableScreen
 
-class Palette(CommandPalette):
+
+class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Textual's, in the colours and with the calm of our dialogs."""
 
     CSS = """

@@ -14,7 +14,6 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
-from textual.worker import Worker
 
 from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import Change, Kind
@@ -158,7 +157,10 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         super().__init__(self._list)
         self._services = services
         self._diff = DiffRows()
-        self._merging: list[Worker[None]] = []
+        self._merging = 0
+        self._together = asyncio.Event()
+        """Whether nothing is being put together."""
+        self._together.set()
         self._wished: set[str] = set()
         """Paths whose last choice was to put both sides together."""
 
@@ -276,14 +278,20 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
             self.notify("Nobody else changed this, so there is nothing to merge.", markup=False)
         else:
             self._wished.add(item.path)
-            self._merging.append(self._merge(item))
+            self._merging += 1
+            self._together.clear()
+            self._merge(item)
 
     @work(group="merge")
     async def _merge(self, item: PlanItem) -> None:
-        if await self._cannot_merge(item):
+        unmergeable = await self._cannot_merge(item)
+        self._merging -= 1
+        if unmergeable:
             self.notify(self.words.unmergeable, markup=False)
         elif item.path in self._wished:
             self._choose(item, "merge")
+        if not self._merging:
+            self._together.set()
 
     def _choose(self, item: PlanItem, choice: Way) -> None:
         self._list.choices[item.path] = choice
@@ -306,8 +314,7 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
     @work(exclusive=True, group="carry")
     async def action_carry_out(self) -> None:
         # What was chosen by a key before this one counts.
-        for merging in self._merging:
-            await merging.wait()
+        await self._together.wait()
         self.dismiss(self.choices)
 
     @work(exclusive=True, group="open")

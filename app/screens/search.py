@@ -12,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.errors import HermesError
@@ -21,6 +20,7 @@ from agent.store.query import Query, parse
 from agent.store.query_line import QueryLine, parse_line
 from agent.store.search import MAX_HITS, PATIENCE, Hits, Order
 from agent.store.store import Store
+from app.screens.closable import ClosableModal
 from app.screens.dialog import Field, line
 from app.screens.keyline import KeyLine
 from app.screens.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
@@ -51,7 +51,7 @@ class Chosen(NamedTuple):
     query: Query
 
 
-class SearchScreen(ModalScreen[Chosen | None]):
+class SearchScreen(ClosableModal[Chosen | None]):
     """Each key begins a search and cancels the one before, so no older result comes after a newer one.
 
     What is newest is there at once; more and older hits follow when no key is pressed for a moment.
@@ -81,8 +81,11 @@ class SearchScreen(ModalScreen[Chosen | None]):
         )
         self._rows = HitRows(now, self._preview)
         self._around = HitPreview(id="search-preview")
+        self._told = Static(id="search-state")
+        self._keys = KeyLine(id="search-keys")
         self._query = parse("")
         self._asked = QueryLine()
+        self._chips = Static(chips(self._asked), id="search-chips")
 
     @property
     def text(self) -> str:
@@ -97,15 +100,15 @@ class SearchScreen(ModalScreen[Chosen | None]):
     def compose(self) -> ComposeResult:
         with Horizontal(id="search-top"):
             yield Static(Content("Search"), id="search-title")
-            yield Static(id="search-state")
+            yield self._told
         with Horizontal(id="search-field"):
             yield Static(Content("⌕"), id="search-sign")
             yield self._field
-        yield Static(chips(self._asked), id="search-chips")
+        yield self._chips
         with Container(id="search-body"):
             yield self._rows
             yield self._around
-        yield KeyLine(id="search-keys")
+        yield self._keys
 
     def on_mount(self) -> None:
         self._wear_skin()
@@ -126,7 +129,7 @@ class SearchScreen(ModalScreen[Chosen | None]):
     async def _search(self, *, keep: bool = False) -> None:
         asked = self._asked = parse_line(self._field.value, self._now())
         query = parse(asked.text)
-        self.query_one("#search-chips", Static).update(chips(asked), layout=False)
+        self._chips.update(chips(asked), layout=False)
         if not asked:
             self._show(Hits(0, (), True), query, keep=False)
             return
@@ -202,10 +205,10 @@ class SearchScreen(ModalScreen[Chosen | None]):
 
     def _say_keys(self) -> None:
         other = "best" if self._order == "newest" else "newest"
-        self.query_one(KeyLine).say(KEYS.format(other=other))
+        self._keys.say(KEYS.format(other=other))
 
     def _state(self, text: str) -> None:
-        self.query_one("#search-state", Static).update(Content(text), layout=False)
+        self._told.update(Content(text), layout=False)
 
     def _wear_skin(self) -> None:
         palette = Palette(getattr(self.app, "skin", None) or Skin())

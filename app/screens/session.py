@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
-from textual.screen import Screen
+from textual.messages import Prune
 
 from app.commands import bindings
+from app.screens.closable import ClosableScreen
 from app.twice import Twice
 from app.warmup import bring
 from widgets.palette import Palette
@@ -38,7 +40,7 @@ STOPPING = 1.0
 """Seconds after a turn was stopped in which esc means nothing else."""
 
 
-class SessionScreen(Screen[None]):
+class SessionScreen(ClosableScreen[None]):
     """Only composes and hands out its parts; what happens in them is the bridge's and the actions' affair.
 
     It stands with status bar, rules and prompt; `furnish` brings the workbench with conversation and panes.
@@ -81,6 +83,10 @@ class SessionScreen(Screen[None]):
         yield self.status
         yield self._empty
         yield Container(self.prompt, id="session-prompt")
+
+    async def on_prune(self, event: Prune) -> None:
+        """The application ends: so does all its work, as much of it deals with what is shown here."""
+        self.workers.cancel_all()
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Arrange the panes as remembered; before there are any."""
@@ -128,7 +134,7 @@ class SessionScreen(Screen[None]):
         if self.get_selected_text():
             self.clear_selection()
         elif self.transcript.finder.pattern:
-            self.run_worker(self.transcript.find(""), group="find")
+            self.run_worker(partial(self.transcript.find, ""), group="find")
         else:
             self.prompt.focus()
             if self.prompt.busy:

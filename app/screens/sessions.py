@@ -14,7 +14,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
@@ -26,6 +25,7 @@ from agent.store.locks import SessionLock
 from agent.store.nodes import Node, Session
 from agent.store.store import Store
 from agent.workspace.checkpoints.upkeep import drop_sessions
+from app.screens.closable import ClosableModal
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Field, line
 from app.screens.keyline import KeyLine
@@ -54,7 +54,7 @@ class Row:
     snippet: str = ""
 
 
-class SessionsScreen(ModalScreen[str | None]):
+class SessionsScreen(ClosableModal[str | None]):
     """Ends with the id of the session to go on with, or None."""
 
     CSS_PATH = "sessions.tcss"

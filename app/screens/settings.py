@@ -8,12 +8,12 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.errors import ConfigError, HermesError
 from app.keys import resolve
 from app.preferences import Snapshot
+from app.screens.closable import ClosableModal
 from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.settings_edit import ChoiceEditor, LineEditor
@@ -32,7 +32,7 @@ class Keeper(Protocol):
     async def reset(self, key: str) -> None: ...
 
 
-class SettingsScreen(ModalScreen[None]):
+class SettingsScreen(ClosableModal[None]):
     """A list of everything in `config.yaml`; below it what the setting under the cursor means."""
 
     CSS_PATH = "settings.tcss"

@@ -15,13 +15,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from agent.errors import ConfigError, HermesError
 from agent.home import Home
 from app import skin_files
 from app.looks import shortened
+from app.screens.closable import ClosableScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Field, line
 from app.screens.keyline import KeyLine
@@ -109,7 +109,7 @@ class RoleList(RowList):
         return [spread(left, Text(figure, self.ink("warning" if hard else "dim")), width)]
 
 
-class SkinEditorScreen(Screen[str | None]):
+class SkinEditorScreen(ClosableScreen[str | None]):
     """Ends with the name under which the skin was saved last, None if it was not."""
 
     CSS_PATH = "skin_editor.tcss"
@@ -125,17 +125,25 @@ class SkinEditorScreen(Screen[str | None]):
         self._looks = app.looks
         self.draft = Draft.of(skin)
         self._saved: str | None = None
+        # Held, because what waits may come round when the screen is being taken down.
+        self._title = Static(id="editor-title")
+        self._roles = RoleList(self.draft)
+        self._preview = SkinPreview(self._worn(self.draft.skin))
+        self._about = Static(id="editor-about")
+        self._value = Field(compact=True, id="editor-value", select_on_focus=True)
+        self._says = Static(id="editor-says")
+        self._keys = KeyLine(id="editor-keys")
 
     def compose(self) -> ComposeResult:
-        yield Static(id="editor-title")
+        yield self._title
         with Horizontal():
             with Vertical(id="editor-roles"):
-                yield RoleList(self.draft)
-            yield SkinPreview(self._worn(self.draft.skin))
-        yield Static(id="editor-about")
-        yield Field(compact=True, id="editor-value", select_on_focus=True)
-        yield Static(id="editor-says")
-        yield KeyLine(id="editor-keys")
+                yield self._roles
+            yield self._preview
+        yield self._about
+        yield self._value
+        yield self._says
+        yield self._keys
 
     def on_mount(self) -> None:
         self.use(self._looks.palette)
@@ -143,7 +151,7 @@ class SkinEditorScreen(Screen[str | None]):
 
     def use(self, palette: Palette) -> None:
         """Draw in these styles from now on."""
-        self.query_one(RoleList).use(palette)
+        self._roles.use(palette)
 
     def _worn(self, skin: Skin) -> Skin:
         return adapted(skin, self._looks.depth)
@@ -160,19 +168,19 @@ class SkinEditorScreen(Screen[str | None]):
             (f"  {line(draft.base.name)}", "$foreground"),
             (f" · {state}", "$text-muted"),
         )
-        self.query_one("#editor-title", Static).update(title)
-        self.query_one(RoleList).show(draft, tightest(draft.skin))
-        self.query_one(SkinPreview).show(self._worn(draft.skin))
+        self._title.update(title)
+        self._roles.show(draft, tightest(draft.skin))
+        self._preview.show(self._worn(draft.skin))
         self.show_role()
 
     def show_role(self) -> None:
         """The cursor is on another role: show what it is for and what it is now."""
-        role = self.query_one(RoleList).role
-        value = self.query_one("#editor-value", Input)
+        role = self._roles.role
+        value = self._value
         if role is None:
             return
         about = Content.assemble((role, "bold"), (f"  {ROLES[role]}", "$text-muted"))
-        self.query_one("#editor-about", Static).update(about)
+        self._about.update(about)
         if not value.has_focus:
             with value.prevent(Input.Changed):
                 value.value = self.draft.color(role)
@@ -180,9 +188,9 @@ class SkinEditorScreen(Screen[str | None]):
         self._show_keys()
 
     def _show_keys(self) -> None:
-        typing = self.query_one("#editor-value", Input).has_focus
+        typing = self._value.has_focus
         keys = "⏎ take it · esc as it was" if typing else "⏎ change · r reset · s save · / filter · esc back"
-        self.query_one("#editor-keys", KeyLine).say(keys)
+        self._keys.say(keys)
 
     def _judge(self, draft: Draft, role: str) -> None:
         """Say what is hard to read about the colour of `role`."""
@@ -191,12 +199,12 @@ class SkinEditorScreen(Screen[str | None]):
         self._say(Content.assemble(("▲ ", "$warning"), f"{hard[0]}{more}") if hard else Content(""))
 
     def _say(self, words: Content) -> None:
-        self.query_one("#editor-says", Static).update(words)
+        self._says.update(words)
 
     # Changing a colour
 
     def on_row_list_activated(self) -> None:
-        value = self.query_one("#editor-value", Input)
+        value = self._value
         value.focus()
 
     def on_descendant_focus(self, _event: events.DescendantFocus) -> None:
@@ -204,7 +212,7 @@ class SkinEditorScreen(Screen[str | None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        role = self.query_one(RoleList).role
+        role = self._roles.role
         if role is None or not event.input.has_focus:
             return
         try:
@@ -212,12 +220,12 @@ class SkinEditorScreen(Screen[str | None]):
         except ConfigError as error:
             self._say(Content.assemble(("✗ ", "$error"), line(str(error))))
             return
-        self.query_one(SkinPreview).show(self._worn(tried.skin))
+        self._preview.show(self._worn(tried.skin))
         self._judge(tried, role)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        role = self.query_one(RoleList).role
+        role = self._roles.role
         if role is None:
             return
         try:
@@ -228,11 +236,11 @@ class SkinEditorScreen(Screen[str | None]):
         self._leave_value(draft)
 
     def _leave_value(self, draft: Draft) -> None:
-        self.query_one(RoleList).focus()
+        self._roles.focus()
         self.call_after_refresh(self._show, draft)
 
     def action_reset(self) -> None:
-        if role := self.query_one(RoleList).role:
+        if role := self._roles.role:
             self._show(self.draft.reset(role))
 
     # Saving and leaving
@@ -298,7 +306,7 @@ class SkinEditorScreen(Screen[str | None]):
 
     @work(exclusive=True, group="save")
     async def action_back(self) -> None:
-        if self.query_one("#editor-value", Input).has_focus:
+        if self._value.has_focus:
             self._leave_value(self.draft)
             return
         count = len(self.draft.changes)

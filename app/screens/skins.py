@@ -12,11 +12,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.looks import findings, told
+from app.screens.closable import ClosableModal
 from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
@@ -102,7 +102,7 @@ class SkinList(RowList):
         return [spread(left, Text("yours " if skin.own else "", self.ink("dim")), width)]
 
 
-class SkinsScreen(ModalScreen[Choice | None]):
+class SkinsScreen(ClosableModal[Choice | None]):
     """Ends with a skin to keep or to edit, or None to go back to the one before. Lies at the right edge."""
 
     CSS_PATH = "skins.tcss"

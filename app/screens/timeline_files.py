@@ -12,11 +12,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from agent.errors import HermesError
+from app.screens.closable import ClosableModal
 from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP, Page
@@ -123,7 +123,7 @@ class FilesScreen(Page[None]):
         screen.show(diff, nothing)
 
 
-class FileScreen(ModalScreen[None]):
+class FileScreen(ClosableModal[None]):
     """What happened to one file: side by side on wide screens, one column on others."""
 
     CSS_PATH = "page.tcss"

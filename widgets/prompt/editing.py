@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tools.text import clean
 from widgets.prompt import messages
@@ -53,7 +54,7 @@ class PromptEditing(PromptSurface):
         if buffer.selection is None and not self.history.is_walking:
             mention = self.completer.follow(buffer.text, buffer.cursor)
             if mention is not None:
-                self.run_worker(self._rank(mention), group="files", exclusive=True)
+                self.run_worker(partial(self._rank, mention), group="files", exclusive=True)
         self._draw()
         if buffer.text != self._reported:
             self._reported = buffer.text
@@ -79,7 +80,7 @@ class PromptEditing(PromptSurface):
         """Insert a paste of paths as one token, and look what they are."""
         token = self.pastes.hold(text, names(paths[0]))
         self._insert(token)
-        self.run_worker(self._settle(token, text, paths), group="attach")
+        self.run_worker(partial(self._settle, token, text, paths), group="attach")
 
     async def _settle(self, token: str, text: str, paths: Sequence[Sequence[str]]) -> None:
         files = await self._looked(paths)

@@ -165,7 +165,7 @@ class PromptSurface(Widget, can_focus=True):
 
     def on_mount(self) -> None:
         # Nobody looks back before there is a picture.
-        self.call_after_refresh(lambda: self.run_worker(self._load_history(), group="history"))
+        self.call_after_refresh(lambda: self.run_worker(self._load_history, group="history"))
 
     def on_resize(self) -> None:
         self._draw()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from textual import events
 
@@ -92,7 +93,7 @@ class Prompt(PromptEditing):
         self._chosen = None
         if len(event.text) > TIDIED_ASIDE:
             token = self.pastes.fold(event.text, is_tidy=False)
-            self.run_worker(asyncio.to_thread(self.pastes.content, token), group="paste")
+            self.run_worker(partial(asyncio.to_thread, self.pastes.content, token), group="paste")
             self._insert(token)
         elif text := tidy(event.text):
             paths = readings(text) if self._takes_files(text) else []
@@ -298,7 +299,7 @@ class Prompt(PromptEditing):
         choice = self.completer.take(self._buffer)
         self._changed()
         if choice is not None and self.look and choice.label.lower().endswith(SUFFIXES):
-            self.run_worker(self._attach_chosen(choice), group="attach")
+            self.run_worker(partial(self._attach_chosen, choice), group="attach")
         return choice
 
     def _leave(self, *, steer: bool) -> bool:
@@ -311,7 +312,7 @@ class Prompt(PromptEditing):
             return True
         sent, whole, images = self.pastes.unfold(way.text), self.text, self.pastes.images(way.text)
         if self.history.add(whole):
-            self.run_worker(self._store_history(whole), group="history")
+            self.run_worker(partial(self._store_history, whole), group="history")
         self.clear()
         self.post_message(self.Submitted(sent, way.kind, images))
         return True

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import ClassVar
 
 from rich.text import Text
@@ -123,7 +124,7 @@ class Timeline(RowList):
 
     def change(self, look: Look, at: int | None = None) -> None:
         """Look at the same tree in another way, with the cursor on the node `at` or where it was."""
-        self.run_worker(self._change(look, at), group="look", exclusive=True)
+        self.run_worker(partial(self._change, look, at), group="look", exclusive=True)
 
     def compare_from(self, node: int | None) -> None:
         """Mark the node where a comparison begins."""
@@ -132,7 +133,7 @@ class Timeline(RowList):
 
     def search(self, needle: str) -> None:
         """Light up what has these words and go to the next of them."""
-        self.run_worker(self._search_for(needle), group="look", exclusive=True)
+        self.run_worker(partial(self._search_for, needle), group="look", exclusive=True)
 
     # Keys
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from time import perf_counter
 from typing import ClassVar
@@ -122,7 +123,7 @@ class Browser(Surface, can_focus=True):
         self._viewport.scroll(-self.size.height // 4)
         self.repaint()
         if words and words.lower() in self.document.source(found).lower():
-            self.run_worker(self.find(words, go=True), group="find", exclusive=True)
+            self.run_worker(partial(self.find, words, go=True), group="find", exclusive=True)
         return True
 
     def find_next(self) -> None:
@@ -176,7 +177,7 @@ class Browser(Surface, can_focus=True):
         end = perf_counter() + SLICE
         for _ in steps:
             if perf_counter() >= end:
-                self.run_worker(self._seek_on(steps, self._where))
+                self.run_worker(partial(self._seek_on, steps, self._where))
                 return
 
     async def _seek_on(self, steps: Iterator[None], before: tuple[int | None, Place | None]) -> None:

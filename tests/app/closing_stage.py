@@ -1,0 +1,241 @@
+"""Every screen of the application over real data, and how each is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from textual.screen import Screen
+
+from agent.home import Home
+from agent.model.detect import DetectedServer
+from agent.model.providers import NoModelError
+from agent.safety.grants import Grants
+from agent.store.store import Store
+from app import screens
+from app.agents import Past
+from app.keys import resolve
+from app.log_tail import LogTail
+from app.screens.agent import AgentScreen
+from app.screens.agents_kinds import KindsScreen
+from app.screens.approval import ApprovalDialog
+from app.screens.approvals import ApprovalsScreen
+from app.screens.audit import AuditScreen
+from app.screens.branches import BranchesScreen
+from app.screens.ceiling import CeilingDialog
+from app.screens.clarify import ClarifyDialog
+from app.screens.closable import ClosableModal, ClosableScreen
+from app.screens.compare import CompareScreen
+from app.screens.confirm import ConfirmDialog, TextDialog
+from app.screens.context import ContextScreen
+from app.screens.detail import DetailScreen
+from app.screens.dialog import Dialog
+from app.screens.forecast import ForecastDialog
+from app.screens.help import HelpScreen, here
+from app.screens.hunks import HunkScreen
+from app.screens.logviewer import LogScreen
+from app.screens.merge import MergeScreen
+from app.screens.models import ModelsScreen
+from app.screens.onboarding import OnboardingScreen
+from app.screens.page import Page
+from app.screens.palette import Palette
+from app.screens.restoring import RestoringScreen
+from app.screens.rewind import RewindScreen
+from app.screens.search import SearchScreen
+from app.screens.session import SessionScreen
+from app.screens.sessions import SessionsScreen
+from app.screens.settings import SettingsScreen
+from app.screens.settings_edit import ChoiceEditor, LineEditor
+from app.screens.settings_rows import Row
+from app.screens.skin_editor import SkinEditorScreen
+from app.screens.skins import SkinsScreen
+from app.screens.split import SplitPage
+from app.screens.timeline import TimelineScreen
+from app.screens.timeline_dialogs import BRING_BACK, Pick
+from app.screens.timeline_files import FileScreen, FilesScreen
+from app.screens.timeline_services import FileChange
+from app.screens.usage import UsageScreen
+from tests.app.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
+from tests.app.test_agents_kinds import KINDS
+from tests.app.test_agents_kinds import Menu as KindsMenu
+from tests.app.test_audit_screen import RULINGS
+from tests.app.test_audit_screen import add as add_rulings
+from tests.app.test_context_screen import FULL as CONTEXT
+from tests.app.test_logviewer import LINES
+from tests.app.test_models_screen import Menu as ModelsMenu
+from tests.app.test_settings_screen import OWN, FileKeeper
+from tests.app.test_usage_screen import FULL as USAGE
+from tests.app.timeline_stage import Book, three
+from tests.support import found, story
+from tests.support.staged import Staged
+from tools.actions import RunCommand
+from widgets.timeline.diff_rows import DiffRows
+
+
+@dataclass(frozen=True)
+class World:
+    """What the screens show: files and stores in a folder of the test's own."""
+
+    folder: Path
+    store: Store
+    book: Book
+    grants: Grants
+    keeper: FileKeeper
+
+    @property
+    def audit(self) -> Path:
+        return self.folder / "audit"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "hermes.log"
+
+
+@asynccontextmanager
+async def world(folder: Path) -> AsyncIterator[World]:
+    """Sessions with branches and files, rulings, grants, settings and a log."""
+    home = folder / "home"
+    home.mkdir()
+    (home / "config.yaml").write_text(OWN, encoding="utf-8")
+    async with await found.filled(folder / "state.db") as store:
+        session = await store.create_session(workspace="/home/ada/payments-api", model="demo")
+        book = Book(store, session.id)
+        await three(book)
+        grants = Grants(folder, folder / "grants.json", session="s1")
+        grant = grants.prepare(RunCommand(tool="terminal", command="make test", cwd=folder), "always")
+        assert grant is not None
+        await grants.give(grant)
+        made = World(folder, store, book, grants, FileKeeper(Home(home), {}))
+        add_rulings(made.audit, *RULINGS)
+        made.log.write_text("".join(LINES), encoding="utf-8")
+        yield made
+
+
+Opener = Callable[[World, Staged], Awaitable[Screen[Any]]]
+
+
+class Opened(NamedTuple):
+    """How a screen is made, and what is pressed there first of all."""
+
+    make: Opener
+    key: str = "enter"
+
+
+async def _soon(what: Any) -> Any:
+    await asyncio.sleep(0)
+    return what
+
+
+def at_once(make: Callable[[World, Staged], Screen[Any]]) -> Opener:
+    """For screens that are made without waiting for anything."""
+
+    async def made(world: World, app: Staged) -> Screen[Any]:
+        return make(world, app)
+
+    return made
+
+
+async def _settings(world: World, _app: Staged) -> SettingsScreen:
+    return SettingsScreen(await world.keeper.read(), world.keeper)
+
+
+async def _setting(world: World, app: Staged, kind: str) -> Row:
+    listed = (await _settings(world, app)).list.rows
+    return next(row for row in listed if row.kind == kind)
+
+
+async def _line_editor(world: World, app: Staged) -> LineEditor:
+    row = await _setting(world, app, "text")
+    return LineEditor(row, lambda text: world.keeper.change(row.key, text))
+
+
+async def _choice_editor(world: World, app: Staged) -> ChoiceEditor:
+    return ChoiceEditor(await _setting(world, app, "choice"))
+
+
+async def _hunks(_world: World, _app: Staged) -> HunkScreen:
+    parted = await RESTORE.parted(HUNKS.items[0], False)
+    return HunkScreen(FileChange(HUNKS.items[0].path), parted, {1}, lambda _taken: None)
+
+
+def _file(_world: World, _app: Staged) -> FileScreen:
+    rows = DiffRows()
+    rows.show(story.DIFF, "")
+    return FileScreen(FileChange("src/money.py", added=3, removed=2), rows=rows)
+
+
+async def _agent(_world: World, app: Staged) -> AgentScreen:
+    while not app.session.furnished:
+        await asyncio.sleep(0)
+    setattr(app.agents, "past", lambda _agent: _soon(Past((), ())))  # noqa: B010 - no engine on this stage
+    return AgentScreen("agent-1", app.agents, app.bridge)
+
+
+def _onboarding(_world: World, app: Staged) -> OnboardingScreen:
+    servers = [DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b",))]
+    return OnboardingScreen(NoModelError((), servers), app.spill)
+
+
+def _timeline_files(world: World, _app: Staged) -> FilesScreen:
+    return FilesScreen(world.book, (2, "one"), (8, "other"))
+
+
+OPENED: dict[type[Screen[Any]], Opened] = {
+    AgentScreen: Opened(_agent),
+    ApprovalDialog: Opened(at_once(lambda _, app: ApprovalDialog(story.approval(), app.spill))),
+    ApprovalsScreen: Opened(at_once(lambda world, _: ApprovalsScreen(world.grants, list)), "x"),
+    AuditScreen: Opened(at_once(lambda world, _: AuditScreen(world.audit)), "v"),
+    BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),
+    CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.spill))),
+    ChoiceEditor: Opened(_choice_editor),
+    ClarifyDialog: Opened(at_once(lambda _, app: ClarifyDialog(story.question(), app.spill))),
+    CompareScreen: Opened(at_once(lambda *_: CompareScreen(comparison()))),
+    ConfirmDialog: Opened(at_once(lambda *_: ConfirmDialog("Delete it?", "Delete it"))),
+    ContextScreen: Opened(at_once(lambda *_: ContextScreen(lambda: _soon(CONTEXT))), "r"),
+    DetailScreen: Opened(at_once(lambda *_: DetailScreen("Call", story.DIFF)), "w"),
+    FileScreen: Opened(at_once(_file), "w"),
+    FilesScreen: Opened(at_once(_timeline_files), "x"),
+    ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.spill))),
+    HelpScreen: Opened(at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "/"),
+    HunkScreen: Opened(_hunks, "space"),
+    KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
+    LineEditor: Opened(_line_editor),
+    LogScreen: Opened(at_once(lambda world, _: LogScreen(LogTail(world.log, {})))),
+    MergeScreen: Opened(at_once(lambda *_: MergeScreen(PLAN, RESTORE, agent="prices")), "b"),
+    ModelsScreen: Opened(at_once(lambda *_: ModelsScreen("demo", ModelsMenu())), "d"),
+    OnboardingScreen: Opened(at_once(_onboarding)),
+    Palette: Opened(at_once(lambda *_: Palette(id="--command-palette")), "a"),
+    Pick: Opened(at_once(lambda *_: Pick("Which?", BRING_BACK))),
+    RestoringScreen: Opened(at_once(lambda *_: RestoringScreen(PLAN, RESTORE)), "a"),
+    RewindScreen: Opened(at_once(lambda *_: RewindScreen(rewind()))),
+    SearchScreen: Opened(at_once(lambda world, _: SearchScreen(world.store, "round")), "o"),
+    SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(world.store, "", world.folder)), "r"),
+    SettingsScreen: Opened(_settings),
+    SkinEditorScreen: Opened(at_once(lambda _, app: SkinEditorScreen(app, app.skin)), "s"),
+    SkinsScreen: Opened(at_once(lambda _, app: SkinsScreen(app)), "down"),
+    TextDialog: Opened(at_once(lambda *_: TextDialog("New title", "Fix the rounding"))),
+    TimelineScreen: Opened(at_once(lambda world, _: TimelineScreen(world.book)), "r"),
+    UsageScreen: Opened(at_once(lambda *_: UsageScreen(lambda: _soon(USAGE))), "r"),
+}
+"""Every screen that lies over the session's own."""
+BASES = {ClosableScreen, ClosableModal, Page, SplitPage, Dialog}
+"""What others are made of; never shown themselves."""
+
+
+def screens_of_ours() -> set[type[Screen[Any]]]:
+    """All classes of screens there are."""
+    for module in pkgutil.iter_modules(screens.__path__, f"{screens.__name__}."):
+        importlib.import_module(module.name)
+
+    def below(kind: type[Screen[Any]]) -> Iterator[type[Screen[Any]]]:
+        for each in kind.__subclasses__():
+            yield each
+            yield from below(each)
+
+    return {each for each in below(Screen) if each.__module__.startswith("app.")} - {SessionScreen}
