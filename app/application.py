@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+REPORT_SIZE = (110, 40)
+"""Cells of the report of a crash."""
 NO_DIFF = "There is no text to compare: the file is binary, too large, or was not read before it changed."
 
 
@@ -86,7 +88,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.looks = Looks(self, skin or Skin(), skins, os.environ)
         super().__init__()
         self.crash = CrashLog()
-        self.error_console = Console(file=self.crash, width=110, no_color=True)
+        self.error_console = Console(file=self.crash, width=REPORT_SIZE[0], no_color=True)
         self._write: Callable[[str], None] = lambda _text: None
         self.session = SessionScreen(history, files)
         self.looks.begin()
@@ -189,6 +191,8 @@ class HermesApp(App[None], inherit_bindings=False):
         self.beginning.hold(frame.typed if frame is not None else b"")
 
     def on_mount(self) -> None:
+        # The report of a crash is written as wide as it reads well, however narrow the terminal is.
+        self.console.size = REPORT_SIZE
         self.looks.start()
         self.looks.move(True)
         self.session.prompt.commands = [

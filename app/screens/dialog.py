@@ -12,6 +12,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.css.scalar import Scalar
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, OptionList
@@ -36,6 +37,10 @@ FRAME = 4
 """Cells of its border and padding."""
 AROUND = 5
 """Lines of a dialog beside texts, choices and fields: border, who asks, keys and the line above them."""
+AROUND_LOW = 2
+"""The same where the screen is too low for them: who asks, and keys."""
+PADDING = 2
+"""Cells beside what is inside a dialog without a border."""
 MOST_LINES = 10
 """Lines the choices take at most."""
 HANGING = 3
@@ -98,13 +103,22 @@ class Dialog(ClosableModal[Outcome]):
         self._fit()
 
     def _fit(self) -> None:
-        """Give the texts the room that choices and keys leave them."""
-        width = min(WIDTH, int(self.app.size.width * SHARE)) - FRAME
-        texts = list(self.query(Reader))
-        choices = sum(each.wrap(width) + 1 for each in self.query(Choices))
-        fields = sum(2 for each in self.query(Input) if each.display)
-        rest = self.app.size.height - AROUND - len(texts) - choices - fields
-        wanted = [text.get_content_height(self.app.size, self.app.size, width) for text in texts]
+        """Give the texts the room that choices and keys leave them; too low a screen shows no frame."""
+        screen = self.app.size
+        width = min(WIDTH, int(screen.width * SHARE)) - FRAME
+        texts, lists = list(self.query(Reader)), list(self.query(Choices))
+        fields = sum(each.display for each in self.query(Input))
+        taken = len(texts) + sum(each.wrap(width) + 1 for each in lists) + 2 * fields
+        rest, most = screen.height - AROUND - taken, MOST_LINES
+        if low := rest < len(texts):
+            width = screen.width - PADDING
+            room = screen.height - AROUND_LOW - fields
+            most = max(room - len(texts), 1)
+            rest = room - sum(min(each.wrap(width), most) for each in lists)
+        self.query_one("#dialog").set_class(low, "low")
+        for each in lists:
+            each.limit(most)
+        wanted = [text.get_content_height(screen, screen, width) for text in texts]
         given = shared(rest, wanted)
         for text, lines in zip(texts, given, strict=True):
             text.styles.height = text.styles.max_height = lines
@@ -124,7 +138,7 @@ class Dialog(ClosableModal[Outcome]):
 
     def on_key(self, event: events.Key) -> None:
         if self.armed:
-            if event.key == "escape":
+            if event.key in ("escape", "ctrl+c"):
                 event.stop()
                 self.decline()
             return
@@ -200,6 +214,12 @@ class Choices(OptionList):
             if prompt != self.get_option_at_index(at).prompt:
                 self.replace_option_prompt_at_index(at, prompt)
         return min(sum(map(len, wrapped)), MOST_LINES)
+
+    def limit(self, lines: int) -> None:
+        """Take so many lines at most, and keep the chosen one in sight."""
+        if self.styles.max_height != Scalar.from_number(lines):
+            self.styles.max_height = lines
+            self.call_after_refresh(self.scroll_to_highlight)
 
     def on_mount(self) -> None:
         self.highlighted = self._chosen

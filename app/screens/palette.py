@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from textual.command import CommandPalette, SearchIcon
+from textual import events
+from textual.command import CommandList, CommandPalette, SearchIcon
 
 from app.screens.closable import ClosableScreen
 
@@ -34,6 +35,7 @@ class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIn
     }
     Palette CommandList {
         border: none;
+        min-width: 8;
         scrollbar-size-vertical: 1;
     }
     Palette CommandList > .option-list--option-highlighted {
@@ -41,6 +43,10 @@ class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIn
         background: $block-cursor-background;
     }
     """
+
+    def on_resize(self, event: events.Resize) -> None:
+        # A list that no cell is left for cannot wrap its rows, nor page through them.
+        self.query_one(CommandList).styles.max_height = max(event.size.height * 7 // 10, 1)
 
     def on_mount(self) -> None:
         # A glyph that takes one cell everywhere.

@@ -7,6 +7,8 @@ import stat
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.crash import KEPT, CrashLog, farewell, write_report
 from tests.support.command import ROOT, environment
 from tests.support.terminal import Terminal
@@ -21,10 +23,12 @@ sys.exit(main())
 """
 
 
-def test_a_crash_ends_in_calm_lines_and_a_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("columns", [80, 9])
+def test_a_crash_ends_in_calm_lines_and_a_report(tmp_path: Path, columns: int) -> None:
     env = environment(tmp_path / "home")
     with Terminal([sys.executable, "-I", "-c", BROKEN, "--demo"], env, tmp_path, (80, 24)) as shown:
         shown.until(b"TODO")
+        shown.resize(columns, 24)
         shown.press("/fold\r")
         code = shown.drain()
     after = shown.painted.rpartition(b"\x1b[?1049l")[2].decode()
@@ -36,7 +40,7 @@ def test_a_crash_ends_in_calm_lines_and_a_report(tmp_path: Path) -> None:
     assert report.parent == tmp_path / "home" / "logs"
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     text = report.read_text("utf-8")
-    assert "ZeroDivisionError" in text and text.startswith("hermes ")
+    assert "ZeroDivisionError: division by zero" in text and text.startswith("hermes ")
 
 
 def crashed(words: str = "it broke") -> CrashLog:
