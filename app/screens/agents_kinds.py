@@ -71,7 +71,6 @@ class KindsScreen(Page[str | None]):
         return [Static(id="page-about")]
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._fill()
 
     @work(exclusive=True, group="list")

@@ -41,7 +41,6 @@ class ApprovalsScreen(Page[None]):
         self._pending = pending
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._look()
         self.set_interval(POLL, self._look)
 

@@ -54,7 +54,6 @@ class AuditScreen(Page[None]):
         self._checked = ""
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._follow()
 
     @work(exclusive=True, group="follow")

@@ -80,7 +80,6 @@ class BranchesScreen(Page[Wanted | None]):
         super().__init__(BranchRows(branches, now))
 
     def on_mount(self) -> None:
-        super().on_mount()
         only = len(self._branches) == 1
         self.state("/branch begins another" if only else f"{len(self._branches):,} branches")
         if not only:

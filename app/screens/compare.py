@@ -45,7 +45,6 @@ class CompareScreen(Page[None]):
         self._changes: dict[str, Change] = {}
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._load()
 
     @work(exclusive=True, group="load")

@@ -34,6 +34,8 @@ class ConfirmDialog(Dialog[bool]):
 class TextDialog(Dialog[str | None]):
     """Asks for one line. What was typed while it opened belongs to it."""
 
+    at_once = True
+
     def __init__(self, label: str, value: str = "", *, enters: str = "take it") -> None:
         """`enters` says what enter does."""
         super().__init__(self._take)
@@ -45,10 +47,6 @@ class TextDialog(Dialog[str | None]):
         yield words(self._label)
         yield Field(line(self._value), compact=True)
         yield Hints()
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self._arm()
 
     def entry(self) -> Widget:
         return self.query_one(Input)

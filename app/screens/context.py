@@ -61,7 +61,6 @@ class ContextScreen(Page[None]):
         super().__init__(self._table)
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.action_count()
 
     @work(exclusive=True)

@@ -62,6 +62,8 @@ class Dialog(ClosableModal[Outcome]):
     """What esc does."""
     opens: ClassVar[bool] = False
     """Whether it says that `o` opens everything."""
+    at_once: ClassVar[bool] = False
+    """Whether it takes keys without patience, as the person has just asked for it."""
 
     CSS_PATH = "dialog.tcss"
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -93,7 +95,10 @@ class Dialog(ClosableModal[Outcome]):
         return "\n\n".join(text.text for text in self.query(Reader))
 
     def on_mount(self) -> None:
-        self._arming = self.set_timer(ARMING_DELAY, self._arm)
+        if self.at_once:
+            self._arm()
+        else:
+            self._arming = self.set_timer(ARMING_DELAY, self._arm)
         self._fit()
 
     def on_resize(self) -> None:

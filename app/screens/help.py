@@ -75,7 +75,6 @@ class HelpScreen(Page[None]):
         super().__init__(HelpRows([*titled([*here, *commands(keys), *everywhere()])]))
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.rows.move_to(1)
 
 

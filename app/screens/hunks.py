@@ -42,7 +42,6 @@ class HunkScreen(FileScreen):
         self._chosen = chosen
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._load()
 
     @work

@@ -44,7 +44,6 @@ class LogScreen(Page[None]):
         self._shown = "all"
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._follow()
 
     @work(exclusive=True, group="follow")

@@ -62,7 +62,6 @@ class ModelsScreen(Page[str | None]):
         return [Static(id="page-about")]
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._fill()
 
     @work(exclusive=True, group="list")

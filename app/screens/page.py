@@ -25,7 +25,10 @@ HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=Fal
 
 
 class Page(ClosableModal[Outcome]):
-    """A screen that shows one list of rows in full size. Draws in the skin of the application."""
+    """A screen that shows one list of rows in full size. Draws in the skin of the application.
+
+    Textual calls `on_mount` of each class by itself, the most special first.
+    """
 
     CSS_PATH = "page.tcss"
     AUTO_FOCUS = "RowList"

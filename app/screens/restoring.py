@@ -169,7 +169,6 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         yield self._diff
 
     def on_mount(self) -> None:
-        # Textual calls the handlers of the classes above by itself.
         self.state(tally(self._plan))
         self._count()
 

@@ -103,7 +103,6 @@ class RewindScreen(SplitPage[Back | None]):
         yield Static(id="split-files")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._load()
 
     @work(exclusive=True, group="load")

@@ -21,6 +21,8 @@ Take = Callable[[str], Awaitable[None]]
 class LineEditor(Dialog[bool]):
     """One line for one setting. It stays open, and says why, until the value is taken. True: it was."""
 
+    at_once = True
+
     def __init__(self, row: Row, take: Take) -> None:
         super().__init__(self._type)
         self._row = row
@@ -35,10 +37,6 @@ class LineEditor(Dialog[bool]):
         yield Field(line(row.given or ""), placeholder=hidden, compact=True)
         yield Static(Content(""), classes="who", id="refusal")
         yield Hints()
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self._arm()
 
     def entry(self) -> Widget:
         return self.query_one(Input)
@@ -72,6 +70,8 @@ class LineEditor(Dialog[bool]):
 class ChoiceEditor(Dialog[str | None]):
     """The values a setting can have. Ends with the one that was chosen, or None."""
 
+    at_once = True
+
     def __init__(self, row: Row) -> None:
         super().__init__()
         self._row = row
@@ -85,10 +85,6 @@ class ChoiceEditor(Dialog[str | None]):
         shown = [f"{each} (default)" if each == row.default else each for each in row.choices]
         yield Choices(shown, chosen=at)
         yield Hints()
-
-    def on_mount(self) -> None:
-        super().on_mount()
-        self._arm()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

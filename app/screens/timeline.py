@@ -101,7 +101,6 @@ class TimelineScreen(Page[None]):
         yield KeyLine(WAYS, classes="keys")
 
     def on_mount(self) -> None:
-        super().on_mount()
         self.state("reading …")
         self._load(self._at)
 

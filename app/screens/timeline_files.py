@@ -78,7 +78,6 @@ class FilesScreen(Page[None]):
         return [Static(id="files-points")]
 
     def on_mount(self) -> None:
-        super().on_mount()
         self._load()
 
     @work(exclusive=True, group="load")

@@ -6,7 +6,6 @@ in it, is already gone. So each screen is closed after so many turns of the even
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable
@@ -18,8 +17,6 @@ from textual import events
 from textual.pilot import Pilot
 from textual.screen import Screen
 
-import app as application
-import widgets
 from app.screens import dialog as dialogs
 from app.screens.dialog import Dialog
 from tests.app.agents_stage import beginning
@@ -231,14 +228,3 @@ async def test_a_key_that_closes_is_meant_once_however_often_it_is_pressed(tmp_p
             await gone(app, screen)
 
     await played(tmp_path, act)
-
-
-def test_work_is_handed_over_as_a_function() -> None:
-    """A coroutine that was made for a worker which is cancelled before its first step is never awaited."""
-    for package in (application, widgets):
-        for file in Path(package.__path__[0]).rglob("*.py"):
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "run_worker":
-                    made = node.args[0]
-                    called = made.func if isinstance(made, ast.Call) else None
-                    assert called is None or getattr(called, "id", "") == "partial", f"{file}:{node.lineno}"

@@ -1,0 +1,58 @@
+"""Rules for what lives on the screen, which Textual does not tell anybody who breaks them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import app
+import widgets
+from app.keys import resolve
+from app.screens.help import HelpScreen
+from tests.app.pages import PageHost
+from tests.support.waiting import until
+from themes.loader import load_skin
+from widgets.palette import Palette, textual_theme
+
+
+def calls(name: str) -> Iterator[tuple[str, ast.Call, ast.Attribute]]:
+    """Where a method of this name is called in what draws."""
+    for package in (app, widgets):
+        for file in Path(package.__path__[0]).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if (
+                    isinstance(node, ast.Call)
+                    and isinstance(node.func, ast.Attribute)
+                    and node.func.attr == name
+                ):
+                    yield f"{file}:{node.lineno}", node, node.func
+
+
+def test_work_is_handed_over_as_a_function() -> None:
+    """A coroutine that was made for work which is cancelled before its first step is never awaited."""
+    for place, call, _ in calls("run_worker"):
+        work = call.args[0]
+        assert not isinstance(work, ast.Call) or ast.unparse(work.func) == "partial", place
+
+
+@pytest.mark.parametrize("handler", ["on_mount", "on_unmount", "on_resize", "on_prune", "on_screen_resume"])
+def test_no_handler_calls_the_one_above_it(handler: str) -> None:
+    """Textual calls those of all classes, so it would run twice."""
+    assert [place for place, _, called in calls(handler) if ast.unparse(called.value) == "super()"] == []
+
+
+async def test_a_page_is_drawn_once_in_another_skin(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = HelpScreen([], resolve({}))
+    host = PageHost(lambda: screen)
+    async with host.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: screen.is_mounted)
+        worn: list[Palette] = []
+        monkeypatch.setattr(screen.rows, "use", worn.append)
+        host.register_theme(theme := textual_theme(load_skin("paper").skin))
+        host.theme = theme.name
+        await until(pilot, lambda: worn)
+        await pilot.pause()
+        assert len(worn) == 1
