@@ -334,7 +334,7 @@ async def test_tasks_of_an_agent_stand_below_that_of_its_sender_and_beside_its_c
     }
     async with team(tmp_path, scripts) as scene:
         todo = scene.app.session.todo
-        await scene.until(lambda: todo.count == 2, "the folded list")
+        await scene.until(lambda: todo.count == 2 and todo.size.height > 2, "the folded list")
         assert [item.content for item in todo.items] == ["Look around"] and todo.figure() == "0/1"
         assert "▸ agent-1  Read" in todo.render_line(2).text and "1/2" in todo.render_line(2).text
         screen = await attached(scene)
