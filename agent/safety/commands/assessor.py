@@ -16,6 +16,7 @@ from agent.safety.commands import (
     databases,
     declared,
     endless,
+    environments,
     files,
     git,
     git_remotes,
@@ -63,6 +64,7 @@ RULES: dict[str, Rule] = (
     | media.RULES
     | tabular.RULES
     | toolchains.RULES
+    | environments.RULES
     | servers.RULES
     | services.RULES
     | databases.RULES
@@ -84,6 +86,10 @@ _RUN_CODE = frozenset(
     | {_PROGRAM.reason, _SCRIPT.reason}
 )
 """Reasons to let something pass that runs code of the project."""
+_LEAVES = frozenset({files.LISTED.reason, environments.CHOOSES, environments.CONDA_CHOOSES})
+"""Reasons to let something pass that changes no file which runs."""
+_READABLE = frozenset({RUNS_PROJECT, wrappers.SOURCES})
+"""Reasons to ask about files of the project that may be read first."""
 _FETCHES = frozenset({git_remotes.CLONES.reason, files.UNPACKS.reason})
 """Reasons to let something pass that brings files along."""
 _CHANGE_NAMED = marks.words("rm sed touch mkdir cp mv gcc g++ cc c++ clang clang++ javac rustc")
@@ -241,8 +247,12 @@ class _Judge:
                 self._planting.command(call)
             self._after_build |= opinion.reason == BUILDS.reason
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
-            listed = opinion.reason == files.LISTED.reason
-            if not listed and name not in _KEEPING and name not in readers.RULES and name not in WRAPPERS:
+            if (
+                opinion.reason not in _LEAVES
+                and name not in _KEEPING
+                and name not in readers.RULES
+                and name not in WRAPPERS
+            ):
                 self._acted = True
                 self._forget(call, opinion)
                 made = programs.compiled(call) if opinion.kind == "allow" else ""
@@ -258,7 +268,7 @@ class _Judge:
         # What ran before may have changed the script without naming it, as `git checkout` does.
         changed = self._acted and self._confinement != "closed"
         made = self._after_build or bool(self._built)
-        if not (_is_text(opinion) or opinion.reason == RUNS_PROJECT) or self._depth >= DEEPEST_SCRIPT:
+        if not (_is_text(opinion) or opinion.reason in _READABLE) or self._depth >= DEEPEST_SCRIPT:
             return opinion
         known = self._is_read_here(call, opinion)
         if changed and not made and not known:
@@ -358,6 +368,8 @@ class _Judge:
     def assigned(self, name: str, values: Sequence[str | tuple[str, ...]]) -> None:
         if opinion := variable(name, values, self._ground.inside):
             self.add(f"{name}=", opinion.kind, opinion.reason)
+        elif name == "PATH":
+            return  # programs of installations, which come from elsewhere
         if name in _SEARCHED:
             self._acted = True
 

@@ -87,6 +87,8 @@ def task(call: Call) -> Opinion:
         and any(re.search(r"\b(?:eval|set|session|run\w*|console)\b", a) for a in call.arguments)
     ):
         return ask("loads or runs other code")
+    if call.name in _MAVEN and any(map(_FOREIGN_GOAL.fullmatch, call.operands())):
+        return ask("runs a plugin that the project does not name")
     place = call.value("p", "project-dir", "include-build")
     if not call.inside or (place and not call.ground.inside(call.path(place))):
         return ask("works outside of the workspace")
@@ -106,6 +108,11 @@ def task(call: Call) -> Opinion:
 
 
 _MAVEN = words("mvn mvnw mvnd")
+_FOREIGN_GOAL = re.compile(
+    r"(?!org\.(?:apache\.maven\.plugins|codehaus\.mojo|springframework\.boot|jacoco|owasp|openrewrite\.maven)"
+    r":)[\w-]+(?:\.[\w-]+)+:[\w.-]+(?::[\w.-]+)?:[\w-]+"
+)
+"""A goal of a plugin by its full coordinates, of a publisher that is not known."""
 _JVM = _MAVEN | words("gradle gradlew")
 _RUNS_ITSELF = re.compile(
     r"(?::?[\w-]+:)*(?:run|bootRun|quarkusDev)"
@@ -213,7 +220,7 @@ _CARGO = Verbs(
 _TOOLS = r"pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage"
 
 DENO = Verbs(
-    harmless=r"test|check|fmt|lint|info|doc|types|bench|task (?:test|build|lint|check)",
+    harmless=r"test|check|fmt|lint|info|doc|types|bench|task(?: [\w:.-]+)?",
     reason="builds or tests the project",
     effects=(
         ("run|eval|repl|serve|x", "runs a program"),
@@ -231,11 +238,14 @@ def deno(call: Call) -> Opinion:
     plain = file and "://" not in file and not file.startswith("-") and UNKNOWN not in file
     if plain and call.ground.inside(call.path(file)):
         return runs(file, "deno", call.arguments[2:])
+    if call.arguments[:1] == ("task",) and any(map(OUTWARD.fullmatch, call.arguments[1:])):
+        return ask("runs a task that may reach beyond the workspace")
     return DENO(call)
 
 
 DOTNET = Verbs(
-    harmless=r"build|test|format|clean|--info|list|--list-sdks|msbuild|sln list",
+    harmless=r"build|test|format|clean|--info|list|--list-sdks|msbuild|sln list"
+    r"|ef (?:migrations (?:list|script|has-pending-model-changes)|dbcontext (?:info|list))",
     reason="builds or tests the project",
     effects=(
         ("run|watch|exec", RUNS_PROJECT),
@@ -314,7 +324,10 @@ RAILS = Verbs(
     r"|resource|channel|helper)|zeitwerk:check|-T|db:migrate:status|db:version|middleware|initializers|about",
     reason="builds or tests the project",
     effects=(
-        (r"db:.*|runner|console|c|server|s|generate|g|destroy|d|new", "may reach beyond the workspace"),
+        (
+            r"db:(?!migrate:status$|version$).*|runner|console|c|server|s|generate|g|destroy|d|new",
+            "may reach beyond the workspace",
+        ),
     ),
     inside=True,
 )
@@ -364,7 +377,7 @@ TRACE = Verbs(
 
 
 ARTISAN = Verbs(
-    harmless=r"test|list|make:\w+|route:list|about|env|config:show|schedule:list|event:list|channel:list|model:show|help|inspire",
+    harmless=r"test|list|make:\w+|route:list|migrate:status|db:show|about|env|config:show|schedule:list|event:list|channel:list|model:show|help|inspire",
     reason="builds or tests the project",
     otherwise=RUNS_PROJECT,
     inside=True,
@@ -377,9 +390,15 @@ def manage(call: Call) -> Opinion:
     """`manage.py` of Django: what tests and lists."""
     if call.inside and any(call.arguments[:1] == (verb,) and call.flag(option) for verb, option in _PLANS):
         return BUILDS if not call.flag("--settings", "--pythonpath") else ask(RUNS_PROJECT)
+    if call.arguments[:1] == ("runserver",) and call.inside:
+        plain = (re.fullmatch(_OWN_SERVER, argument) for argument in call.arguments[1:])
+        return BUILDS if all(plain) else ask("opens a server to the network")
     return MANAGE(call)
 
 
+_OWN_SERVER = (
+    r"(?:(?:localhost|127\.0\.0\.1):)?\d{1,5}|--no(?:reload|threading|static)|--no-color|--skip-checks"
+)
 MANAGE = Verbs(
     harmless=r"test|check|makemigrations|showmigrations|diffsettings|validate|help|sqlmigrate|findstatic|show_urls|makemessages",
     reason="builds or tests the project",

@@ -146,6 +146,8 @@ def check(call: Call) -> Opinion:
         return ask("takes options from a file")
     if call.name not in _GLUED and _settings_outside(call):
         return ask("takes settings or code from outside of the workspace")
+    if (call.value("", "config") or "").lstrip().startswith("{"):
+        return ask("is given settings as text, which may name programs")
     if not (call.inside or call.ground.private(call.cwd)):
         return ask("works outside of the workspace")
     if any(UNKNOWN in argument and argument.startswith("-") for argument in call.arguments):

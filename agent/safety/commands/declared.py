@@ -120,7 +120,7 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
                 return None
             installs_listed = True
         elif argument.startswith(("./", ".[")) or argument == ".":
-            if not _is_own(call, argument):
+            if _PACKED.search(argument) or not _is_own(call, argument):
                 return None
             installs_listed = True
         elif known_packages.are_known_to_python([argument]):
@@ -128,6 +128,9 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
         elif not _PIP_FLAGS.fullmatch(argument):
             return None
     return INSTALLED if installs_listed else None
+
+
+_PACKED = re.compile(r"\.(?:whl|zip|tar(?:\.\w+)?|tgz|egg)$")
 
 
 def _is_own(call: Call, place: str) -> bool:

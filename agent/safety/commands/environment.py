@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent.safety.commands.call import Opinion, ask
+from agent.safety.commands.environments import is_place_of_programs
 from agent.safety.shell.marks import UNKNOWN
 
 _PROGRAMS = re.compile(
     r"PATH|LD_\w+|DYLD_\w+|BASH_ENV|PROMPT_COMMAND|PS[0124]|IFS|PYTHON(?:STARTUP|HOME|PLATLIBDIR"
     r"|BREAKPOINT|INSPECT|USERBASE)|PERL5(?:LIB|OPT|DB)"
     r"|RUBY(?:OPT|LIB)|NODE_(?:PATH|REPL\w*)|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS"
-    r"|CLASSPATH|LESS(?:OPEN|CLOSE)|SHELL|HOME|MAKE(?:FLAGS|FILES)"
+    r"|CLASSPATH|LESS(?:OPEN|CLOSE|EDIT|KEY\w*)|SHELL|HOME|MAKE(?:FLAGS|FILES)"
     r"|GNUMAKEFLAGS|RUSTC\w*|CARGO_\w*(?:RUNNER|LINKER|WRAPPER|RUSTC\w*)|CARGO_HOME|GOFLAGS"
     r"|GO(?:PROXY|TOOLCHAIN|PRIVATE|NOSUMDB|INSECURE|ROOT)|npm_config_\w+"
     r"|NPM_CONFIG_\w+|SSH_ASKPASS|SUDO_ASKPASS|XDG_(?:CONFIG|DATA)\w*|GCONV_PATH|CDPATH|SHELLOPTS"
@@ -63,6 +64,8 @@ def variable(
     if name == "PYTHONPATH":
         outside = [path for text in texts for path in text.split(":") if path and not _is_local(path, inside)]
         return ask("loads Python modules from outside of the workspace") if outside else None
+    if name == "PATH" and all(_are_programs(text, inside) for text in texts):
+        return None
     if name == "NODE_OPTIONS":
         fine = all(
             re.fullmatch(
@@ -88,6 +91,13 @@ def variable(
         ):
             return None
     return ask(f"decides which programs run or what they load ({name})")
+
+
+def _are_programs(text: str, inside: Callable[[str], bool]) -> bool:
+    """Whether a value of `PATH` names only folders that installations fill, besides those it had."""
+    return all(
+        is_place_of_programs(path, not path.startswith("/") or inside(path)) for path in text.split(":")
+    )
 
 
 def _texts(values: Sequence[str | tuple[str, ...]]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,7 +81,24 @@ def copy(call: Call) -> Opinion:
         return EMPTIES
     if call.has("rRa", "recursive", "archive") and (opinion := _with_home(call, sources)):
         return opinion
+    if _starts_settings(call, sources, targets):
+        return WRITES
     return call.revealed(sources) or call.changed(targets) or _brought(call, sources, targets) or WRITES
+
+
+_SAMPLE = re.compile(r"\.env(?:\.\w+)*\.(?:example|sample|template|dist|defaults?|tpl)|env\.example")
+_SETTINGS = re.compile(r"\.env(?:\.\w+)?")
+
+
+def _starts_settings(call: Call, sources: Sequence[str], targets: Sequence[str | None]) -> bool:
+    """Whether a sample becomes the settings of the project, which have none yet: no secret is in either."""
+    if len(sources) != 1 or len(targets) != 1 or not targets[0]:
+        return False
+    source, path = sources[0].rpartition("/")[2], call.path(targets[0])
+    if not (_SAMPLE.fullmatch(source) and _SETTINGS.fullmatch(path.rpartition("/")[2])):
+        return False
+    keeps = call.has("n", "no-clobber", "update") or not os.path.lexists(path)
+    return keeps and path.isascii() and call.ground.below(path) and call.ground.inside(call.path(sources[0]))
 
 
 def _with_home(call: Call, sources: Sequence[str]) -> Opinion | None:
@@ -115,8 +133,9 @@ def link(call: Call) -> Opinion:
 def make(call: Call) -> Opinion:
     """mkdir, touch, tee, truncate and others whose operands are all written."""
     valued = {"mkdir": "mZ", "touch": "rtd", "mkfifo": "mZ"}.get(call.name, "")
-    keeps = call.name != "tee" or call.has("a", "append")
-    if not keeps and call.stdin == ("",) and _are_lost(call, call.operands()):
+    keeps = call.name not in ("tee", "sponge") or call.has("a", "append")
+    nothing = call.stdin == ("",) or call.inputs == ("/dev/null",)
+    if not keeps and nothing and _are_lost(call, call.operands()):
         return EMPTIES
     return call.changed(call.operands(valued)) or WRITES
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.safety.commands import node_code, perl_code, python_code, python_files
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs, runs_text
 from agent.safety.commands.checkers import CHECKERS, check
+from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
 LOOKS = fine("only looks")
@@ -99,6 +100,12 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
         code = "\n".join(codes)  # they share their names
         harmless = UNKNOWN not in code and python_code.is_harmless(literal(code))
         return COMPUTES if harmless else ask("runs a Python program given as text")
+    if module in ("cProfile", "profile") and (script := _profiled(rest)):
+        return _file(replace(call, name="python"), script[0], script[1:])
+    if module in ("flask", "alembic", "uvicorn", "gunicorn", "hypercorn"):
+        from agent.safety.commands import servers, toolchains
+
+        return (toolchains.RULES | servers.RULES)[module](inner)
     if module == "cProfile" and (inner_module := _after_profile(rest)) is not None:
         return _module(call, inner_module[0], inner_module[1:])
     if module == "json.tool":
@@ -139,6 +146,15 @@ def _after_profile(rest: list[str]) -> list[str] | None:
     return rest[at + 1 :] if rest[at : at + 1] == ["-m"] and len(rest) > at + 1 else None
 
 
+def _profiled(rest: list[str]) -> list[str]:
+    """The script and its arguments behind `cProfile -s cumtime`; empty when it runs something else."""
+    at = 0
+    while at + 1 < len(rest) and rest[at] == "-s":
+        at += 2
+    plain = at < len(rest) and re.fullmatch(r"[\w./]+\.py", rest[at])
+    return rest[at:] if plain else []
+
+
 def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
     full = call.path(path)
     name = path.rpartition("/")[2]
@@ -151,7 +167,9 @@ def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
         return check(replace(call, name=name, word=name, arguments=tuple(given)))
     if call.ground.inside(full):
         return runs(path, "python" if call.name.startswith(("python", "pypy")) else call.name, given)
-    return ask(OUTSIDE)
+    # What this very command wrote there is read.
+    language = "node" if call.name == "node" else "python" if call.name.startswith(("python", "pypy")) else ""
+    return runs(path, language, given) if language and absolute(full) in call.held else ask(OUTSIDE)
 
 
 def node(call: Call) -> Opinion:
@@ -288,6 +306,9 @@ def _java_class(call: Call) -> Opinion | None:
     return runs(f"{places[0]}/{arguments[2].replace('.', '/')}.class", "java", arguments[3:])
 
 
+_JAVA_LOADS = re.compile(
+    r"-(?:javaagent|agentpath|agentlib)[:=]|-Xbootclasspath|--patch-module|-XX:(?:OnError|OnOutOfMemoryError|Flags)|@"
+)
 _PHP_SETTING = re.compile(
     r"(?:memory_limit|max_execution_time|display_errors|error_reporting|xdebug\.mode|opcache\.enable(?:_cli)?"
     r"|zend\.assertions|date\.timezone)=[\w-]*"
@@ -308,6 +329,8 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
     def rule(call: Call) -> Opinion:
         if call.arguments in (("--version",), ("-v",), ("-version",), ("-V",), ("--help",)):
             return LOOKS
+        if call.name == "java" and any(map(_JAVA_LOADS.match, call.arguments)):
+            return ask("loads code into the program it starts")
         if call.name == "java" and (opinion := _java_class(call)) is not None:
             return opinion
         if (

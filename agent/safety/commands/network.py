@@ -223,6 +223,12 @@ _REACHES = words(
 )
 
 
+def _is_certificate(call: Call) -> bool:
+    """Whether only certificates are named: they are public, and `x509` prints nothing else of a file."""
+    files = [each for each in call.operands()[1:] if "." in each]
+    return all(re.fullmatch(r"[\w./-]+\.(?:pem|crt|cer|cert)", file) for file in files)
+
+
 def openssl(call: Call) -> Opinion:
     """openssl: digests and looking at certificates; connections and keys ask."""
     verb = call.arguments[0] if call.arguments else ""
@@ -245,7 +251,7 @@ def openssl(call: Call) -> Opinion:
         )
         return (
             call.changed([output] if output else [])
-            or call.revealed(call.operands()[1:])
+            or (None if verb == "x509" and _is_certificate(call) else call.revealed(call.operands()[1:]))
             or fine("only looks")
         )
     return ask("uses keys or reaches the network")

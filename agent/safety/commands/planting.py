@@ -79,8 +79,10 @@ class Planting:
         text = literal("\n".join((*call.arguments, *(call.stdin or ()))))
         names = set(_NAMES.findall(text))
         if call.name in _BRINGS:
-            self._brought = [call.path(each) for each in call.operands()]
-            self._changed(names, self._brought if call.name != "cat" else ())
+            paths = [call.path(each) for each in call.operands()]
+            self._brought = [path for path in paths if path not in call.held]
+            if call.name != "cat":
+                self._bring(call, names, paths)
             return
         if applies or call.name == "patch":
             held = "\n".join(_held(call.path(each)) for each in (*call.operands(), *call.inputs))
@@ -89,6 +91,16 @@ class Planting:
         self._said |= writes_doubtful(text)
         self._said_to_run |= PLANTS.search(text) is not None
         self._changed(names, ())
+
+    def _bring(self, call: Call, names: set[str], paths: Sequence[str]) -> None:
+        """Files were copied or moved. What lies in the workspace is read, what comes from elsewhere not."""
+        self._changed(names, ())
+        target = paths[-1] if paths else ""
+        runs = DEFINITION.fullmatch(_name(target)) or _CODE.fullmatch(_name(target))
+        for source in paths[:-1]:
+            if runs or DEFINITION.fullmatch(_name(source)):
+                outside = not (call.ground.inside(source) or call.ground.private(source))
+                self._planted |= outside or PLANTS.search(_held(source)) is not None
 
     def _changed(self, names: set[str], sources: Iterable[str]) -> None:
         """Files may hold what was said before, or what the sources hold."""
@@ -99,7 +111,7 @@ class Planting:
         code = any(map(_CODE.fullmatch, names))
         if code and self._said_to_run:
             self._planted = True
-        if (runs or code) and any(PLANTS.search(_held(source)) for source in sources):
+        if (runs or code) and any(map(_brings_unseen, sources)):
             self._planted = True
 
 
@@ -107,6 +119,12 @@ def _plants(name: str, content: str) -> bool:
     if DEFINITION.fullmatch(name):
         return writes_doubtful(content)
     return _CODE.fullmatch(name) is not None and PLANTS.search(content) is not None
+
+
+def _brings_unseen(path: str) -> bool:
+    """Whether a file that is printed into another cannot be read, or holds what would be shown."""
+    held = _held(path)
+    return not held or PLANTS.search(held) is not None
 
 
 def _name(path: str) -> str:

@@ -26,7 +26,7 @@ LARGEST = 100_000
 """Bytes of one of them."""
 
 _MODULES = words(
-    "__future__ abc argparse array base64 binascii bisect calendar cmath collections collections.abc "
+    "__future__ abc argparse array ast base64 binascii bisect calendar cmath collections collections.abc "
     "colorsys concurrent.futures configparser contextlib contextvars copy csv dataclasses datetime decimal "
     "difflib enum errno fnmatch fractions functools getopt glob graphlib gzip hashlib heapq hmac html "
     "html.parser io itertools json keyword locale logging math mimetypes numbers pathlib platform pprint "
@@ -35,10 +35,12 @@ _MODULES = words(
     "xml.etree.ElementTree zlib zoneinfo bz2 lzma"
 )
 _PACKAGES = words(
+    "pandas polars matplotlib matplotlib.pyplot seaborn scipy scipy.stats "
     "numpy click rich attr attrs tqdm tabulate colorama more_itertools typing_extensions pytz toml tomli "
     "tomli_w orjson rich.console rich.table rich.progress"
 )
 """Packages that reach nothing by themselves, but for the attributes that are refused."""
+_FETCHING = words("pandas polars matplotlib seaborn scipy numpy")
 _LIMITED = {
     "urllib": words("parse"),
     "xml": words("etree"),
@@ -77,6 +79,7 @@ _ATTRIBUTES = re.compile(
     r"|get_type_hints|ForwardRef|evaluate_\w+|singledispatch\w*|resolve_types|unsafe_\w*|Unsafe\w*"
     r"|ctypeslib|f2py|distutils|testing|loadtxt|genfromtxt|fromregex|DataSource|launch|edit|pager|echo_via_pager"
     r"|SocketHandler|HTTPHandler|SMTPHandler|SysLogHandler|DatagramHandler|dictConfig|fileConfig|handlers"
+    r"|fetch_\w+|load_dataset|read_html|read_gbq|read_clipboard|to_gbq|to_clipboard|read_sql_table|pipe|inputhook"
     r"|ProcessPoolExecutor|excepthook|displayhook|addaudithook|urlopen|urlretrieve|lib|compat"
 )
 _OWN = words("edit lib compat move rename handlers launch pager")
@@ -109,8 +112,29 @@ def text_only_handles_files(
         return False
     if not python_calls.are_plain(code, nodes, followed=followed):
         return False
-    folders = tuple(dict.fromkeys((path.parent, cwd)))
+    added = _added_folders(nodes, cwd)
+    if added is None:
+        return False
+    folders = tuple(dict.fromkeys((path.parent, cwd, *added)))
     return _is_understood(path, code.encode(), folders, changed, _Text(alone))
+
+
+def _added_folders(nodes: Sequence[ast.AST], cwd: Path) -> list[Path] | None:
+    """The folders below `cwd` that a program adds to where modules are looked for; None when it does more."""
+    found: list[Path] = []
+    uses = 0
+    for node in nodes:
+        match node:
+            case ast.Attribute(value=ast.Name(id="sys"), attr="path"):
+                uses += 1
+            case ast.Call(
+                func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="sys"), attr="path"), attr=name),
+                args=[*_, ast.Constant(value=str(folder))],
+            ) if name in ("insert", "append") and re.fullmatch(r"\.|(?:\./)?\w[\w/-]*", folder):
+                found.append(cwd / folder)
+            case _:
+                pass
+    return found if uses == len(found) else None
 
 
 def stands_in_for_library(names: Set[str]) -> bool:
@@ -195,6 +219,11 @@ def _is_place(text: str) -> bool:
     return ("/" in text or text.startswith((".", "~"))) and " " not in text and "\n" not in text
 
 
+def _texts(tree: ast.Module) -> list[str]:
+    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    return [text for text in constants if isinstance(text, str)]
+
+
 class _Reader:
     """One file: what it imports, and whether each node of its tree is harmless."""
 
@@ -204,6 +233,8 @@ class _Reader:
         self._as_text = as_text
         self._limited: dict[str, frozenset[str]] = {}
         self._held = {"getattr"}
+        self._fetches = False
+        """Whether it imports a package that takes an address in the place of a file."""
         self.beside: list[Path] = []
         """Files of the project that it imports."""
 
@@ -239,6 +270,8 @@ class _Reader:
         """Whether modules and `getattr` are only used on the spot, never handed on."""
         used = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         used |= {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+        if self._fetches and any("://" in text for text in _texts(tree)):
+            return False
         names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in self._held)
         return all(id(node) in used for node in names) and self._limited_hold(tree)
 
@@ -274,12 +307,15 @@ class _Reader:
     def _limits(self, module: str) -> frozenset[str] | None:
         """What of a module may be used; None when that is not limited."""
         known = _LIMITED.get(module)
+        if self._as_text and module == "sys":
+            return _LIMITED["sys"] | {"path"}
         if self._as_text and module in python_calls.MODULES:
             return python_calls.MODULES[module] | (known or frozenset())
         return known
 
     def _imports(self, name: str, alias: str | None) -> bool:
         self._held.add(alias or name.partition(".")[0])
+        self._fetches |= name.partition(".")[0] in _FETCHING
         if self._find(name):
             return True
         top = name.partition(".")[0]
@@ -290,6 +326,7 @@ class _Reader:
 
     def _imports_from(self, node: ast.ImportFrom) -> bool:
         module = node.module or ""
+        self._fetches |= module.partition(".")[0] in _FETCHING
         names = [alias.name for alias in node.names]
         if "*" in names:
             return False

@@ -109,6 +109,7 @@ def _targets(call: ast.Call) -> list[ast.expr | None]:
     return []
 
 
+_IS_CONDITION = re.compile(r"[\w\s<>=!.,'\"&|+*/%~-]*(?<!__)")
 _PLACE_NAMES = ("path_or_buf", "path", "excel_writer", "fname", "file", "name")
 _IS_FILE = re.compile(r"[\w./-]+\.(?:xml|svg|html|xhtml|xsd|plist|pom|csproj)")
 
@@ -141,6 +142,12 @@ def _is_plain(call: ast.Call) -> bool:
         return False
     if name == "replace" and owner is not None:
         return len(call.args) >= 2 or bool(call.keywords)
+    if name in ("query", "filter") and owner is not None:
+        # Tables read these as programs of their own.
+        texts = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+        return all(_IS_CONDITION.fullmatch(str(text)) for text in texts) and (
+            name == "filter" or len(texts) == len(call.args)
+        )
     if name == "truncate":
         return not call.args and not call.keywords
     if name in ("write_text", "write_bytes"):

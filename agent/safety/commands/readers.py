@@ -148,6 +148,8 @@ def views(call: Call) -> Opinion:
         return far
     if call.name in ("jq", "yq", "xq") and any(_SHOWS_ENVIRONMENT.search(a) for a in call.arguments):
         return ask("shows the environment, which may hold secrets")
+    if call.name == "yq" and any(re.search(r"\bload\w*\s*\(", a) for a in call.arguments):
+        return ask("reads files that are not known here")
     if call.name == "yq" and call.has("i", "inplace", "in-place"):
         return call.revealed(_operands(call)) or call.changed(_operands(call)) or LOOKS
     return call.revealed(_operands(call)) or LOOKS

@@ -9,6 +9,7 @@ import stat
 from pathlib import Path
 
 from agent.safety.commands.call import Call
+from agent.safety.commands.environments import SETTINGS
 from agent.safety.places import absolute
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 
@@ -24,10 +25,13 @@ def text(call: Call) -> str | None:
 
     A script that another part of the same command may have changed is not known.
     """
+    sourced = call.word in ("source", ".")
     by_shell = call.name in _SHELLS and "/" not in call.word.removeprefix("/bin/").removeprefix("/usr/bin/")
     arguments = list(call.arguments)
     file = call.word
-    if by_shell:
+    if sourced:
+        file = arguments.pop(0) if len(arguments) == 1 else ""
+    elif by_shell:
         while arguments and re.fullmatch(r"-[eux]+", arguments[0]):
             arguments.pop(0)
         file = arguments.pop(0) if arguments else ""
@@ -41,6 +45,11 @@ def text(call: Call) -> str | None:
         return None
     else:
         held = _held(path)
+    if held is not None and sourced:
+        # What it sets is not known to the lines behind it, so it may do nothing else.
+        secret = call.ground.read(call.path(file)) is not None
+        plain = not secret and all(map(SETTINGS.fullmatch, held.splitlines()))
+        return held if plain else None
     if held is None or not (by_shell or _SHEBANG.match(held)):
         return None
     given = shlex.join(map(literal, arguments))

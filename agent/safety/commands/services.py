@@ -30,17 +30,6 @@ def pip(call: Call) -> Opinion:
     return _PIP(call)
 
 
-_CONDA = Verbs(
-    harmless=r"list|info|env list|search|config --show|doctor|compare",
-    reason=LISTS,
-    effects=(
-        (
-            r"install|create|remove|update|upgrade|uninstall|env (?:create|remove|update)|clean|run"
-            r"|init|activate|config",
-            INSTALLS,
-        ),
-    ),
-)
 _SYSTEM_PACKAGES = Verbs(
     harmless=r"list|show|search|policy|depends|rdepends|showpkg|pkgnames|info|contents|deps|uses"
     r"|toolchain list|target list|versions?|switch (?:list|show)|list (?:installed|available|updates)"
@@ -386,11 +375,10 @@ def forge(call: Call) -> Opinion:
 
 _TABLE: tuple[tuple[str, Rule], ...] = (
     ("pip pip2 pip3", pip),
-    ("conda mamba micromamba", _CONDA),
     (
         "apt apt-get apt-cache aptitude dnf yum zypper brew port snap flatpak apk emerge pkg nix-env "
         "choco scoop winget "
-        "microdnf gem luarocks cpan cpanm opam ghcup asdf mise rustup pyenv rbenv volta fnm",
+        "microdnf gem luarocks cpan cpanm opam ghcup rustup",
         _SYSTEM_PACKAGES,
     ),
     ("dpkg dpkg-query", dpkg),

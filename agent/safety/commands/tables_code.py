@@ -27,6 +27,13 @@ NAMES: dict[str, frozenset[str]] = {
     "numpy": _NUMBERS,
     "yaml": _SETTINGS,
     "toml": words("load loads dumps __version__"),
+    "torch": words(
+        "__version__ cuda backends version tensor arange zeros ones randn float32 float16 bfloat16 "
+        "get_num_threads"
+    ),
+    "tensorflow": words("__version__ config constant"),
+    "django": words("__version__ VERSION get_version"),
+    "jax": words("__version__ devices default_backend"),
 }
 """The packages, and what of them is harmless."""
 

@@ -135,15 +135,25 @@ _WASM_PACK = Verbs(
     effects=(("publish|login|pack|new", "publishes, or uses the account at the registry"),),
     inside=True,
 )
+_HUGO = Verbs(
+    harmless=r"server|serve|list|version|env|config|new|mod (?:graph|verify)|gen",
+    reason=_TESTS,
+    effects=(("deploy|mod|import", "reaches the network"),),
+    dangerous=words("--bind -d --destination --config --configDir -c --contentDir --cacheDir"),
+    inside=True,
+)
+_SITES = Verbs(
+    harmless="build|serve|server|test|check|clean|init|new|doctor",
+    reason=_TESTS,
+    effects=(("deploy|publish", "may reach beyond the workspace"),),
+    dangerous=words("-d --dest-dir --destination --host --hostname -H -n --interface --config -c"),
+    bare=False,
+    inside=True,
+)
 _DIRENV = Verbs(
     harmless="status|version|help",
     reason="only looks",
     otherwise="runs a script of the project in this shell",
-)
-_NVM = Verbs(
-    harmless=r"use(?: [\w./*-]+)?|ls|list|current|version|which|ls-remote|alias$",
-    reason="chooses an installed version",
-    otherwise=INSTALLS,
 )
 
 
@@ -158,7 +168,7 @@ def flask(call: Call) -> Opinion:
 
 def act(call: Call) -> Opinion:
     """act: running CI at home starts containers; listing does not."""
-    lists = call.flag("-l", "--list", "-g", "--graph", "--version", "--help")
+    lists = call.flag("-l", "--list", "-g", "--graph", "-n", "--dryrun", "--version", "--help")
     return LOOKS if lists else ask("starts containers")
 
 
@@ -201,7 +211,7 @@ RULES: dict[str, Rule] = (
         words(
             "actionlint vale typos alex write-good proselint pylama refurb pyroma "
             "check-manifest interrogate deptry lint-imports import-linter ty rumdl dotenv-linter "
-            "kubeconform kubeval kube-linter checkov tfsec cfn-lint gitlint "
+            "kubeconform kubeval kube-linter checkov tfsec cfn-lint gitlint swagger-cli gitleaks "
             "editorconfig-checker lizard radon xenon"
         ),
         checks,
@@ -220,13 +230,13 @@ RULES: dict[str, Rule] = (
         "ansible-inventory": inventory,
         "alembic": _ALEMBIC,
         "flask": flask,
+        "hugo": _HUGO,
+        **dict.fromkeys(("mdbook", "zola", "jekyll"), _SITES),
         "wasm-pack": _WASM_PACK,
         "direnv": _DIRENV,
-        "nvm": _NVM,
         "act": act,
         "pip-audit": audits,
         "pg_isready": lambda call: LOOKS,
-        "deactivate": lambda call: fine("leaves a Python environment"),
         "pip-compile": compiles_requirements,
     }
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
+from agent.safety.commands.environments import loads_manager
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.wrappers import SHELLS, WRAPPERS, unwrap
 
@@ -80,6 +81,7 @@ def shell(call: Call) -> Opinion:
     return STARTS
 
 
+SOURCES = "runs a script of the project in this shell"
 _ACTIVATE = re.compile(r"(?:.*/)?(?:\.?v?env[\w.-]*|\.virtualenv)/bin/activate(?:\.fish|\.csh)?")
 
 
@@ -89,11 +91,9 @@ def source(call: Call) -> Opinion:
     path = call.path(file)
     if _ACTIVATE.fullmatch(file) and call.ground.inside(path) and len(call.arguments) == 1:
         return fine("activates a Python environment of the project")
-    return ask(
-        "runs a script of the project in this shell"
-        if call.ground.inside(path)
-        else "runs a script that is not known here"
-    )
+    if loads_manager(call, file):
+        return fine("loads a version manager")
+    return ask(SOURCES if call.ground.inside(path) else "runs a script that is not known here")
 
 
 def alias(call: Call) -> Opinion:
