@@ -92,8 +92,9 @@ class CallContext:
     async def permit(self, action: Action) -> None:
         await self._permit(self.gate, action)
 
-    async def permit_agents(self, tool: str, assignments: Sequence[Assignment]) -> None:
-        actions = [SpawnAgent(tool=tool, goal=each.goal) for each in assignments]
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
+        goals = [act] if act else [each.goal for each in assignments]
+        actions = [SpawnAgent(tool=tool, goal=goal) for goal in goals]
         verdicts = await asyncio.to_thread(lambda: [self.gate.decide(action) for action in actions])
         gate = self.gate
         if self.delegates is not None and all(each.kind in ("allow", "ask") for each in verdicts):

@@ -15,7 +15,7 @@ from widgets.panes.figures import elapsed, money, tokens
 
 if TYPE_CHECKING:
     from agent.subagents.budget import Measure
-    from agent.subagents.forecast import Span
+    from agent.subagents.forecast import Forecast, Span
 
 UNITS = {"turns": "requests", "tokens": "tokens", "money": "", "seconds": ""}
 _NUMBER = re.compile(
@@ -36,7 +36,7 @@ def heading(request: ForecastAsked) -> str:
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
     """Tokens, cost, what is left, and the models, each with its name in front."""
     made = request.forecast
-    yield "tokens", f"{_span(made.tokens)}, {learned(made.from_past)}"
+    yield "tokens", f"{_span(made.tokens)}, {learned(made)}"
     if made.money is None:
         yield "cost", "unknown: no price is known of a model (providers.*.models)"
     else:
@@ -55,9 +55,13 @@ def left(room: Room) -> str:
     return f"{still} of {ceiling} for {_one_line(room.owner)}"
 
 
-def learned(count: int) -> str:
+def learned(made: Forecast) -> str:
     """What a forecast rests on."""
-    return f"as the last {count} agents took" if count else "a guess: too few agents have ended so far"
+    if made.single:
+        return "one request each; nobody knows how long answers get"
+    if made.from_past:
+        return f"as the last {made.from_past} agents took"
+    return "a guess: too few agents have ended so far"
 
 
 def reached(request: CeilingAsked) -> str:

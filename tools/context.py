@@ -237,6 +237,8 @@ class Assignment:
     """How it is to work."""
     only_answers: bool = False
     """Whether it answers `goal` as a question, without any tools."""
+    reads: int = 0
+    """Answers of others that it reads besides, as far as that is known before they are given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -410,9 +412,10 @@ class ToolContext(Protocol):
         """Pass the gate, asking a person if need be. Raises `DeniedError` if the answer is no."""
         ...
 
-    async def permit_agents(self, tool: str, assignments: Sequence[Assignment]) -> None:
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
         """Pass the gate with agents that a tool sends, after the person has seen what they may take.
 
+        With `act`, which says what all of them are for, they pass as one.
         Raises `ToolError` if the answer to either is no.
         """
 

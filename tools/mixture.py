@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tools.actions import SpawnAgent
 from tools.context import Assignment, Delegates, Said, ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
@@ -82,7 +81,9 @@ async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mappi
         raise ToolError(f"{rounds} rounds cannot be made; 1 to {MOST_ROUNDS} can.")
     members = _members(arguments)
     budget = dict(arguments.get("budget") or {})
-    await context.permit(SpawnAgent(tool=NAME, goal=f"ask {len(members)} others: {question}"))
+    aggregator = Member("aggregator", str(arguments.get("aggregator") or "").strip())
+    planned = _planned(members, aggregator, question, budget, rounds)
+    await context.permit_agents(NAME, planned, f"ask {len(members)} others: {question}")
     talk = _Talk(members)
     for number in range(1, rounds + 1):
         context.progress(f"round {number} of {rounds}: {len(members)} answer")
@@ -90,7 +91,6 @@ async def mixture_of_agents(arguments: Arguments, context: ToolContext) -> Mappi
         talk.take(await context.delegates.ask([_assignment(each, goal, budget) for each in members]))
         if not talk.answers:
             raise ToolError(_nobody(talk), outcome="failed", members=_told(talk, {}), usage=_usage(talk.said))
-    aggregator = Member("aggregator", str(arguments.get("aggregator") or "").strip())
     return await _put_together(context.delegates, question, talk, aggregator, budget, rounds)
 
 
@@ -162,6 +162,26 @@ def _assignment(member: Member, goal: str, budget: Mapping[str, float]) -> Assig
         prompt=member.prompt,
         only_answers=True,
     )
+
+
+def _planned(
+    members: Sequence[Member], aggregator: Member, question: str, budget: Mapping[str, float], rounds: int
+) -> list[Assignment]:
+    """Everybody who is going to be asked if all answer, and how many answers each reads."""
+    plan = [
+        (
+            member,
+            f"{f'round {number}, ' if rounds > 1 else ''}{member.name}",
+            0 if number == 1 else len(members),
+        )
+        for number in range(1, rounds + 1)
+        for member in members
+    ]
+    plan.append((aggregator, aggregator.name, len(members)))
+    return [
+        replace(_assignment(member, f"{name}: {question}", budget), reads=reads)
+        for member, name, reads in plan
+    ]
 
 
 def _quoting(question: str, answers: Mapping[int, Said], number: int, task: str) -> tuple[str, list[int]]:

@@ -28,6 +28,9 @@ GROWTH = 2_000
 REPLY = 400
 """Tokens of that which the model wrote itself."""
 
+LONG_REPLY = 6_000
+"""Tokens of a long answer to a question, as much of one as others read."""
+
 CACHED = 0.9
 """Share of what is sent again that providers read from their cache, where it goes well."""
 
@@ -54,6 +57,10 @@ class Planned:
     """Tokens of its first request: tools, system prompt and task."""
     budget: Budget = Budget()  # noqa: RUF009 - frozen
     """Its own ceilings."""
+    only_answers: bool = False
+    """Whether it makes one request: it answers a question."""
+    reads: int = 0
+    """Answers of others that it reads besides, in that request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +77,8 @@ class Forecast:
     """Tokens that the ceilings leave for all of them together; None is no ceiling."""
     from_past: int = 0
     """How many ended agents it was learned from."""
+    single: bool = False
+    """Whether each of them makes one request."""
 
     @property
     def agents(self) -> int:
@@ -79,7 +88,7 @@ class Forecast:
 def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:
     """What `planned` are going to take. `past` are the tokens that ended agents took, in any order."""
     tokens, money = Span(0, 0), Span(0.0, 0.0)
-    priced = True
+    priced, single = True, all(each.only_answers for each in planned)
     for each in planned:
         span = _tokens(each, past)
         tokens += span
@@ -95,7 +104,8 @@ def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | N
         tokens=bounded,
         money=money if priced else None,
         left=left,
-        from_past=len(past) if len(past) >= FEW else 0,
+        from_past=len(past) if len(past) >= FEW and not single else 0,
+        single=single,
     )
 
 
@@ -108,7 +118,9 @@ def _share(money: float, bounded: float, tokens: float) -> float:
 
 
 def _tokens(each: Planned, past: Sequence[int]) -> Span:
-    if len(past) >= FEW:
+    if each.only_answers:
+        low, high = (sum(_single(each, reply)) for reply in (REPLY, LONG_REPLY))
+    elif len(past) >= FEW:
         ordered = sorted(past)
         low, high = ordered[len(ordered) // 4], ordered[(len(ordered) * 9) // 10]
         # Whatever others took, its own first request is sent and answered.
@@ -117,12 +129,17 @@ def _tokens(each: Planned, past: Sequence[int]) -> Span:
     else:
         low, high = (_taken(each.start, requests) for requests in (QUICK, LONG))
     ceilings = [each.budget.tokens]
-    if each.budget.turns is not None:
+    if each.budget.turns is not None and not each.only_answers:
         ceilings.append(_taken(each.start, each.budget.turns))
     for ceiling in ceilings:
         if ceiling is not None:
             low, high = min(low, ceiling), min(high, ceiling)
     return Span(low, high)
+
+
+def _single(each: Planned, reply: int) -> tuple[int, int]:
+    """Tokens in and out of one request, if every answer has `reply` tokens."""
+    return each.start + each.reads * reply, reply
 
 
 def _taken(start: int, requests: int) -> int:
@@ -132,8 +149,14 @@ def _taken(start: int, requests: int) -> int:
 
 def _money(each: Planned, tokens: Span) -> Span | None:
     """US dollars of so many tokens: with the cache at its best, and without any."""
-    low = _cost(each.info, tokens.low, CACHED)
-    high = _cost(each.info, tokens.high, 0.0)
+    if each.only_answers:
+        low, high = (
+            request_cost(Usage(input=read, output=written, cached=0), each.info)
+            for read, written in (_single(each, REPLY), _single(each, LONG_REPLY))
+        )
+    else:
+        low = _cost(each.info, tokens.low, CACHED)
+        high = _cost(each.info, tokens.high, 0.0)
     if low is None or high is None:
         return None
     ceiling = each.budget.money

@@ -54,16 +54,17 @@ class Forecaster:
     decisions: Decisions
     """Whether the person wants to be asked at all in this session."""
 
-    async def agree(self, tasks: Sequence[Task], agent: str) -> bool:
+    async def agree(self, tasks: Sequence[Task], agent: str, reads: Sequence[int]) -> bool:
         """Return when `agent` may send agents for these tasks; True if the person was asked and agreed.
 
+        `reads` are the answers of others that each of them reads besides.
         Raises `ToolError` if the person does not want it, or if nobody is there and nothing bounds them.
         """
         if self.threshold is None or self.decisions.unasked:
             return False
         sender = self.scheduler.sender(agent)
         rooms = await self._rooms(self.scheduler.purse if sender is None else sender.purse)
-        made = await self._forecast(tasks, sender, rooms)
+        made = await self._forecast(tasks, reads, sender, rooms)
         # What a lone agent takes is not worth a question as long as nothing but a guess speaks of it.
         small = made.tokens.high <= self.threshold or (made.agents == 1 and not made.from_past)
         if self.threshold > 0 and small:
@@ -82,7 +83,9 @@ class Forecaster:
         sentence = f"{DECLINED}{said}" if decision.choice == "deny" else WITHDRAWN
         raise ToolError(sentence, outcome=decision.choice)
 
-    async def _forecast(self, tasks: Sequence[Task], sender: Run | None, rooms: Sequence[Room]) -> Forecast:
+    async def _forecast(
+        self, tasks: Sequence[Task], reads: Sequence[int], sender: Run | None, rooms: Sequence[Room]
+    ) -> Forecast:
         """What the agents take together, within what is left."""
         spending = self.scheduler.services.metering.spending
         try:
@@ -90,7 +93,7 @@ class Forecaster:
         except StoreError as error:
             log.warning("what ended agents took could not be read: %s", error)
             past = []
-        planned = [self._planned(task, sender) for task in tasks]
+        planned = [self._planned(task, count, sender) for task, count in zip(tasks, reads, strict=True)]
         tokens = _least(rooms, "tokens")
         made = forecast(planned, past, None if tokens is None else int(tokens))
         funds = _least(rooms, "money")
@@ -98,7 +101,7 @@ class Forecaster:
             return made
         return replace(made, money=Span(min(made.money.low, funds), min(made.money.high, funds)))
 
-    def _planned(self, task: Task, sender: Run | None) -> Planned:
+    def _planned(self, task: Task, reads: int, sender: Run | None) -> Planned:
         services, limits = self.scheduler.services, self.scheduler.limits
         model = services.models.label(task.model)
         depth = 1 if sender is None else sender.depth + 1
@@ -113,6 +116,8 @@ class Forecaster:
             info=services.models.infos.get(model, UNKNOWN),
             start=self.beginning.tokens(size),
             budget=limits.each.within(task.budget),
+            only_answers=task.only_answers,
+            reads=reads,
         )
 
     async def _rooms(self, purse: Purse) -> tuple[Room, ...]:

@@ -33,7 +33,8 @@ class DelegateService:
 
     async def agree(self, assignments: Sequence[Assignment]) -> bool:
         """Let the person see what these take, if it may be much; True if they were asked and agreed."""
-        return await self.forecaster.agree(await self._tasks(assignments, False), self.agent)
+        tasks = await self._tasks(assignments, False)
+        return await self.forecaster.agree(tasks, self.agent, [each.reads for each in assignments])
 
     async def run(self, assignments: Sequence[Assignment], background: bool) -> Mapping[str, Any]:
         """Send agents. Only the session's own agent lives long enough to have them in the background."""

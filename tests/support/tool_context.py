@@ -180,7 +180,7 @@ class FakeContext:
         if not self.verdict(action):
             raise DeniedError(f"Not allowed: {action.headline()}", status="blocked", reasons=["test"])
 
-    async def permit_agents(self, tool: str, assignments: Sequence[Assignment]) -> None:
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
         for each in assignments:
             await self.permit(SpawnAgent(tool=tool, goal=each.goal))
 
