@@ -254,6 +254,8 @@ class HermesApp(App[None], inherit_bindings=False):
             self.bridge.show_head(self.host.engine.session.head)
 
     def _show_branch(self, found: Checkout | None) -> None:
+        if not self.is_running:
+            return
         self.bridge.change(branch=found and found.name, detached=found is not None and found.detached)
 
     # Sessions
@@ -363,7 +365,8 @@ class HermesApp(App[None], inherit_bindings=False):
                 self.outbox.send(event.text, event.images)
 
     def _show_queue(self, texts: tuple[str, ...]) -> None:
-        self.session.prompt.queued = texts
+        if self.is_running:
+            self.session.prompt.queued = texts
 
     def _look_for_files(self, paths: Sequence[Sequence[str]]) -> Sequence[Found] | None:
         from app.attaching import look

@@ -53,13 +53,13 @@ class DialogStage:
                 dialog = ApprovalDialog(asked, spill)
         self._shown = dialog
         self._app.push_screen(dialog, done)
-        return lambda: self._close(dialog)
+
+        def close() -> None:
+            dialog.dismiss(None)
+
+        return close
 
     def waiting(self, count: int) -> None:
         self._app.bridge.change(questions=count)
         if self._app.session.furnished:
             self._app.session.transcript.rest(count > 0)
-
-    def _close(self, dialog: Dialog[Any]) -> None:
-        if dialog.is_current:
-            dialog.dismiss(None)

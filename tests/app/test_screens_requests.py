@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent.events import ApprovalAsked, Decision, QuestionAsked
+from agent.events import ApprovalAsked, Decision, QuestionAsked, RequestResolved
+from app.screens import dialog as dialogs
 from app.screens import requests
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import TextDialog
+from app.screens.detail import DetailScreen
 from app.screens.palette import Palette
 from app.screens.requests import TYPING_PAUSE, Request, RequestQueue
 from tests.support import story
@@ -153,3 +155,24 @@ async def test_a_dialog_does_not_cover_what_is_open_for_a_moment(
         assert app.screen is opened and app.session.status.status.questions == 2
         opened.dismiss(None)
         await until(pilot, lambda: isinstance(app.screen, ClarifyDialog), "the question")
+
+
+async def test_a_question_that_is_over_goes_as_soon_as_nothing_lies_over_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.01)
+    app = Staged()
+    async with app.run_test(size=(80, 24)) as pilot:
+        await scene(lambda _app, _pilot: drawn(pilot))(pilot)
+        asked = story.question()
+        app.hear([story.opened(), *story.asked(), asked])
+        app.requests.show_now()
+        await until(pilot, lambda: isinstance(app.screen, ClarifyDialog) and app.screen.armed)
+        await pilot.press("o")
+        await until(pilot, lambda: isinstance(app.screen, DetailScreen))
+        asked.reply.set_result(asked.cancelled)
+        app.hear([RequestResolved(id=asked.id, outcome="cancelled")])
+        await pilot.pause()
+        assert isinstance(app.screen, DetailScreen)
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen_stack == [app.session])
