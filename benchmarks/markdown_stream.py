@@ -26,11 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from textual.app import App, ComposeResult
 from textual.containers import VerticalScroll
+from textual.driver import Driver
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Markdown
 
+from app.line import lasting
 from tests.support import command
 from tests.support.terminal import Terminal
 from widgets.ground import Ground
@@ -126,6 +128,12 @@ class Streamer(App[Spent]):
 
     def get_default_screen(self) -> Screen[None]:
         return Stage()
+
+    def get_driver_class(self) -> type[Driver]:
+        return lasting(super().get_driver_class(), self.exit, self.draw_anew)
+
+    def draw_anew(self) -> None:
+        self.refresh()
 
     def compose(self) -> ComposeResult:
         if self.kind == "transcript":

@@ -236,8 +236,8 @@ class Document:
 
     def strips(self, index: int, part: int) -> Sequence[Strip]:
         """The drawn rows of one part of an item."""
-        parts = self.parts(index)
-        entry = self.entries[index]
+        entry = self.entry(index)
+        parts = self.parts(index) if entry.parts is None else entry.parts
         if entry.live and part == len(parts) - 1:
             return entry.live
         strips = self.drawn(parts[part], 0 if self.wrap else self._shifts.get(index, 0))

@@ -61,9 +61,10 @@ class Surface(Kept):
 
     def repaint(self) -> int:
         """Compose the rows in sight and refresh those that differ from what is on the screen; how many."""
-        if not self.is_attached or not self.size.height or self.size.width < 8:
+        width, height = self.size
+        if not self.is_attached or not height or width < 8:
             return 0
-        before, screen = self._lines, self._lines_in_sight()
+        before, screen = self._lines, self._lines_in_sight(width, height)
         runs: list[list[int]] = []
         for row, strip in enumerate(screen):
             if row < len(before) and (strip is before[row] or strip == before[row]):
@@ -74,7 +75,7 @@ class Surface(Kept):
                 runs.append([row, row + 1])
         self._lines = screen
         if runs:
-            self.refresh(*(Region(0, start, self.size.width, end - start) for start, end in runs))
+            self.refresh(*(Region(0, start, width, end - start) for start, end in runs))
         self.painted()
         return sum(end - start for start, end in runs)
 
@@ -88,7 +89,8 @@ class Surface(Kept):
         """Called before items are read: bring them up to date."""
 
     def shown_rows(self, crop: Region) -> list[Strip]:
-        rows = [self._composed(y) for y in range(crop.y, crop.bottom)]
+        rows = self._lines[crop.y : crop.bottom]
+        rows += [self._composed(y) for y in range(crop.y + len(rows), crop.bottom)]
         return self._filtered.filter(rows, crop.x, crop.right)
 
     def render_line(self, y: int) -> Strip:
@@ -124,8 +126,7 @@ class Surface(Kept):
         """The rows in sight, each with its place."""
         return [row for run in self._runs for row in run.rows()]
 
-    def _lines_in_sight(self) -> list[Strip]:
-        width, rows = self.size
+    def _lines_in_sight(self, width: int, rows: int) -> list[Strip]:
         if not len(self.document):
             self._runs = []
             return hint(rows, width, self.palette)
