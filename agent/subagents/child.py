@@ -48,6 +48,7 @@ from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, 
 from tools.context import Answer, Delegates
 from tools.registry import Registry
 from tools.results import ToolError
+from tools.text import clean
 from tools.todo import render
 from tools.toolsets import members
 
@@ -59,6 +60,7 @@ ASKING = frozenset({"clarify"})
 SENDING = frozenset({"delegate_task", "subagents", "mixture_of_agents"})
 NEVER = frozenset({"checkpoint"})
 """Tools of the session as a whole: an agent must not take back what others do meanwhile."""
+GONE = "It works with {model}, which is not configured any more; configure it again, then let it go on."
 NOTING = frozenset({"todo_write", "todo_read"})
 _CHANGES = (WritePath, DeletePath, RunCommand, RunScript, SendInput)
 
@@ -197,7 +199,7 @@ async def open_child(
     session = LiveSession(services.store, record, path, emit)
     session.position = ground.position
     await session.prepare()
-    voice = await _voice(services, place.task)
+    voice = await _voice(services, place.task, record)
     profile = voice.profile
     tools = profile.offer(offered(services, place.task, place.depth, place.deepest))
     await ensure_system(session, reach.workspace, services.home, services.settings, profile, tools)
@@ -259,13 +261,18 @@ async def _more_steps(place: Place) -> int:
     return 0
 
 
-async def _voice(services: Services, task: Task) -> Voice:
-    """The models an agent asks. Raises `HermesError`."""
+async def _voice(services: Services, task: Task, record: Session) -> Voice:
+    """The models an agent asks: one that was sent to a model of its own keeps it. Raises `HermesError`."""
+    if not task.model:
+        return await services.models.voice("")
     try:
-        return await services.models.voice(task.model)
+        voice = await services.models.voice(record.model)
     except ToolError as error:
         # It was sent by an earlier process, and its model is not configured any more.
         raise HermesError(str(error)) from None
+    if voice.routes[0].name != record.model:
+        raise HermesError(GONE.format(model=clean(record.model)))
+    return voice
 
 
 def _context_factory(
