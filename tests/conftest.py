@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from textual.pilot import Pilot
+
+from tests.support.steady import steady_pause, steady_press
 
 # A run that was started in the background inherits an ignored ctrl+c, one under `nohup` an ignored end of
 # the terminal; the programs under test must not.
@@ -26,6 +29,9 @@ UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=50, derandomize=True, **UNTIMED)
 settings.register_profile("thorough", max_examples=500, derandomize=False, **UNTIMED)
 settings.load_profile("quick")
+
+setattr(Pilot, "pause", steady_pause(Pilot.pause))  # noqa: B010
+setattr(Pilot, "press", steady_press(Pilot.press))  # noqa: B010
 
 
 def pytest_collection(session: pytest.Session) -> None:

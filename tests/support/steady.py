@@ -1,0 +1,46 @@
+"""Pauses of a test that mean the same on a busy machine as on a quiet one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from textual.pilot import Pilot
+
+TURNS = 100
+"""Turns of the event loop that a chain of messages takes at most: a key, what it posts, what that draws."""
+
+_SHORT = 0.01
+"""Seconds of a pause after which a test looks again anyway."""
+
+
+def steady_pause(pause: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """`Pilot.pause` that also lets what became due meanwhile come to its end.
+
+    A machine that is busy elsewhere can let all the seconds of a pause go by within
+    one turn of the event loop; a test that counts on them would look too early.
+    """
+
+    async def paused(pilot: Pilot[object], delay: float | None = None) -> None:
+        await pause(pilot, delay)
+        if delay is None or delay > _SHORT:
+            await _turns()
+            await pause(pilot, 0)
+
+    return paused
+
+
+def steady_press(press: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """`Pilot.press` that also lets what the keys lead to come to its end."""
+
+    async def pressed(pilot: Pilot[object], *keys: str) -> None:
+        await press(pilot, *keys)
+        await _turns()
+        await pilot.pause(0)
+
+    return pressed
+
+
+async def _turns() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
