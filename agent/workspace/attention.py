@@ -66,11 +66,9 @@ class Attention:
     async def during(self, call: str) -> AsyncIterator[None]:
         """What changes while this is open is the work of the call, or without one of Hermes itself.
 
-        A project that is still being read for the first time delays nothing.
+        A project that is still being read for the first time delays nothing; what changes
+        meanwhile is told as nobody's work rather than as that of the person.
         """
-        if not self._watcher.is_ready:
-            yield
-            return
         async with self._watcher.claim() as claim:
             self._calls += bool(call)
             try:

@@ -196,6 +196,9 @@ class Watcher:
     async def _run(self) -> None:
         try:
             await self._in_thread(self._open)
+            if self._unsure:
+                # What changed until now is nobody's; what comes after is not to be dropped with it.
+                await self._look_and_tell(for_claim=True)
             self._ready.set()
             while True:
                 await self._rest()

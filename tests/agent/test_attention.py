@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed
 from agent.workspace import attention
+from agent.workspace.tree import Tree
 from agent.workspace.watcher import Watcher
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -95,6 +97,31 @@ async def test_files_that_are_taken_back_are_not_put_down_to_the_person(
         told = [(change.by, change.call != "", change.files[0].kind) for change in b.seen(FilesChanged)]
         assert told == [("agent", True, "added"), ("agent", False, "removed"), ("agent", False, "added")]
         assert not [event for event in b.seen(Noticed) if event.kind == "files"]
+
+
+async def test_what_a_call_changes_while_the_project_is_still_read_is_not_put_down_to_the_person(
+    tmp_path: Path, watchers: list[Watcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    survey, seen, go = Tree.survey, threading.Event(), threading.Event()
+
+    def slow(tree: Tree) -> None:
+        survey(tree)
+        seen.set()
+        go.wait(60)
+
+    monkeypatch.setattr(Tree, "survey", slow)
+    script = by_step([call("write_file", path="made.txt", content="one\n"), say("done")])
+    async with bench(tmp_path, script) as b:
+        (b.workspace / "made.txt").write_text("before\n")
+        async with b.engine(attended=True) as engine:
+            await asyncio.to_thread(seen.wait)
+            await engine.run("go")
+            go.set()
+            await watchers[0].ready()
+            (b.workspace / "mine.txt").write_text("one\n")
+            await soon(b, FilesChanged)
+            (change,) = b.seen(FilesChanged)
+            assert [file.path for file in change.files] == ["mine.txt"]
 
 
 async def test_a_watcher_that_is_not_wanted_rests_until_it_is_asked_for(

@@ -52,7 +52,8 @@ def said(scene: Stage) -> list[str]:
 
 
 def notices(scene: Stage) -> list[str]:
-    return [item.text for item in scene.items(NoticeItem)]
+    """What the program has said, but not what it noticed of the person's own work."""
+    return [item.text for item in scene.items(NoticeItem) if item.kind != "files"]
 
 
 def drawn(widget: Widget) -> str:
