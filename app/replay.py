@@ -26,6 +26,8 @@ from widgets.transcript.items import (
 AGENT_ENDED = "subagent_end"
 AGENT_NOTES = frozenset({"subagent", "subagent_told", AGENT_ENDED})
 """Kinds of the notices around the work of an agent that was sent, as `agent.subagents` writes them."""
+CUT_OFF = "The answer was cut off here."
+"""Below an answer that was stopped, or that a failure or the end of the program cut short."""
 OUTCOMES: frozenset[str] = frozenset({"done", "failed", "denied", "interrupted"})
 
 
@@ -68,6 +70,8 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
                 shown.append(ReasoningItem(clean(reasoning)))
             if node.content.strip():
                 shown.append(AnswerItem(clean(node.content), node.id))
+            if node.data.get("state") == "interrupted":
+                shown.append(NoticeItem("info", CUT_OFF))
             return shown
         case "tool":
             return [_call(node, arguments, tools)]

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.store.nodes import Node
-from app.replay import call_in_full, newest_first
+from app.replay import CUT_OFF, call_in_full, newest_first
 from tools.registry import Registry
-from widgets.transcript.items import AnswerItem, CallItem, ReasoningItem, UserItem
+from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, ReasoningItem, UserItem
 
 
 def node(number, kind, content="", /, **data):
@@ -50,6 +50,15 @@ def test_what_is_not_asked_for_is_not_made():
     items = newest_first(path, Registry())
     assert next(items) == UserItem("999", 999) and next(items) == UserItem("998", 998)
     assert Path.read == 2
+
+
+def test_an_answer_that_was_cut_off_is_not_taken_for_a_whole_one():
+    path = [
+        node(1, "assistant", "It is", state="interrupted"),
+        node(2, "assistant", "It is done.", state="complete"),
+    ]
+    shown = [*newest_first(path, Registry())][::-1]
+    assert shown == [AnswerItem("It is", 1), NoticeItem("info", CUT_OFF), AnswerItem("It is done.", 2)]
 
 
 def test_reasoning_stands_above_its_answer_and_results_without_a_message_are_shown():
