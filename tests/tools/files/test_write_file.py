@@ -151,7 +151,7 @@ async def test_a_link_in_the_workspace_leads_to_its_target(
     [
         ("a.py", "def f():\n    return (1\n", 2),
         ("a.py", "if x:\ny\n", 2),
-        ("a.json", '{\n "a": 1,\n}\n', 3),
+        ("a.json", '{\n "a": 1,\n "b"\n}\n', 4),
         ("a.yaml", "a: [1,\nb: }\n", 2),
         ("a.toml", "a = \n", None),
     ],
