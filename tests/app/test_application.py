@@ -28,7 +28,7 @@ from app.screens.detail import DetailScreen
 from app.screens.help import HelpScreen
 from app.screens.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench
-from tests.support.replies import Reply, call, say
+from tests.support.replies import Reply, call, calls, say
 from tests.support.team import UNASKED
 from tests.support.waiting import until
 from widgets.panes.log import LogPane
@@ -137,12 +137,13 @@ async def test_a_message_sent_before_the_engine_is_there_is_not_lost(tmp_path: P
 
 
 async def test_enter_queues_while_the_agent_works(tmp_path: Path) -> None:
-    script = [say("one " * 40, piece=4, pace=0.06), say("two")]
-    async with stage(tmp_path, script) as scene:
+    was_queued = asyncio.Event()
+    async with stage(tmp_path, [say("one", until=was_queued.is_set), say("two")]) as scene:
         await scene.type("first", "enter")
         await scene.until(lambda: scene.app.session.prompt.busy)
         await scene.type("second", "enter")
         await scene.until(lambda: scene.app.session.prompt.queued == ("second",))
+        was_queued.set()
         await scene.quiet(2)
         assert [item.origin for item in scene.items(UserItem)] == ["prompt", "queue"]
         assert scene.app.session.prompt.queued == ()
@@ -166,19 +167,22 @@ async def test_steering_reaches_the_running_turn(tmp_path: Path) -> None:
         assert any("sharper" in str(message) for message in request.messages)
         return say("Sharper it is.")
 
-    script = [call("terminal", command="sleep 2.5"), second]
+    script = [call("terminal", command="while [ ! -e go ]; do sleep 0.05; done"), second]
     async with stage(tmp_path, script) as scene:
         await scene.type("go", "enter")
         await scene.until(lambda: scene.items(CallItem))
         await scene.type("sharper", "ctrl+s")
+        await scene.until(lambda: scene.app.session.prompt.steering == ("sharper",))
+        (scene.bench.workspace / "go").touch()
         await scene.quiet()
         assert scene.answers() == ["Sharper it is."]
         assert [item.origin for item in scene.items(UserItem)] == ["prompt", "steer"]
 
 
 async def test_a_question_is_answered_in_a_dialog_and_the_draft_stays(tmp_path: Path) -> None:
-    script = [call("clarify", question="Which?", choices=["red", "blue"]), say("Blue.")]
-    async with stage(tmp_path, script) as scene:
+    asked = {"question": "Which?", "choices": ["red", "blue"]}
+    question = calls(("clarify", asked), until=lambda: scene.app.session.prompt.text == "draft")
+    async with stage(tmp_path, [question, say("Blue.")]) as scene:
         await scene.type("pick", "enter")
         await scene.type("draft")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
@@ -208,7 +212,7 @@ async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: 
 
 
 async def test_escape_stops_the_turn_for_good(tmp_path: Path) -> None:
-    async with stage(tmp_path, [say("word " * 200, piece=5, pace=0.05)]) as scene:
+    async with stage(tmp_path, [say("word " * 4_000, piece=5, pace=0.05)]) as scene:
         await scene.type("talk", "enter")
         await scene.until(lambda: scene.app.session.prompt.busy)
         await scene.pilot.press("escape")

@@ -14,7 +14,7 @@ from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
 from app.screens.timeline import TimelineScreen
 from app.screens.timeline_files import FileScreen
-from tests.app.test_going_back import drawn, files, notices, said, screen, worked
+from tests.app.test_going_back import drawn, files, journeys, notices, said, screen, worked
 from widgets.transcript.items import UserItem
 
 
@@ -64,7 +64,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         await scene.until(screen(scene, BranchesScreen))
         await scene.pilot.press("enter")
         await scene.until(lambda: app.bridge.state.head == "")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert (files(scene), said(scene)) == ({"a": "one"}, ["write a one"])
         await scene.pilot.press("alt+u")
         await scene.until(lambda: said(scene) == ["write a one", "write a two"])

@@ -56,6 +56,11 @@ def notices(scene: Stage) -> list[str]:
     return [item.text for item in scene.items(NoticeItem) if item.kind != "files"]
 
 
+def journeys(scene: Stage) -> list[str]:
+    """The words of journeys that are over; notices tell of what the person changed as well."""
+    return [text for text in notices(scene) if text.endswith(("undoes it.", "does it again."))]
+
+
 def drawn(widget: Widget) -> str:
     return "\n".join(widget.render_line(y).text for y in range(widget.size.height))
 
@@ -67,10 +72,10 @@ def screen(scene: Stage, kind: type) -> Callable[[], bool]:
 async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write b two") as scene:
         await scene.pilot.press("alt+u")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert (files(scene), said(scene)) == ({"a": "one"}, ["write a one"])
         assert scene.app.session.prompt.text == "write b two"
-        (notice,) = notices(scene)
+        (notice,) = journeys(scene)
         assert "Undone: write b two." in notice and "1 path restored." in notice and "alt+y" in notice
         await scene.pilot.press("alt+y")
         await scene.until(lambda: len(said(scene)) == 2)
@@ -82,7 +87,7 @@ async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again
 async def test_what_is_being_written_stays_and_the_message_goes_into_the_history(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one") as scene:
         await scene.type("my draft", "alt+u")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         prompt = scene.app.session.prompt
         await scene.until(lambda: "write a one" in prompt.history.entries[-1:])
         assert prompt.text == "my draft"
@@ -256,16 +261,16 @@ async def test_what_the_person_changed_is_shown_before_and_stays_by_default(tmp_
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
         await scene.pilot.press("a")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert files(scene) == {"a": "mine"}
-        assert "1 left as they are: a" in notices(scene)[0]
+        assert "1 left as they are: a" in journeys(scene)[0]
 
 
 async def test_the_checkpoint_is_taken_where_it_was_chosen(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
         await scene.pilot.press("c", "a")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert files(scene) == {"a": "one"}
 
 
@@ -290,7 +295,7 @@ async def test_both_sides_are_merged_and_shown_before(tmp_path: Path) -> None:
         diff = shown.query_one("DiffRows")
         await scene.until(lambda: "ours" in drawn(diff))
         await scene.pilot.press("a")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert files(scene) == {"a": theirs}
 
 
@@ -312,7 +317,7 @@ async def test_files_that_change_during_the_look_are_looked_at_again(tmp_path: P
         again = scene.app.screen
         assert isinstance(again, RestoringScreen) and again.choices == {"a": "mine"}
         await scene.pilot.press("a")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert files(scene) == {"a": "newer"}
 
 
@@ -343,7 +348,7 @@ async def test_a_person_takes_some_hunks_of_a_file_and_leaves_the_others(tmp_pat
         await scene.until(lambda: scene.app.screen is shown)
         await scene.until(lambda: "2 of 3 hunks" in shown.rows.render_line(0).text)
         await scene.pilot.press("j", "m", "a")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert files(scene) == {"a": LONG.replace("line 15\n", ""), "b": "x"}
         assert said(scene) == ["one", "two", "three"]
         await scene.pilot.press("alt+u")
@@ -375,7 +380,7 @@ async def test_hunks_that_were_chosen_are_asked_for_again_when_the_file_changes(
         again = scene.app.screen
         assert isinstance(again, RestoringScreen) and again.choices == {"a": "mine"}
         await scene.pilot.press("a")
-        await scene.until(lambda: notices(scene))
+        await scene.until(lambda: journeys(scene))
         assert files(scene) == {"a": theirs}
 
 

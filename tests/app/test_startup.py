@@ -87,11 +87,11 @@ def test_a_signal_during_the_still_frame_gives_the_terminal_back(
     start: Start, number: signal.Signals, code: int
 ) -> None:
     terminal = start("--demo")
-    before = settings_of(terminal)
+    before = terminal.settings
     terminal.until(FRAME)
     assert settings_of(terminal) != before
     terminal.process.send_signal(number)
-    terminal.process.wait(timeout=20)
+    terminal.process.wait(timeout=100)
     assert settings_of(terminal) == before
     assert terminal.drain() == code
     assert terminal.painted.find(b"\x1b[?1049l") > 0 and terminal.painted.find(b"\x1b[?25h") > 0
@@ -102,10 +102,10 @@ def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
     leading = "import os, sys, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
     command = [*HERMES[:-1], leading + HERMES[-1], "--demo"]
     with Terminal(command, environment(tmp_path / "home"), tmp_path, (80, 24)) as terminal:
-        before = settings_of(terminal)
+        before = terminal.settings
         terminal.until(FRAME)
         terminal.press("\x03")
-        terminal.process.wait(timeout=20)
+        terminal.process.wait(timeout=100)
         assert settings_of(terminal) == before
         assert terminal.drain() == 130
         assert b"\x1b[?1049l" in terminal.painted and b"Traceback" not in terminal.painted
@@ -113,18 +113,18 @@ def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
 
 def test_after_quitting_the_terminal_is_as_before_the_still_frame(start: Start) -> None:
     terminal = start("--demo")
-    before = settings_of(terminal)
+    before = terminal.settings
     terminal.until(b"What shall we do?")
     terminal.process.send_signal(signal.SIGTERM)
-    terminal.process.wait(timeout=20)
+    terminal.process.wait(timeout=100)
     assert settings_of(terminal) == before
 
 
 def test_an_error_after_the_still_frame_is_read_on_the_normal_screen(start: Start, tmp_path: Path) -> None:
     terminal = start("--cwd", str(tmp_path / "nowhere"))
-    before = settings_of(terminal)
+    before = terminal.settings
     terminal.until(b"There is no folder")
-    terminal.process.wait(timeout=20)
+    terminal.process.wait(timeout=100)
     left = terminal.painted.find(b"\x1b[?1049l")
     assert 0 < left < terminal.painted.find(b"hermes: There is no folder")
     assert settings_of(terminal) == before

@@ -29,9 +29,12 @@ class Terminal:
         self._size = size
         self.painted = bytearray()
         """Everything the program has written so far."""
+        self.settings: list[object] = []
+        """How the terminal was set before the program began."""
 
     def __enter__(self) -> Self:
         self.fd, inner = os.openpty()
+        self.settings = termios.tcgetattr(self.fd)
         self.resize(*self._size)
         self.started = time.monotonic()
         self.process = subprocess.Popen(
