@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from textual.actions import SkipAction
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
+from textual.geometry import Region
 from textual.messages import Prune
+from textual.strip import Strip
 
 from app.commands import bindings
 from app.screens.closable import ClosableScreen
 from app.twice import Twice
 from app.warmup import bring
+from widgets.ground import Backdrop, Ground
 from widgets.palette import Palette
 from widgets.panes.arrangement import Arrangement
 from widgets.panes.empty import EmptyBench
@@ -78,15 +80,19 @@ class SessionScreen(ClosableScreen[None]):
         self.furnished = False
         """Whether conversation and panes are there."""
         self._escapes = Twice(ESCAPES)
+        self._ground = Ground(self)
 
     def compose(self) -> ComposeResult:
         yield self.status
         yield self._empty
-        yield Container(self.prompt, id="session-prompt")
+        yield Backdrop(self.prompt, id="session-prompt")
 
     async def on_prune(self, event: Prune) -> None:
         """The application ends: so does all its work, as much of it deals with what is shown here."""
         self.workers.cancel_all()
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return self._ground.rows(crop)
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Arrange the panes as remembered; before there are any."""
