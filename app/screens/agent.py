@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Container
+from textual.geometry import Region
+from textual.strip import Strip
 
 from agent.errors import HermesError
 from agent.events import (
@@ -32,6 +33,7 @@ from app.conversation import ended, tell
 from app.replay import newest_first
 from app.screens.closable import ClosableScreen
 from app.screens.keyline import BETWEEN, KeyLine
+from widgets.ground import Backdrop, Ground
 from widgets.palette import Palette
 from widgets.panes.agent_header import AgentHeader
 from widgets.panes.agent_row import UNDER_WAY, AgentRow
@@ -104,6 +106,7 @@ class AgentScreen(ClosableScreen[None]):
         self.workbench = Workbench(self.transcript, (self.todo, self.below), PaneBar())
         self.prompt = Prompt()
         self._keys = KeyLine(id="agent-keys")
+        self._ground = Ground(self)
         self._told: tuple[str, ...] = ()
         """The keys as they were told last."""
         self._stop: Callable[[], None] = lambda: None
@@ -113,8 +116,11 @@ class AgentScreen(ClosableScreen[None]):
     def compose(self) -> ComposeResult:
         yield self.header
         yield self.workbench
-        yield Container(self.prompt, id="agent-prompt")
+        yield Backdrop(self.prompt, id="agent-prompt")
         yield self._keys
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        return self._ground.rows(crop)
 
     def on_mount(self) -> None:
         app = cast("HermesApp", self.app)
