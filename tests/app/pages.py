@@ -9,6 +9,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.screen import Screen
 
+from tests.support.waiting import until
 from themes.loader import load_skin
 from widgets.palette import css_variables, textual_theme
 from widgets.rows import RowList
@@ -48,15 +49,21 @@ def lines_of(rows: RowList) -> list[str]:
     return [rows.render_line(y).text.rstrip() for y in range(rows.size.height)]
 
 
+async def settled(pilot: Pilot[Any]) -> None:
+    """Wait until no work goes on, and what came of it has begun none."""
+    for _ in range(2):
+        await pilot.pause(0.05)
+        await until(pilot, lambda: len(pilot.app.workers) == 0, "the end of all work")
+    await pilot.pause(0.1)
+
+
 def pressing(*keys: str) -> Any:
     """For pictures: wait until all is there, press the keys, wait again."""
 
     async def press(pilot: Pilot[None]) -> None:
-        await pilot.app.workers.wait_for_complete()
-        await pilot.pause(0.1)
+        await settled(pilot)
         for key in keys:
             await pilot.press(key)
-        await pilot.app.workers.wait_for_complete()
-        await pilot.pause(0.1)
+        await settled(pilot)
 
     return press

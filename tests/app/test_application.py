@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from agent.context.masking import Plan
@@ -184,7 +185,9 @@ async def test_a_question_is_answered_in_a_dialog_and_the_draft_stays(tmp_path: 
     question = calls(("clarify", asked), until=lambda: scene.app.session.prompt.text == "draft")
     async with stage(tmp_path, [question, say("Blue.")]) as scene:
         await scene.type("pick", "enter")
-        await scene.type("draft")
+        for letter in "draft":
+            # Without a pause, in which the question might come.
+            scene.app.post_message(events.Key(letter, letter))
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         assert isinstance(scene.app.screen, ClarifyDialog)
         assert scene.app.bridge.state.questions == 1

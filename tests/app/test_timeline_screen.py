@@ -18,7 +18,7 @@ from app.screens.dialog import Dialog
 from app.screens.timeline import TimelineScreen
 from app.screens.timeline_files import FileScreen, FilesScreen, diff_of
 from app.screens.timeline_services import FileChange, Sides
-from tests.app.pages import PageHost, lines_of
+from tests.app.pages import PageHost, lines_of, settled
 from tests.app.timeline_stage import NOW, Book, opened, small, three
 from tests.support.waiting import until
 from widgets.timeline.layout import Look, lay_out
@@ -267,14 +267,10 @@ def test_it_looks_as_it_should(snap_compare: Any, tmp_path: Path, look: str, siz
             screen = TimelineScreen(book, now=lambda: NOW)
             host.push_screen(screen)
             await until(pilot, lambda: screen.complete)
+            await settled(pilot)
             for key in keys:
                 await pilot.press(key)
-                await pilot.pause(0.1)
-            # The preview is read when the cursor has rested, and asks for files of its own.
-            for _ in range(3):
-                await pilot.pause(0.15)
-                await pilot.app.workers.wait_for_complete()
-            await pilot.pause(0.1)
+                await settled(pilot)
             assert shows(host, screen)
 
     assert snap_compare(PageHost(Screen), terminal_size=size, run_before=play)
