@@ -40,6 +40,10 @@ class Known:
     """None: its work was cut off."""
     unheard: tuple[str, ...] = ()
     """What it was told and has not read."""
+    let_go_on: int = 0
+    """The node at which the person let it go on last; 0: they never did."""
+    ended: int = 0
+    """The node at its last end."""
 
 
 async def begin(store: Store, record: Session, known: Known) -> None:
@@ -56,9 +60,10 @@ async def begin(store: Store, record: Session, known: Known) -> None:
     await store.append(record.id, "notice", f"Agent {known.id}: {known.task.goal}", data)
 
 
-async def resumed(store: Store, session: str) -> None:
+async def resumed(store: Store, session: str, *, by_person: bool) -> None:
     """Write down that an agent that had ended goes on."""
-    await store.append(session, "notice", "The agent goes on.", {"kind": RESUMED, "to_model": False})
+    data = {"kind": RESUMED, "to_model": False, "by_person": by_person}
+    await store.append(session, "notice", "The agent goes on.", data)
 
 
 async def copied(store: Store, session: str, how: str, place: str, left: int | None = None) -> None:
@@ -145,6 +150,8 @@ async def read(store: Store, record: Session, infos: Mapping[str, ModelInfo]) ->
         tally=tally,
         report=report,
         unheard=tuple(unheard(path)),
+        let_go_on=max((node.id for node in path if node.data.get("by_person")), default=0),
+        ended=0 if ended is None else ended.id,
     )
 
 

@@ -10,6 +10,8 @@ from agent.subagents.run import MAIN_AGENT, Run
 
 if TYPE_CHECKING:
     from agent.mailbox import Mailbox
+    from agent.store.store import Store
+    from agent.subagents.ledger import Known
     from agent.subagents.register import Register
 
 QUOTED = 1_000
@@ -22,6 +24,7 @@ class News:
     def __init__(self, register: Register, mailbox: Mailbox) -> None:
         self._register = register
         self._mailbox = mailbox
+        self._owed: list[tuple[Run, Known]] = []
 
     def goes_on(self, run: Run, before: Report | None, words: str) -> None:
         """The person lets an agent go on that had ended; its sender also hears how it ends this time."""
@@ -32,10 +35,25 @@ class News:
         told = words if len(words) <= QUOTED else f"{words[:QUOTED]}…"
         said = f"\nThey told it: {told}" if told else ""
         mailbox.remember(
-            f"[The user lets agent {run.id}{was} go on. What it reported before may not hold any more; "
+            f"{_lets(run)}{was} go on. What it reported before may not hold any more; "
             f"you are told when it has ended again.]{said}"
         )
         self.when_over(run)
+
+    def owe(self, run: Run, known: Known) -> None:
+        """An earlier process may have ended before the session's own agent heard of this one."""
+        if run.parent == MAIN_AGENT and (known.let_go_on or run.task.background):
+            self._owed.append((run, known))
+
+    async def catch_up(self, store: Store, root: str) -> None:
+        """Tell what the notes of the session `root` do not tell yet. Raises `StoreError`."""
+        owed, self._owed = self._owed, []
+        for run, known in owed:
+            if known.let_go_on > await _last_note(store, root, _lets(run)):
+                self._mailbox.remember(f"{_lets(run)} go on. What it reported before may not hold any more.]")
+            ended = run.report is not None and run.report.outcome != "interrupted"
+            if ended and run.report and known.ended > await _last_note(store, root, _ended(run)):
+                self._mailbox.remember(notice(run, run.report))
 
     def when_over(self, run: Run) -> None:
         """Tell the sender when an agent has ended, unless it was cut off and can go on later."""
@@ -62,5 +80,23 @@ def notice(run: Run, report: Report) -> str:
     """How an agent ended, for the one that sent it. Pure."""
     why = f" {report.error}" if report.error else ""
     summary = report.summary if len(report.summary) <= PREVIEW else f"{report.summary[:PREVIEW]}…"
-    head = f"[Agent {run.id} has ended: {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
+    head = f"{_ended(run)} {report.outcome}.{why} Its goal: {run.task.goal[:200]}]"
     return f"{head}\n{summary}".rstrip()
+
+
+def _lets(run: Run) -> str:
+    """How the note begins that the person lets an agent go on."""
+    return f"[The user lets agent {run.id}"
+
+
+def _ended(run: Run) -> str:
+    """How the note of an agent's end begins."""
+    return f"[Agent {run.id} has ended:"
+
+
+async def _last_note(store: Store, session: str, begins: str) -> int:
+    """The last note of a session that begins so, by its node; 0 when there is none."""
+    wanted = "SELECT coalesce(max(id), 0) FROM nodes WHERE session = ? AND kind = 'notice' "
+    wanted += "AND substr(content, 1, ?) = ?"
+    values = (session, len(begins), begins)
+    return int(await store.database.read(lambda c: c.execute(wanted, values).fetchone()[0]))

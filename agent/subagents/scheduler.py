@@ -308,6 +308,7 @@ class Scheduler:
             run.inputs = list(known.unheard)
             run.report, run.state = report, "ended"
             run.over.set()
+            self.news.owe(run, known)
         return cut
 
 

@@ -97,7 +97,7 @@ class Steering:
         before, run.report, run.state = run.report, None, "queued"
         run.over.clear()
         try:
-            letter = await self._prepared(run, text.strip())
+            letter = await self._prepared(run, text.strip(), by)
         except BaseException:
             run.report, run.state = before, "ended"
             run.over.set()
@@ -110,14 +110,14 @@ class Steering:
         elif by == MAIN_AGENT:
             self.news.when_over(run)
 
-    async def _prepared(self, run: Run, text: str) -> str:
+    async def _prepared(self, run: Run, text: str, by: str) -> str:
         """Put the session of an agent in order that goes on; what it hears before what it was told.
 
         That is its task, if it was cut off before it heard that.
         """
         if run.child is None:
             await self.store.recover(run.record.id)
-        await ledger.resumed(self.store, run.record.id)
+        await ledger.resumed(self.store, run.record.id, by_person=by == PERSON)
         if run.child is not None:
             await run.child.session.catch_up()
             run.child.mailbox.take_steering()

@@ -44,6 +44,7 @@ class Team:
         It also hears of copies that hold changes.
         """
         cut = await self.scheduler.recover_children()
+        await self.scheduler.news.catch_up(self.scheduler.services.store, self.scheduler.services.root)
         copies = self.scheduler.services.grounds.copies
         if copies is not None and (holding := await copies.find_again(self.scheduler.runs())):
             self.mailbox.remember(

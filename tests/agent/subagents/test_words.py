@@ -195,6 +195,36 @@ async def test_the_model_is_told_when_the_person_lets_an_agent_go_on_and_what_ca
         assert len(made.seen(AgentStarted)) == len(made.seen(AgentEnded)) == 2
 
 
+async def test_what_the_model_was_not_told_before_the_end_it_is_told_in_the_next_process_once(
+    tmp_path: Path,
+) -> None:
+    scripts = {
+        "main": [
+            call("delegate_task", goal="child"),
+            call("delegate_task", goal="later", background=True),
+            say("Done."),
+            say("I see."),
+            say("And still."),
+        ],
+        "child": [say(report("Once.")), say(report("Twice."))],
+        "later": [say(report("Later."))],
+    }
+    async with team(tmp_path, scripts) as made:
+        async with made.engine() as engine:
+            session = (await engine.run("Go.")).session
+            await engine.agents.wait(["agent-2"])
+            await engine.agents.send_input("agent-1", "Look at the tests too.")
+            await engine.agents.wait(["agent-1"])
+        for text in ("And?", "Still?"):
+            async with made.engine(resume=session) as engine:
+                await engine.run(text)
+                notes = [node.content for node in engine.session.path if node.kind == "notice"]
+            assert sum(note.startswith("[The user lets agent agent-1 go on.") for note in notes) == 1
+            twice = [note for note in notes if note.startswith("[Agent agent-1 has ended: completed.")]
+            assert len(twice) == 1 and twice[0].endswith("Twice.")
+            assert sum(note.startswith("[Agent agent-2 has ended: completed.") for note in notes) == 1
+
+
 async def test_what_the_model_asks_of_its_agents_is_not_told_as_the_persons_wish(tmp_path: Path) -> None:
     scripts = {
         "main": [
