@@ -86,7 +86,9 @@ _RUN_CODE = frozenset(
     | {_PROGRAM.reason, _SCRIPT.reason}
 )
 """Reasons to let something pass that runs code of the project."""
-_LEAVES = frozenset({files.LISTED.reason, environments.CHOOSES, environments.CONDA_CHOOSES})
+_LEAVES = frozenset(
+    {files.LISTED.reason, git_remotes.READS.reason, environments.CHOOSES, environments.CONDA_CHOOSES}
+)
 """Reasons to let something pass that changes no file which runs."""
 _READABLE = frozenset({RUNS_PROJECT, wrappers.SOURCES})
 """Reasons to ask about files of the project that may be read first."""
@@ -260,6 +262,8 @@ class _Judge:
                 self._named |= named
                 if name in scraps.MOVERS:
                     self._made = {path for path in self._made if path.rpartition("/")[2] not in named}
+                if made and scraps.is_new(new := joined(cwd, call.value("o") or made)):
+                    self._made.add(new)
                 if self._built or made:
                     self._built = (self._built - named) | ({made} if made else set())
 

@@ -290,7 +290,7 @@ SWIFT = Verbs(
     inside=True,
 )
 MIX = Verbs(
-    harmless=r"test|compile|format|credo|dialyzer|help|deps$|deps\.tree|clean",
+    harmless=r"test|compile|format|credo|dialyzer|help|deps$|deps\.tree|clean|phx\.routes|xref|docs",
     reason="builds or tests the project",
     effects=(
         (r"deps\.\w+|archive\.\w+|local\.\w+", INSTALLS),
@@ -319,6 +319,19 @@ BUNDLE = Verbs(
     bare=False,
     inside=True,
 )
+
+
+def bundle(call: Call) -> Opinion:
+    """`bundle exec` is judged by what it starts, where that is known to build, test or list."""
+    given = call.arguments[1:]
+    if call.arguments[:1] == ("exec",) and given and given[0] in ("rake", "jekyll", "rails"):
+        from agent.safety.commands.toolchains import RULES as TOOLCHAINS
+
+        rule = RULES.get(given[0]) or TOOLCHAINS[given[0]]
+        return rule(replace(call, name=given[0], word=given[0], arguments=tuple(given[1:])))
+    return BUNDLE(call)
+
+
 RAILS = Verbs(
     harmless=r"test|routes|stats|notes|about|(?:generate|g) (?:model|controller|migration|scaffold|job|mailer"
     r"|resource|channel|helper)|zeitwerk:check|-T|db:migrate:status|db:version|middleware|initializers|about",
@@ -340,7 +353,8 @@ COMPOSER = Verbs(
 )
 UV = Verbs(
     harmless=r"run (?:pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage)|pip (?:list|show"
-    r"|freeze|tree|check)|export|tree|version|lock --check|python list|cache dir|build",
+    r"|freeze|tree|check)|export|tree|version|lock --check|python (?:list|find|dir)"
+    r"|cache dir|tool (?:list|dir)|build",
     reason="builds or tests the project",
     effects=(
         ("sync|add|remove|pip|tool|lock|venv|python|self|cache|publish|x", INSTALLS),
@@ -463,7 +477,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("mix", _running(MIX, "phx.server")),
     ("zig", _running(ZIG, "build run")),
     ("flutter dart", FLUTTER),
-    ("bundle", BUNDLE),
+    ("bundle", bundle),
     ("rails", RAILS),
     ("composer", COMPOSER),
     ("uv", _in_environment(UV)),

@@ -26,7 +26,7 @@ _DANGEROUS = re.compile(
 )
 _META = re.compile(
     r"\\(?:d\S*(?: [\w.\"*?]+)?|l\+?|z|conninfo|q|x|timing|pset.*|echo .*|\?)"
-    r"|\.(?:tables?|schema|databases|indexes|indices|headers?|mode|width|show|dbinfo|help|quit|exit|stats|fullschema)\b.*",
+    r"|\.(?:tables?|schema|databases|indexes|indices|headers?|mode|width|show|dbinfo|help|quit|exit|stats|fullschema|dump)\b.*",
     re.IGNORECASE,
 )
 

@@ -18,7 +18,7 @@ INSTALLS = "installs packages, which may run their programs"
 INSTALLED = fine("installs what the project lists")
 
 _WORDS: dict[str, str] = {
-    "npm": r"ci|install|i|clean-install",
+    "npm": r"ci|install|i|clean-install|prune|dedupe",
     "pnpm": r"install|i",
     "yarn": r"install|",
     "bun": r"install|i",

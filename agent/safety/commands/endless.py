@@ -22,6 +22,7 @@ _FILTERS = words(
     "split csplit column fmt expand unexpand gunzip zcat perl"
 )
 _SINKS = words("tee dd split csplit sponge")
+_SOURCES = words("yes seq")
 _NULL = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-")
 _STOPS = re.compile(r"-[a-zA-Z]*m\d*|--max-count.*|count=\d+.*|-n?\d+q|\d+q|-q|--quiet|--silent")
 _ENDLESS_COUNT = re.compile(r"inf(?:inity)?", re.IGNORECASE)
@@ -44,6 +45,8 @@ class Stream:
 
     def command(self, name: str, arguments: Sequence[str], inputs: Sequence[str]) -> bool:
         """Take a command into account; whether it would itself write a file without end."""
+        if not self._flows and name not in _SOURCES and not _reads_device(arguments, inputs):
+            return False  # as nearly always
         operands = [argument for argument in arguments if not argument.startswith("-")]
         read = any(map(SOURCES.fullmatch, (*inputs, *(word.removeprefix("if=") for word in operands))))
         begins = name == "yes" or (name == "seq" and any(map(_ENDLESS_COUNT.fullmatch, operands)))
@@ -59,6 +62,11 @@ class Stream:
     def written(self, path: str) -> bool:
         """Whether what flows would go into this file, which the shell opens for the last command."""
         return self._flows and not is_nowhere(path)
+
+
+def _reads_device(arguments: Sequence[str], inputs: Sequence[str]) -> bool:
+    """Whether any word may name a device."""
+    return "/dev/" in "".join(inputs) or "/dev/" in "".join(arguments)
 
 
 def is_nowhere(path: str) -> bool:

@@ -146,7 +146,8 @@ def truncate(call: Call) -> Opinion:
     grows = (call.value("s", "size") or "").startswith("+") or call.name != "truncate"
     if call.name == "fallocate" and re.fullmatch(r"\d+[GTPE]i?B?|\d{10,}", call.value("l", "length") or ""):
         return ask("takes much of the disk")
-    if not grows and _are_lost(call, operands):
+    keeps = grows and not call.has("pcz", "punch-hole", "collapse-range", "zero-range")
+    if not keeps and _are_lost(call, operands):
         return EMPTIES
     return call.changed(operands) or WRITES
 
@@ -237,6 +238,9 @@ def tar(call: Call) -> Opinion:
         return ask("may write outside of the workspace")
     if call.has("", "delete", "remove-files"):
         return ask("deletes files")
+    noted = [value for name in ("index-file", "volno-file") if (value := call.value("", name))]
+    if opinion := call.changed(noted):
+        return opinion
     files = [a for a in arguments[1 if not mode.startswith("-") else 0 :] if not a.startswith("-")]
     archive = call.value("f", "file") or _tar_file(arguments)
     if "t" in letters or call.flag("--list"):

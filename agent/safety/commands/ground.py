@@ -52,6 +52,7 @@ class Ground:
         self._home = Path(places.home)
         self._guard = guard(workspace, self._home, own)
         self._known: dict[tuple[str, str, bool], str | None] = {}
+        self._ordinary: dict[str, bool] = {}
         self._workspace = _spellings(workspace)
         self._scratch = _spellings(scratch) if scratch is not None else ()
         self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(self._home)))))
@@ -60,11 +61,12 @@ class Ground:
         """The same ground without what was found on the disk before."""
         twin = copy(self)
         twin._known = {}
+        twin._ordinary = {}
         return twin
 
     def inside(self, path: str) -> bool:
         """Whether a marked absolute path is the workspace or lies in it."""
-        return self._once("inside", path, False, self._inside) is not None
+        return self._is_ordinary(path) or self._once("inside", path, False, self._inside) is not None
 
     def below(self, path: str) -> bool:
         """Whether a marked absolute path lies in the workspace and is not the workspace itself."""
@@ -77,7 +79,7 @@ class Ground:
 
     def private(self, path: str) -> bool:
         """Whether a marked absolute path lies in the scratch folder."""
-        return UNKNOWN not in path and bool(self._scratch) and _within(_real(path), self._scratch)
+        return bool(self._scratch) and UNKNOWN not in path and _within(_real(path), self._scratch)
 
     def read(self, path: str) -> str | None:
         """What speaks against reading a marked absolute path."""
@@ -85,11 +87,26 @@ class Ground:
 
     def write(self, path: str) -> str | None:
         """What speaks against writing to a marked absolute path."""
-        return self._once("write", path, False, self._write)
+        return None if self._is_ordinary(path) else self._once("write", path, False, self._write)
 
     def delete(self, path: str, *, recursive: bool) -> str | None:
         """What speaks against deleting a marked absolute path."""
         return self._once("delete", path, recursive, self._delete)
+
+    def _is_ordinary(self, path: str) -> bool:
+        """Whether a path surely lies in the workspace and is nothing special, as most are."""
+        known = self._ordinary
+        if path not in known:
+            known[path] = (
+                path.isascii()
+                and absolute(path) == path
+                and not path.startswith("/dev/")
+                and current().is_itself(path)
+                and _within(path, self._workspace)
+                and not is_secret(path)
+                and self._guarded(path) is None
+            )
+        return known[path]
 
     def _once(self, what: str, path: str, whole: bool, find: Callable[[str, bool], str | None]) -> str | None:
         key = (what, path, whole)
@@ -152,10 +169,10 @@ class Ground:
 
     def _is_output(self, full: str) -> bool:
         """Whether the path is, or lies in, what a build makes again."""
-        root = next((root for root in self._workspace if _within(full, (root,))), None)
-        if root is None:
-            return False
-        return any(name and _is_made(name) for name in full[len(root) :].split("/"))
+        for root in self._workspace:
+            if _within(full, (root,)):
+                return any(name and _is_made(name) for name in full[len(root) :].split("/"))
+        return False
 
 
 def shown(path: str) -> str:

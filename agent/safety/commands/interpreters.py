@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -115,6 +116,8 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
         return check(inner)
     if not call.inside:
         return ask(OUTSIDE)
+    if module == "pydoc" and rest and all(each.partition(".")[0] in sys.stdlib_module_names for each in rest):
+        return LOOKS
     file = _module_file(call, module)
     return ask(RUNS_PROJECT) if file is None else runs(file, "python", rest)
 
@@ -125,7 +128,14 @@ def _module_file(call: Call, module: str) -> str | None:
         return None
     place = module.replace(".", "/")
     files = (f"{place}/__main__.py", f"{place}.py")
-    return next((file for file in files if Path(call.path(file)).is_file()), None)
+    found = next((file for file in files if Path(call.path(file)).is_file()), None)
+    return files[1] if found is None and _OF_PROJECT.match(module) else found
+
+
+_OF_PROJECT = re.compile(
+    r"(?:src|app|apps|scripts?|tools?|backend|server|benchmarks?|examples?|tests?|utils?|lib)\."
+)
+"""Folders of projects: a module below one of them is none that was installed."""
 
 
 def _serves(call: Call) -> Opinion:

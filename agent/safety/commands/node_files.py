@@ -254,5 +254,7 @@ def _is_known(following: Sequence[_Token]) -> bool:
 def _is_harmless(text: str) -> bool:
     if len(text) < 256 and is_secret("/" + text.lstrip("/").removeprefix("./")):
         return False
+    if text.startswith("/dev/"):
+        return False
     # Text with blanks in it is what a program writes or prints.
     return " " in text or "\\n" in text or (DOUBTFUL.search(text) is None and not _FORBIDDEN.fullmatch(text))

@@ -35,7 +35,7 @@ _MODULES = words(
     "xml.etree.ElementTree zlib zoneinfo bz2 lzma"
 )
 _PACKAGES = words(
-    "pandas polars matplotlib matplotlib.pyplot seaborn scipy scipy.stats "
+    "PIL PIL.Image pandas polars matplotlib matplotlib.pyplot seaborn scipy scipy.stats "
     "numpy click rich attr attrs tqdm tabulate colorama more_itertools typing_extensions pytz toml tomli "
     "tomli_w orjson rich.console rich.table rich.progress"
 )
@@ -46,6 +46,10 @@ _LIMITED = {
     "xml": words("etree"),
     "concurrent": words("futures"),
     "html": words("escape unescape parser entities"),
+    "asyncio": words(
+        "run sleep gather Queue Semaphore create_task wait_for wait Lock Event TimeoutError CancelledError "
+        "timeout TaskGroup as_completed"
+    ),
     "yaml": words("safe_load safe_load_all safe_dump dump SafeLoader YAMLError"),
     "os": words(
         "path getcwd listdir walk scandir makedirs mkdir getenv environ sep linesep pathsep name cpu_count "
@@ -79,7 +83,8 @@ _ATTRIBUTES = re.compile(
     r"|get_type_hints|ForwardRef|evaluate_\w+|singledispatch\w*|resolve_types|unsafe_\w*|Unsafe\w*"
     r"|ctypeslib|f2py|distutils|testing|loadtxt|genfromtxt|fromregex|DataSource|launch|edit|pager|echo_via_pager"
     r"|SocketHandler|HTTPHandler|SMTPHandler|SysLogHandler|DatagramHandler|dictConfig|fileConfig|handlers"
-    r"|fetch_\w+|load_dataset|read_html|read_gbq|read_clipboard|to_gbq|to_clipboard|read_sql_table|pipe|inputhook"
+    r"|fetch_\w+|load_dataset|read_html|read_gbq|read_clipboard|to_gbq|to_clipboard|read_sql_table|pipe|inputhook|get_loop|get_(?:running|event)_loop"
+    r"|create_connection|create_server|ImageShow|ImageGrab|grab\w*"
     r"|ProcessPoolExecutor|excepthook|displayhook|addaudithook|urlopen|urlretrieve|lib|compat"
 )
 _OWN = words("edit lib compat move rename handlers launch pager")

@@ -27,7 +27,8 @@ _TO_FIRST = words(
 _TO_SECOND = words("copy2 copyfile copytree")
 _TO_OWNER = words("write_text write_bytes touch mkdir")
 _FILLS = words(
-    "write writelines writerow writerows writeheader write_text write_bytes dump copyfileobj to_csv to_json"
+    "safe_dump safe_dump_all dump_all write writelines writerow writerows writeheader write_text "
+    "write_bytes dump copyfileobj to_csv to_json"
 )
 _READS = words("read readlines readline read_text read_bytes load reader DictReader parse read_csv read_json")
 _MODE = re.compile(r"[rwaxbtU+]{1,4}")
@@ -150,7 +151,7 @@ def _is_plain(call: ast.Call) -> bool:
         )
     if name == "truncate":
         return not call.args and not call.keywords
-    if name in ("write_text", "write_bytes"):
+    if name in ("write_text", "write_bytes", "write"):
         return not (call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value)
     return True
 
@@ -189,6 +190,8 @@ def _hides(nodes: Sequence[ast.AST], calls: Sequence[ast.Call], values: Values) 
         if name == "format" and isinstance(owner, ast.Constant):
             return _says_doubtful(str(owner.value).replace("{", "").replace("}", ""), spelled)
     for node in nodes:
+        if isinstance(node, ast.Slice) and _is_nothing(node):
+            return True
         if isinstance(node, ast.Slice) and _is_backwards(node):
             return any(isinstance(each, ast.Subscript) and _is_text(each, values) for each in nodes)
         if isinstance(node, _PUT_TOGETHER) and any(
@@ -209,6 +212,10 @@ def _fills_itself(node: ast.BinOp) -> bool:
         return False
     parts = node.right.elts if isinstance(node.right, ast.Tuple) else [node.right]
     return all(isinstance(part, ast.Constant) and isinstance(part.value, str) for part in parts)
+
+
+def _is_nothing(node: ast.Slice) -> bool:
+    return node.lower is None and isinstance(node.upper, ast.Constant) and node.upper.value == 0
 
 
 def _is_backwards(node: ast.Slice) -> bool:

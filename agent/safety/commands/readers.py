@@ -238,6 +238,8 @@ def sort(call: Call) -> Opinion:
     clustered = [o for o in call.options() if re.fullmatch(r"-[a-zA-Z]*o.*", o) and not o.startswith("--")]
     if clustered and not outputs:
         return ask(WRITES)
+    if outputs and call.operands("okStT") == ["/dev/null"]:
+        return ask("destroys the contents of files")
     return call.changed(outputs) or call.revealed(_operands(call)) or LOOKS
 
 
@@ -312,8 +314,8 @@ def manual(call: Call) -> Opinion:
 
 def processes(call: Call) -> Opinion:
     """ps: the letter `e` without a dash shows what every program has in its environment."""
-    letters = [argument for argument in call.arguments if re.fullmatch(r"[a-z]+", argument)]
-    return ask("shows the environment of programs") if any("e" in each for each in letters[:1]) else LOOKS
+    shows = re.fullmatch(r"[a-z]*e[a-z]*", call.arguments[0]) if call.arguments else None
+    return ask("shows the environment of programs") if shows else LOOKS
 
 
 def databases(call: Call) -> Opinion:

@@ -20,7 +20,7 @@ _FOLDERS = re.compile(
     r"|\.m2/settings(?:-security)?\.xml|\.gradle/gradle\.properties|\.composer/auth\.json"
     r"|\.nuget/NuGet\.Config"
     r"|etc/(?:g?shadow-?|sudoers(?:\.d)?|ssh/ssh_host_\w+_key|ssl/private|krb5\.keytab|master\.passwd)"
-    r"|run/secrets|var/run/secrets|proc/[^/]+/(?:environ|mem))(?:/|$)"
+    r"|run/secrets|var/run/secrets|proc/[^/]+/(?:environ|mem)|proc/kcore|dev/k?mem)(?:/|$)"
 )
 _NAMES = re.compile(
     r"\.env(?!(?:\.\w+)*\.(?:example|sample|template|dist|defaults?|tpl)$)(?:\..+)?|\.envrc|\.netrc|_netrc"
@@ -57,7 +57,7 @@ _SAMPLES = (
     "server.key",
 )
 _SAMPLE_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube")
-_has_start = re.compile(r"/\.|/Library/|/etc/|/run/|/var/|/proc/").search
+_has_start = re.compile(r"/\.|/Library/|/etc/|/run/|/var/|/proc/|/dev/").search
 """One of these is in every path that `_FOLDERS` finds something in."""
 
 
@@ -89,6 +89,8 @@ def is_secret_variable(name: str) -> bool:
 def _may_be_secret(path: str) -> bool:
     names = path.split("/")
     last = names[-1]
+    if last.endswith(".env"):
+        return True  # what searches for names takes hidden ones as well
     if any(mark in last for mark in GLOBS) and not _is_wide(last):
         expression = pattern(last)
         if any(expression.fullmatch(sample) for sample in _SAMPLES):

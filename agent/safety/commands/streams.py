@@ -55,7 +55,10 @@ def sed(call: Call) -> Opinion:
     return call.revealed(files) or EDITS
 
 
-_EVERYTHING = re.compile(r"\s*(?:[01],\$)?\s*[dDz]\s*;?\s*|\s*[01]?\s*Q\s*|\s*(?:1,\$)?s(\W)\.\*\1\1g?\s*")
+_EVERYTHING = re.compile(
+    r"\s*(?:[01],\$)?\s*[dDz]\s*;?\s*|\s*[01]?\s*Q\s*|\s*(?:1,\$)?s(\W)\.\*\1\1g?\s*"
+    r"|\s*/(?:\.\*?|\^|\$|\^\.\*\$?|\.\+)/\s*[dD]\s*"
+)
 """Scripts that leave nothing of a file."""
 
 _ADDRESS = re.compile(
@@ -145,6 +148,8 @@ def awk(call: Call) -> Opinion:
     program, written = _AWK_FILE.sub("", literal(program)), _AWK_FILE.findall(literal(program))
     if opinion := call.changed(written):
         return opinion
+    if written and re.search(r'\bprintf?\s*\(?\s*""\s*\)?', program) and not files:
+        return ask("destroys the contents of files")
     if _awk_reaches_out(_AWK_SORTED.sub("", program)):
         return ask("runs an awk program that may start commands or write files")
     return call.revealed(files) or EDITS

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.safety.commands import node_code, node_files, python_code, python_files, python_work
 from agent.safety.commands.call import Call, Program
+from agent.safety.commands.doubts import DOUBTFUL
 from agent.safety.confinement import Confinement
 from agent.safety.shell.marks import UNKNOWN, literal
 
@@ -25,6 +26,9 @@ def passes(call: Call, program: Program, text: str, confinement: Confinement) ->
             return _passes_python(call, program, code, confinement)
         case "node":
             return _passes_node(call, code, confinement)
+        case "java":
+            # Compiled and run at once, as `javac` and `java` one after the other are.
+            return confinement != "none" and DOUBTFUL.search(code) is None
         case _:
             return False
 

@@ -68,6 +68,8 @@ ROUNDS = (
     Round(578, 60, 13, 530, 3),
     Round(349, 33, 6, 644, 20),
     Round(849, 169, 75, 922, 21),
+    Round(494, 92, 18, 588, 32),
+    Round(360, 75, 38, 413, 14),
 )
 
 FAMILIES = (
@@ -166,6 +168,16 @@ LOOSENED = (
         "`rm` of one file named like a scrap, not there, made by the same command, or in `/tmp`",
         "nothing is lost that `>` would not take as well; folders, patterns and all other files ask",
     ),
+    (
+        "programs of Python and Node given as text, or written by the same command, that edit files",
+        "read as a tree or as tokens; they reach files, a database for reading, servers of this machine and "
+        "programs whose words are written out. Emptying, changing what was not read, hidden text ask",
+    ),
+    (
+        "`nvm use`, `conda activate`, `source ~/.nvm/nvm.sh`, `PATH` with folders that installations fill",
+        "nothing the agent can write lies there; files that only set variables are read",
+    ),
+    ("`cp .env.example .env` where there is none", "no secret is in either"),
     ('`rm -rf "$tmp"` after `tmp=$(mktemp -d)`', "the folder is new and of this very command"),
 )
 """(what runs unasked now, why that is no loss)."""
@@ -255,7 +267,18 @@ def table() -> str:
         "not mended yet: tools that only test on this machine (`ab`, `wrk`), `source ~/.nvm/nvm.sh`, `deno`,",
         " programs written and run in one command. Of 922 nasty ones 21 were silent, 18 without a",
         'sandbox; now 7, of which `exec -a … id`, `bash -c "$1"` and `unset HISTFILE` do no harm, three run',
-        "what is not there, and one stays: `sed -i` that writes a command into `package.json`, then tests.",
+        "what is not there, and one stayed: `sed -i` that writes a command into `package.json`, then tests.",
+        "What a command writes and builds or runs afterwards is looked at since.",
+        "",
+        "Of rounds 10 and 11 a third stood in the corpus already, as plain commands are few. Round 10 was",
+        "written before programs given as text were read: of 588 nasty ones 32 were silent, 15 of which run",
+        "`id` and the like by a detour and are harmless once followed. After mending it asks 36 times",
+        "(7.3 %) and no harmful one is silent. Round 11 was written after that: 75 of 360 asked (20.8 %),",
+        "38 of them",
+        "on purpose (containers, migrations, pushing, fetching unknown packages, reaching a cluster or a",
+        "cloud); now 58 (16.1 %). Of its 413 nasty ones 14 were silent, most of them ways to empty a file",
+        "(`sort -o f /dev/null`, `sed -i /./d`, `write('')`) and variables that name a linker or a Java; now",
+        "one, `split` into many small files, which loses nothing.",
         "",
         "Round 5 by family, before and after mending:",
         "",
@@ -289,7 +312,8 @@ def table() -> str:
         "",
         "What the agent wrote itself in this session is the same case: it lies in the workspace, is read",
         "like everything else, and what it can break undo brings back. What the *same command* wrote before",
-        "asks, because it cannot be read beforehand; a program that a compiler made of sources from before",
+        "is read in the command where the shell wrote it (`cat > x.py <<EOF`), and asks where another",
+        "program did; a program that a compiler made of sources from before",
         "does not. Words such as `deploy` and files with secrets among the arguments ask. A shell script in",
         "which a line asks goes on asking in every sandbox.",
         "",
