@@ -36,7 +36,7 @@ from app.screens.keyline import BETWEEN, KeyLine
 from widgets.ground import Backdrop, Ground
 from widgets.palette import Palette
 from widgets.panes.agent_header import AgentHeader
-from widgets.panes.agent_row import UNDER_WAY, AgentRow
+from widgets.panes.agent_row import LIVE, UNDER_WAY, AgentRow
 from widgets.panes.agents import AgentsPane
 from widgets.panes.bar import PaneBar
 from widgets.panes.todo import TodoPane
@@ -217,7 +217,7 @@ class AgentScreen(ClosableScreen[None]):
             self.todo.show(items, todos.below(self.shows_agent))
         self._show_below()
         row = self._row
-        if row is not None and row.state == "pending" and (waiting := self._agents.waiting(row.agent)):
+        if row is not None and row.state not in LIVE and (waiting := self._agents.waiting(row.agent)):
             self.prompt.steering = waiting
         self.header.tell()
         self._show_keys()

@@ -5,6 +5,7 @@ Against a real engine and a scripted model server.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -94,13 +95,9 @@ def asked(scene: Stage, goal: str) -> int:
 
 
 async def test_an_agent_is_read_from_its_beginning_and_followed_live(tmp_path: Path) -> None:
-    scripts = {
-        "main": sending("look"),
-        "look": [
-            call("terminal", command="echo hello there"),
-            say("first " * 20, **SLOW),
-        ],
-    }
+    was_read = asyncio.Event()
+    slow = say("first " * 20, **SLOW, stall_at=3_000, until=was_read.is_set)
+    scripts = {"main": sending("look"), "look": [call("terminal", command="echo hello there"), slow]}
     async with team(tmp_path, scripts) as scene:
         await scene.until(
             lambda: row(scene).action == "writes" if scene.app.bridge.team.row("agent-1") else 0
@@ -110,6 +107,7 @@ async def test_an_agent_is_read_from_its_beginning_and_followed_live(tmp_path: P
         assert [each.text.splitlines()[0] for each in items(screen, UserItem)] == ["Your task: look"]
         assert [each.outcome for each in items(screen, CallItem)] == ["done"]
         assert len(answers(screen)[0]) < len("first " * 20)
+        was_read.set()
         await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")
         await scene.until(lambda: items(screen, NoticeItem), "the word of its end")
         assert answers(screen) == [("first " * 20).strip()] or answers(screen) == ["first " * 20]
@@ -153,6 +151,21 @@ async def test_what_is_told_steers_the_agent_before_its_next_request(tmp_path: P
         assert "turn round" in str(last.messages[-1]["content"])
 
 
+async def test_what_an_agent_has_not_read_when_the_session_is_left_waits_for_it_there(tmp_path: Path) -> None:
+    async with team(tmp_path, {"main": sending("look"), "look": [HELD]}) as scene:
+        screen = await attached(scene)
+        await scene.until(lambda: items(screen, CallItem), "its call")
+        screen.prompt.set_text("turn round")
+        await scene.pilot.press("enter")
+        await scene.until(lambda: screen.prompt.steering == ("turn round",), "what waits")
+        session = scene.app.need_engine().session.id
+        await scene.app.open_session(Wish(resume=session))
+        await scene.until(lambda: scene.app.screen is scene.app.session)
+        again = await attached(scene)
+        await scene.until(lambda: again.prompt.steering == ("turn round",), "what waits, again")
+        assert row(scene).state == "interrupted"
+
+
 async def test_one_that_has_ended_goes_on_with_what_it_is_told(tmp_path: Path) -> None:
     scripts = {
         "main": sending("look"),
@@ -190,7 +203,7 @@ async def test_agents_of_an_earlier_process_are_listed_read_and_let_go_on(tmp_pa
 
 
 async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_path: Path) -> None:
-    scripts = {"main": sending("look"), "look": [say("word " * 400, **SLOW)] * 5}
+    scripts = {"main": sending("look"), "look": [say("word " * 4_000, **SLOW)] * 5}
     async with team(tmp_path, scripts) as scene:
         await scene.until(lambda: asked(scene, "look"))
         pane = scene.app.session.agents
@@ -217,7 +230,8 @@ async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_
 
 
 async def test_pause_holds_an_agent_and_lets_it_go_on(tmp_path: Path) -> None:
-    scripts = {"main": sending("look"), "look": [say("word " * 20, **SLOW), say(report("Done."))]}
+    answers_in_turn = iter([say("word " * 4_000, **SLOW), say(report("Done."))])
+    scripts = {"main": sending("look"), "look": lambda _request: next(answers_in_turn)}
     async with team(tmp_path, scripts) as scene:
         screen = await attached(scene)
         await scene.until(lambda: row(scene).action == "writes")
@@ -297,7 +311,7 @@ async def test_search_fold_and_copy_work_on_the_conversation_in_front(
 
 async def test_events_of_agents_leave_the_sessions_own_prompt_and_status_alone(tmp_path: Path) -> None:
     scripts = {
-        "main": [call("delegate_task", goal="look"), say("end " * 60, **SLOW)],
+        "main": [call("delegate_task", goal="look"), say("end " * 4_000, **SLOW)],
         "look": [say(report("Quick."))],
     }
     async with team(tmp_path, scripts) as scene:
