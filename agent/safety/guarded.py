@@ -30,7 +30,7 @@ from agent.safety.guarded_names import (
     SYSTEM,
 )
 from agent.safety.look import Look, current
-from agent.safety.places import LONGEST_PATH, is_tidy, parts
+from agent.safety.places import LONGEST_PATH, absolute, parts
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern
 from tools.actions import Action, ChangeSettings, DeletePath, WritePath
 
@@ -111,34 +111,34 @@ class Guard:
         answers: dict[tuple[str, bool], str | None] = look.once(self, dict)
         key = (path, whole)
         if key not in answers:
-            too_long = len(path) > LONGEST_PATH and not is_open(path)
-            answers[key] = None if too_long else self._found(path, look, whole)
+            told = self._told(path) if absolute(path) == path and look.is_itself(path) else None
+            if told is None:
+                answers[key] = self._found(path, look, whole)
+            else:
+                answers[key] = look.once((self, told, whole), lambda: self._found(path, look, whole))
         return answers[key]
 
+    def _told(self, path: str) -> str | None:
+        """A path up to the last name that says something; None if that is all of it."""
+        names = path.split("/")
+        known = len(names)
+        while known > 1 and self._says_nothing(names[known - 1]):
+            known -= 1
+        return "/".join(names[:known]) if known < len(names) else None
+
     def _found(self, path: str, look: Look, whole: bool) -> str | None:
-        place = self.place(path, look, whole=whole)
+        if len(path) > LONGEST_PATH and not is_open(path):
+            return None
+        place = self._place(parts(path), whole)
         if place is None and "\\" in path:
-            place = self.place(path.replace("\\", "/"), look, whole=whole)
+            place = self._place(parts(path.replace("\\", "/")), whole)
         if place is None and (real := _on_disk(path, look)) != path:
-            place = self.place(real, look, whole=whole)
+            place = self._place(parts(real), whole)
         return place or (None if whole else _other_name(path, self._home, look))
 
-    def place(self, path: str, look: Look, *, whole: bool) -> str | None:
-        """What a marked absolute path leads to; links in it are not followed."""
-        # All names that say nothing get the same answer in one folder.
-        if is_tidy(path):
-            folder, _, name = path.rpartition("/")
-            if self._says_nothing(name):
-                return look.once((self, folder, whole), lambda: self._place(parts(path), whole))
-        names = parts(path)
-        if names and self._says_nothing(names[-1]):
-            folder = "".join([f"/{name}" for name in names[:-1]])
-            return look.once((self, folder, whole), lambda: self._place(names, whole))
-        return self._place(names, whole)
-
     def _is_silent(self, name: str) -> bool:
-        """Whether no table knows a name, nor any rule about the form of names."""
-        if not _is_simple(name) or name.startswith(".") or name in self._telling:
+        """Whether nothing is known of a name: below a folder, paths of such names all get one answer."""
+        if not _is_simple(name) or "\\" in name or name.startswith(".") or name in self._telling:
             return False
         plain = name.casefold()
         return plain not in self._telling and _by_ending((plain,), anywhere=True) is None

@@ -16,7 +16,7 @@ from agent.safety import rules
 from agent.safety.look import current
 from agent.safety.places import Places, joined
 from agent.safety.shell import marks
-from agent.safety.shell.recording import Recording, record
+from agent.safety.shell.recording import Recording, Start, record
 
 TANGLED = "it is too involved to be checked; split it into simple commands"
 
@@ -62,7 +62,7 @@ def examined(recording: Recording, places: Places) -> Findings:
 def _examined(recording: Recording, places: Places) -> Findings:
     if recording.tangled or recording.fault:
         return Findings((TANGLED,))
-    judge = _Judge(places)
+    judge = _Judge(places, hidden=_may_hide(recording, places))
     try:
         recording.show(judge)
     except _ForbiddenError as error:
@@ -70,11 +70,22 @@ def _examined(recording: Recording, places: Places) -> Findings:
     return Findings((), tuple(judge.doubts))
 
 
-class _Judge:
-    """Compares every command line and every written file with the rules."""
+def _may_hide(recording: Recording, places: Places) -> bool:
+    """Whether any word or folder of a recording can lead to what must not be read."""
+    started = [event for event in recording.events if isinstance(event, Start)]
+    cwds = {cwd for event in started for cwd in event.cwds}
+    return places.may_hide("/".join([*cwds, *("/".join(event.arguments) for event in started)]))
 
-    def __init__(self, places: Places) -> None:
+
+class _Judge:
+    """Compares every command line and every written file with the rules.
+
+    Without `hidden` no command can lead to what must not be read.
+    """
+
+    def __init__(self, places: Places, *, hidden: bool) -> None:
         self._places = places
+        self._hidden = hidden
         self.doubts: dict[str, None] = {}
 
     def command(
@@ -86,6 +97,8 @@ class _Judge:
         word: str = "",
         stdin: Sequence[str] | None = None,
     ) -> None:
+        if not (self._hidden or rules.is_ruled(name, arguments)):
+            return  # like most
         for cwd in cwds:
             if reason := rules.forbidden(rules.Line(name, arguments, cwd, self._places)):
                 raise _ForbiddenError(f"it would {reason}")

@@ -26,6 +26,7 @@ class Look:
     def __init__(self) -> None:
         self._real: dict[str, str] = {"": "/"}
         self._missing: set[str] = set()
+        self._single: set[str] = set()
         self._answers: dict[object, object] = {}
 
     def real(self, path: str) -> str:
@@ -73,6 +74,16 @@ class Look:
         except (OSError, ValueError):
             return False
 
+    def is_itself(self, path: str) -> bool:
+        """Whether no name in an absolute path is a link, and the last one no second name of a file.
+
+        Nothing need be there. True only when that is certain.
+        """
+        try:
+            return self.real(path) == path and path in self._single
+        except (OSError, ValueError):
+            return False
+
     def _step(self, folder: str, name: str) -> str:
         """One name further from a folder in which no link is left."""
         if name in ("", "."):
@@ -82,15 +93,21 @@ class Look:
         path = f"{folder}/{name}" if folder != "/" else f"/{name}"
         if folder in self._missing:
             self._missing.add(path)
+            self._single.add(path)
             return path
         try:
-            mode = os.lstat(path).st_mode
+            status = os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):
             self._missing.add(path)
+            self._single.add(path)
             return path
         except (OSError, ValueError):
             return path
-        return os.path.realpath(path) if stat.S_ISLNK(mode) else path
+        if stat.S_ISLNK(status.st_mode):
+            return os.path.realpath(path)
+        if status.st_nlink == 1 or not stat.S_ISREG(status.st_mode):
+            self._single.add(path)
+        return path
 
     def once(self, question: object, find: Callable[[], Answer]) -> Answer:
         """What `find` says, asked only the first time for each question."""

@@ -76,16 +76,14 @@ _known_parts = lru_cache(maxsize=16_384)(_parts)
 
 def absolute(path: str) -> str:
     """A marked absolute path with `.`, `..`, doubled and closing slashes resolved."""
-    if is_tidy(path):
-        return path
     return _known_absolute(path) if len(path) <= _SHORT else _absolute(path)
 
 
 def _absolute(path: str) -> str:
-    return "/" + "/".join(parts(path))
+    return path if is_tidy(path) else "/" + "/".join(parts(path))
 
 
-_known_absolute = lru_cache(maxsize=4_096)(_absolute)
+_known_absolute = lru_cache(maxsize=16_384)(_absolute)
 
 
 def joined(cwd: str, path: str) -> str:
@@ -110,7 +108,11 @@ class Places:
     ) -> None:
         self.home = home
         self._folders = _precious((home, *other_homes), (*guarded, *secret))
+        self._precious = frozenset("".join([f"/{name}" for name in names]) for names in self._folders)
         self._files = _vital((*guarded, *secret))
+        own = ["".join([f"/{name}" for name in parts(path)]) for path in (*guarded, *secret)]
+        self._near_files = (*own, *VITAL_FILES, *KERNEL_FILES, "/private", "/dev")
+        """How every path begins that is, or lies in, what must not be overwritten."""
         self._guarded = _Own(tuple(parts(path) for path in (*guarded, *secret)))
         self._secret = _Own(tuple(parts(path) for path in secret))
         self._secret_names = tuple(dict.fromkeys(names[-1] for names in self._secret.paths))
@@ -120,6 +122,8 @@ class Places:
 
         The path may end in a glob: `/*` and `~/*` mean all that is inside.
         """
+        if path.isascii() and absolute(path) == path and path.count("/") > 2 and path not in self._precious:
+            return None
         if UNKNOWN in path or _impossible(path):
             return None
         names = parts(path)
@@ -135,6 +139,8 @@ class Places:
 
     def wreck(self, path: str) -> str | None:
         """What would be destroyed if something were written to the marked path; None if nothing vital."""
+        if path.isascii() and not path.startswith(self._near_files) and absolute(path) == path:
+            return None
         if _impossible(path):
             return None
         names = parts(path)
@@ -146,13 +152,14 @@ class Places:
 
     def hides(self, path: str) -> bool:
         """Whether the marked path holds keys or conversations that tools must not read."""
+        return self.may_hide(path) and not _impossible(path) and self._secret.covers(parts(path))
+
+    def may_hide(self, text: str) -> bool:
+        """Whether `hides` can be true of any marked path in a text."""
         for name in self._secret_names:
-            if name in path:
-                break
-        else:
-            if not self._secret_names or path.isascii() or not _has_glob(path):
-                return False
-        return not _impossible(path) and self._secret.covers(parts(path))
+            if name in text:
+                return True
+        return bool(self._secret_names) and not text.isascii() and _has_glob(text) is not None
 
 
 class _Own:

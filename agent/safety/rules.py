@@ -80,13 +80,15 @@ class Line:
             if option[:1] != "-":
                 continue
             following = self.arguments[place + 1] if place + 1 < len(self.arguments) else None
-            given, equals, value = option.partition("=")
-            if (short and option == f"-{short}") or given in (f"--{name}" for name in long):
-                return value if equals else following
-            if short and re.match(rf"-{short}[^-]", option):
-                return option[2:]
-            if len(given) > 4 and given.startswith("--") and any(n.startswith(given[2:]) for n in long):
-                return value if equals else following
+            if option[1:2] == "-":
+                given, equals, value = option[2:].partition("=")
+                if given in long or (len(given) > 2 and any(name.startswith(given) for name in long)):
+                    return value if equals else following
+            elif short and option[1:2] == short:
+                if len(option) == 2:
+                    return following
+                if option[2] != "-":
+                    return option[2:]
         return None
 
     def path(self, argument: str) -> str:
@@ -99,17 +101,25 @@ class Line:
 
 
 Rule = Callable[[Line], str | None]
+_FILE_SYSTEMS = ("mkfs", "mke2fs", "newfs")
 
 
 def forbidden(line: Line) -> str | None:
     """What would be lost by a command line, as the end of "it would …"; None when it may be run."""
     rule = RULES.get(line.name)
-    if rule is None and line.name.startswith(("mkfs", "mke2fs", "newfs")):
+    if rule is None and line.name.startswith(_FILE_SYSTEMS):
         rule = make_file_system
     if rule is not None and (reason := rule(line)):
         return reason
     # The arguments of a wrapper are looked at again with the command inside it.
     return None if line.name in WRAPPERS else any_program(line)
+
+
+def is_ruled(name: str, arguments: Sequence[str]) -> bool:
+    """Whether `forbidden` can say anything of a program that is not given what must not be read."""
+    if name in RULES or name.startswith(_FILE_SYSTEMS):
+        return True
+    return any(argument[:1] in ("-", "o") for argument in arguments)
 
 
 def delete(line: Line) -> str | None:

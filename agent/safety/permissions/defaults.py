@@ -8,7 +8,8 @@ from pathlib import Path
 from agent.safety.commands.secrets import is_secret
 from agent.safety.permissions.modes import Mode
 from agent.safety.permissions.reading import Reading
-from agent.safety.permissions.subjects import READERS, Setting
+from agent.safety.permissions.spellings import READERS
+from agent.safety.permissions.subjects import Setting
 from agent.safety.shell.marks import words
 from agent.safety.typed_input import as_command
 from agent.safety.verdict import Verdict

@@ -7,9 +7,8 @@ writes, `fetch(…)` any request. A tool's own name narrows a rule to that tool,
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -17,14 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from agent.safety.look import Look, current
 from agent.safety.permissions.address_patterns import AddressPattern, glob
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.command_patterns import CommandPattern, meant_by
 from agent.safety.permissions.path_patterns import PathPattern
 from agent.safety.permissions.reading import Command, Reading, read
-from agent.safety.places import absolute, joined
-from agent.safety.shell.marks import GLOBS, UNKNOWN, words
+from agent.safety.permissions.spellings import ONLY_NAMES, Spell, speller, spellings, touched
+from agent.safety.shell.marks import UNKNOWN, words
 from agent.safety.typed_input import follows
 from tools.actions import (
     Action,
@@ -74,14 +72,6 @@ KNOWN_TOOLS = (
 )
 """Tools a rule may name although they are not on offer now."""
 
-_ONLY_NAMES = words("echo printf ls stat test [ basename dirname realpath readlink which type file")
-"""Programs to which a path is only a name."""
-READERS = _ONLY_NAMES | words(
-    "cat head tail less more grep egrep fgrep rg ag wc diff cmp cut tr nl od xxd hexdump strings "
-    "md5sum sha1sum sha256sum sha512sum jq tree du df cd pushd popd source . read mapfile readarray"
-)
-"""Programs that do not change the files they are given."""
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -107,53 +97,6 @@ class Hit:
 
 NOT = Hit(Certainty.NO)
 WHOLE = Hit(Certainty.YES)
-
-
-@lru_cache(maxsize=8)
-def _touched(reading: Reading, reads: bool) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The paths a command reads or changes, each as it is written and made absolute for each folder."""
-    found: dict[str, tuple[str, ...]] = {}
-    for each in reading.reads if reads else reading.writes:
-        if _is_told(each.path):
-            _add(found, each.path, _places(each.path, each.cwds))
-    for path, places, changes in _given(reading):
-        if reads or changes:
-            _add(found, path, places)
-    return tuple(found.items())
-
-
-@lru_cache(maxsize=8)
-def _given(reading: Reading) -> tuple[tuple[str, tuple[str, ...], bool], ...]:
-    """Paths that commands are given, made absolute for each folder, and whether they may be changed."""
-    # Wrappers are given the same words again and again.
-    named: dict[tuple[str, tuple[str, ...], bool], None] = {}
-    for name, arguments, _, cwds in reading.commands:
-        if name in _ONLY_NAMES:
-            continue
-        changes = name not in READERS
-        for word in arguments:
-            if "=" in word or "@" in word:
-                for path in _paths(word):
-                    named[path, cwds, changes] = None
-            elif not word.startswith("-"):
-                named[word, cwds, changes] = None
-    return tuple([(path, _places(path, cwds), changes) for path, cwds, changes in named if _is_told(path)])
-
-
-def _is_told(path: str) -> bool:
-    """Whether no mark is in a path; no mark is an ASCII character."""
-    return path.isascii() or (UNKNOWN not in path and not any(mark in path for mark in GLOBS))
-
-
-def _places(path: str, cwds: Sequence[str]) -> tuple[str, ...]:
-    if len(cwds) == 1 and (cwds[0].isascii() or UNKNOWN not in cwds[0]):
-        return (absolute(joined(cwds[0], path)),)
-    return tuple([absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd])
-
-
-def _add(found: dict[str, tuple[str, ...]], path: str, places: tuple[str, ...]) -> None:
-    known = found.get(path)
-    found[path] = places if known is None else tuple(dict.fromkeys((*known, *places)))
 
 
 class Subject:
@@ -243,27 +186,22 @@ class Subject:
     def _files_touched(self, reading: Reading, spell: Spell) -> Hit:
         """Paths among the words of commands, and those the shell opens itself."""
         assert self._path is not None
-        spelled, everything = _spelled(reading, self.tool == "read_file", spell)
+        spelled, everything = touched(reading, self.tool == "read_file", spell)
         if not self._path.may_touch(everything):
             return NOT
         find = self._path.finder()
-        for path, spellings in spelled:
-            for each in spellings:
+        for path, places in spelled.items():
+            for each in places:
                 if find(each) is Certainty.YES:
                     return Hit(Certainty.YES, path)
         return NOT
 
     def _addresses_touched(self, reading: Reading) -> Hit:
         assert self._address is not None
-        for command in reading.commands:
-            if command.name not in _ONLY_NAMES:
-                for word in command.arguments:
-                    if (
-                        "://" in word
-                        and UNKNOWN not in word
-                        and self._address.touches(word[word.find("http") :])
-                    ):
-                        return Hit(Certainty.YES, command.text)
+        for command in _with_addresses(reading):
+            for word in command.arguments:
+                if "://" in word and UNKNOWN not in word and self._address.touches(word[word.find("http") :]):
+                    return Hit(Certainty.YES, command.text)
         return NOT
 
     # For rules that allow
@@ -277,7 +215,7 @@ class Subject:
             return True
         match action:
             case ReadPath() | WritePath() | DeletePath() if self._path is not None:
-                return all(self._path.covers(path) for path in _spellings(action.path))
+                return all(self._path.covers(path) for path in spellings(action.path))
             case Fetch() if self._address is not None:
                 return self._address.covers(action.url)
             case CallServer() | ChangeSettings():
@@ -293,7 +231,7 @@ class Subject:
         """Whether a rule for files allows writing to `path`, as a redirection would."""
         if self.tool != "write_file":
             return False
-        return self._path is None or all(self._path.covers(each) for each in _spellings(path))
+        return self._path is None or all(self._path.covers(each) for each in spellings(path))
 
     def _names(self, action: Action, name: str) -> bool:
         """Whether the tool of the rule is the tool or the effect of the action."""
@@ -311,6 +249,13 @@ class Subject:
             return self.tool == "settings" and fnmatchcase(action.what, self.pattern)
         pattern = self.pattern if "/" in self.pattern else f"{self.pattern}/**"
         return self.tool == "mcp" and glob(pattern).fullmatch(f"{action.server}/{action.name}") is not None
+
+
+@lru_cache(maxsize=8)
+def _with_addresses(reading: Reading) -> tuple[Command, ...]:
+    """The commands that are given anything like an address and may look there."""
+    given = (command for command in reading.commands if "://" in " ".join(command.arguments))
+    return tuple([command for command in given if command.name not in ONLY_NAMES])
 
 
 def _require_known(tool: str, family: bool, tools: Collection[str]) -> None:
@@ -331,69 +276,3 @@ def _command(action: RunCommand | SendInput, setting: Setting) -> tuple[str, Pat
     if isinstance(action, RunCommand):
         return action.command, action.cwd
     return follows(action, setting.home), setting.workspace
-
-
-def _is_tidy(path: str) -> bool:
-    """Whether there is surely nothing to resolve in an absolute path."""
-    return path[:1] == "/" and path[-1:] != "/" and "/." not in path and "//" not in path and "\0" not in path
-
-
-def _texts(path: str, look: Look) -> tuple[str, ...]:
-    """The path as it is given and where its links lead; the last part may be a link that is meant itself."""
-    text = path if _is_tidy(path) else os.path.normpath(path)
-    real = look.real(text)
-    if real == text:  # then no folder on the way is a link either
-        return (text,)
-    folder, _, name = text.rpartition("/")
-    entry = f"{look.real(folder or '/').rstrip('/')}/{name}"
-    return (text,) if real == text == entry else tuple(dict.fromkeys((text, entry, real)))
-
-
-def _spellings(path: Path) -> tuple[Path, ...]:
-    return tuple(Path(each) for each in _texts(str(path), current()))
-
-
-Spell = Callable[[str], tuple[str, ...]]
-"""All spellings of an absolute path: as it is given, and where its links lead."""
-
-
-def speller() -> Spell:
-    """Spellings of paths, each looked up once; for a single decision, as links may change."""
-    look = current()
-    known: dict[str, tuple[str, ...]] = look.once("spelled", dict)
-
-    def spell(path: str) -> tuple[str, ...]:
-        found = known.get(path)
-        if found is None:
-            found = known[path] = _texts(path, look)
-        return found
-
-    return spell
-
-
-Spelled = tuple[list[tuple[str, tuple[str, ...]]], str]
-"""Paths as they are written, each with all its spellings; and all spellings in one text."""
-
-
-def _spelled(reading: Reading, reads: bool, spell: Spell) -> Spelled:
-    """The paths a command reads or changes."""
-
-    def found() -> Spelled:
-        paths: list[tuple[str, tuple[str, ...]]] = []
-        for path, places in _touched(reading, reads):
-            if len(places) == 1:
-                paths.append((path, spell(places[0])))
-            else:
-                paths.append((path, tuple(dict.fromkeys(each for place in places for each in spell(place)))))
-        return paths, "\n".join([each for _, spellings in paths for each in spellings])
-
-    return current().once(("touched", reading, reads), found)
-
-
-def _paths(word: str) -> list[str]:
-    """The paths a word of a command may hold: itself, and what follows `=` or `@`."""
-    found = [] if word.startswith("-") else [word]
-    if "=" not in word and "@" not in word:
-        return found
-    found += [rest for sign in ("=", "@") if (rest := word.partition(sign)[2])]
-    return found

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from agent.safety.guarded import guarded_place, guarded_reason
 from agent.safety.guarded_names import ANYWHERE
+from agent.safety.look import one_look
 from agent.safety.shell.marks import ANY, UNKNOWN
 from tools.actions import Action, ChangeSettings, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
@@ -187,6 +188,28 @@ def test_a_second_name_of_a_start_up_file_is_known(tmp_path: Path) -> None:
     os.link(workspace / "plain.txt", workspace / "twin.txt")
     assert guarded_place(str(workspace / "notes.txt"), workspace, tmp_path)
     assert guarded_place(str(workspace / "twin.txt"), workspace, tmp_path) is None
+
+
+def test_ordinary_names_share_an_answer_but_links_among_them_do_not(tmp_path: Path) -> None:
+    home, workspace = tmp_path / "home", tmp_path / "home" / "project"
+    (workspace / "src").mkdir(parents=True)
+    (home / ".bashrc").write_text("x")
+    os.link(home / ".bashrc", workspace / "src" / "second.txt")
+    (workspace / "src" / "link.txt").symlink_to(home / ".profile")
+    (workspace / "src" / "folder").symlink_to(home)
+    with one_look():
+        for name in ("a.txt", "b.txt", "deep/er/c.txt"):
+            assert guarded_place(f"{workspace}/src/{name}", workspace, home) is None
+        for name in (
+            "second.txt",
+            "link.txt",
+            "folder/.zshrc",
+            ".envrc",
+            "deep/er/.envrc",
+            ".git/hooks/a.txt",
+        ):
+            assert guarded_place(f"{workspace}/src/{name}", workspace, home), name
+        assert guarded_place(f"{workspace}/src/d.txt", workspace, home) is None
 
 
 def test_the_hooks_of_a_bare_repository_are_known_by_what_is_beside_them(tmp_path: Path) -> None:

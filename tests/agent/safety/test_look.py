@@ -75,3 +75,18 @@ def test_very_deep_paths_lead_where_the_system_says(tmp_path: Path) -> None:
             assert look.real(deep) == os.path.realpath(deep)
     assert look.missing(f"{folder}/missing" + "/x" * 200)
     assert not look.missing(f"{folder}/there" + "/." * 200)
+
+
+def test_a_path_is_itself_unless_a_link_or_a_second_name_is_on_the_way(tree: Path) -> None:
+    (tree / "a" / "one").write_text("x")
+    os.link(tree / "a" / "one", tree / "a" / "other")
+    look = Look()
+    told = {path: look.is_itself(f"{tree}/{path}") for path in ("a", "a/file", "a/b", "a/new", "a/new/er")}
+    assert all(told.values()), told
+    told = {
+        path: look.is_itself(f"{tree}/{path}") for path in ("up", "full/file", "full/new", "gone", "loop")
+    }
+    assert not any(told.values()), told
+    assert not look.is_itself(f"{tree}/a/one")
+    assert not look.is_itself(f"{tree}/a/./file")
+    assert not look.is_itself("a/file")

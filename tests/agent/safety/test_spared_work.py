@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.safety import rules
 from agent.safety.guarded import guarded_place
 from agent.safety.hardline import Hardline
 from agent.safety.look import one_look
@@ -15,6 +16,7 @@ from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.command_patterns import CommandPattern, meant_by
 from agent.safety.permissions.reading import read
 from agent.safety.places import Places
+from agent.safety.shell.marks import words
 from agent.safety.shell.recording import record
 
 HOME = "/home/ada"
@@ -170,3 +172,28 @@ def test_no_command_that_a_pattern_may_mean_is_left_out(commands: list[str], pat
     compiled = CommandPattern(pattern, Path(WORKSPACE))
     meant = [each for each in reading.commands if compiled.loosely(each) is not Certainty.NO]
     assert set(meant) <= set(meant_by(compiled, reading))
+
+
+_PLACES = Places(HOME, guarded=(f"{HOME}/hermes/config.yaml",), secret=(f"{HOME}/hermes/state.db",))
+_NAMES = words(
+    "home ada hermes config.yaml config.yaml-x state.db state.db-wal etc passwd Users usr lib dev sda null "
+    "private proc kcore x .x var"
+)
+_PATH = st.lists(st.sampled_from(sorted(_NAMES)), min_size=1, max_size=5).map(
+    lambda names: "/" + "/".join(names)
+)
+
+
+@given(_PATH)
+def test_what_is_vital_is_told_the_same_however_its_path_is_written(path: str) -> None:
+    assert _PLACES.wreck(path) == _PLACES.wreck(f"/x/..{path}")
+    assert _PLACES.disaster(path) == _PLACES.disaster(f"{path}/.")
+
+
+@given(
+    st.sampled_from(["cat", "rm", "dd", "curl", "mkfs.ext4", "tool", "cp", "echo"]),
+    st.lists(_PATH | st.sampled_from(["-o", "--output=/dev/sda", "of=/dev/sda", "", "-rf"]), max_size=4),
+)
+def test_only_what_a_rule_speaks_about_can_be_forbidden(name: str, arguments: list[str]) -> None:
+    if not rules.is_ruled(name, arguments) and not _PLACES.may_hide("/".join(arguments)):
+        assert rules.forbidden(rules.Line(name, arguments, WORKSPACE, _PLACES)) is None
