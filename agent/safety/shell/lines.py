@@ -6,7 +6,7 @@ import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, redirection
+from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, reads_its_target, redirection
 from agent.safety.shell.tree import REDIRECTS, Source, is_several, plain_words
 from agent.safety.shell.words import is_plain
 
@@ -48,6 +48,8 @@ def redirections(source: Source, node: Node) -> Redirection:
     known = source.redirections.get(node.id)
     if known is None:
         found = redirection(source, [child for child in node.children if child.type in REDIRECTS])
+        if (body := source.body(node)) is not None:
+            found.empties_input = reads_its_target(source.text(body), found)
         known = source.redirections[node.id] = found
     return known
 

@@ -36,6 +36,8 @@ LONGEST_READINGS = 400_000
 FEW = 16
 LONGEST_NAME = 1_024
 """Characters of a glob that are looked at; names of files have at most 255 bytes."""
+MOST_BRACES = 4_096
+"""Opening braces of one word that are looked at."""
 LONGEST_SEQUENCE = 32
 """Elements of `{1..9}` up to which they are spelled out."""
 
@@ -47,6 +49,8 @@ _LITERAL = str.maketrans(
 _UNBRACED = str.maketrans({OPEN: "{", CLOSE: "}", COMMA: ","})
 _is_active = re.compile(r"[*?\[{},(]").search
 _is_globbing = re.compile(r"[*?\[]").search
+is_special = re.compile(f"[{ANY}-{KEEP}]").search
+"""Whether any mark but `UNKNOWN` is in a text."""
 _MARKS = re.compile("[\ue000-\ue0ff\r\v\f]")
 _EXTENDED = re.compile(r"[?*+@!]\([^()]*\)")
 _SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
@@ -171,9 +175,11 @@ def combine(segments: Sequence[Sequence[str]]) -> list[str]:
 
 
 def braces(text: str, depth: int = 0) -> list[str]:
-    """Marked text after brace expansion."""
+    """Marked text after brace expansion. Raises `TangledError` when there are too many braces."""
     if text.isascii():
         return [text]
+    if text.count(OPEN) > MOST_BRACES:
+        raise TangledError
     if OPEN not in text:
         return [text if CLOSE not in text and COMMA not in text else text.translate(_UNBRACED)]
     ends, commas = _pairs(text)

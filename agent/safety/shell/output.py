@@ -267,6 +267,20 @@ def either(first: Output, second: Output) -> Output:
     return None if first is None or second is None else [*first, *second]
 
 
+def after(first: Output, second: Output) -> Output:
+    """The output of two commands one after the other."""
+    if first is None or second is None:
+        return None
+    if len(second) == 1 and len(first) == 1:
+        if not first[0]:
+            return second
+        if not second[0]:
+            return first
+    if len(first) * len(second) > 64:
+        return None
+    return [one + other for one in first for other in second]
+
+
 PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "echo": echo,
     "printf": printf,

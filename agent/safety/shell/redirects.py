@@ -28,6 +28,8 @@ class Redirection:
     """Whether standard output goes to a file."""
     pipeline: list[Node] = field(default_factory=list)
     """Stages behind a here-document's start."""
+    empties_input: bool = False
+    """Whether the command reads the file its output goes to, which the shell has emptied by then."""
     followers: list[Node] = field(default_factory=list)
     """What follows `&&` or `||` behind a here-document's start."""
 
@@ -111,3 +113,17 @@ def _document(source: Source, node: Node, found: Redirection, waiting: list[Node
         text = re.sub(r"^\t+", "", text, flags=re.MULTILINE)
     literal = any(mark in source.text(start) for mark in "'\"\\")
     found.document = (text, literal)
+
+
+_PRINTS_ITS_WORDS = ("echo", "printf")
+
+
+def reads_its_target(text: str, around: Redirection) -> bool:
+    """Whether a command with this text reads a file its output goes to."""
+    if not around.takes_output or text.startswith(_PRINTS_ITS_WORDS):
+        return False
+    targets = [target.removeprefix("./") for operator, target in around.targets if operator == ">"]
+    if not any(target in text for target in targets):
+        return False
+    words = [word.removeprefix("./") for word in text.replace("|", " ").split()[1:]]
+    return any(target in words for target in targets)

@@ -24,7 +24,7 @@ from agent.safety.shell.judge import Judge
 from agent.safety.shell.lines import command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
-from agent.safety.shell.output import Output, content, either, remember
+from agent.safety.shell.output import Output, after, content, either, remember
 from agent.safety.shell.redirects import NO_REDIRECTION, Redirection
 from agent.safety.shell.state import State, TangledError
 from agent.safety.shell.tree import Source, is_several, parse, plain_words, rough_commands
@@ -112,7 +112,7 @@ class Interpreter:
         try:
             if self._depth > DEEPEST:
                 raise TangledError
-            return _joined([""], self._run_words(words, stdin))
+            return after([""], self._run_words(words, stdin))
         finally:
             self._depth -= 1
             self._scripts -= 1
@@ -131,7 +131,7 @@ class Interpreter:
         output: Output = [""]
         for node in nodes:
             if node.is_named:
-                output = _joined(output, self._statement(node, stdin))
+                output = after(output, self._statement(node, stdin))
         return output
 
     def _statement(self, node: Node, stdin: Output = None) -> Output:
@@ -171,7 +171,7 @@ class Interpreter:
                         self._statement(part, stdin)
                     output = None
                 else:
-                    output = _joined(output, self._statement(part, stdin))
+                    output = after(output, self._statement(part, stdin))
         return output
 
     def _pipeline(self, node: Node, stdin: Output) -> Output:
@@ -294,7 +294,7 @@ class Interpreter:
             # A substitution of nothing but `< file` prints the file.
             reads = any(operator == "<" for operator, _ in around.targets) and not around.takes_output
             output = stdin if reads else [""]
-        if body is not None and output != [""] and _reads_its_target(self.source.text(body), around):
+        if around.empties_input and output != [""]:
             output = [""]
         return self._finish(around, output)
 
@@ -415,6 +415,9 @@ class Interpreter:
     def spend(self, steps: int) -> None:
         self.state.spend(steps)
 
+    def branch(self, fields: int) -> None:
+        self.state.branch(fields)
+
     def set_default(self, name: str, values: list[Value]) -> None:
         self.state.assign(name, values)
 
@@ -449,34 +452,6 @@ class Interpreter:
                 return "/root"
             case _:
                 return f"/home/{user}"
-
-
-_PRINTS_ITS_WORDS = ("echo", "printf")
-
-
-def _reads_its_target(text: str, around: Redirection) -> bool:
-    """Whether a command reads the file its output goes to, which the shell has emptied by then."""
-    if not around.takes_output or text.startswith(_PRINTS_ITS_WORDS):
-        return False
-    targets = [target.removeprefix("./") for operator, target in around.targets if operator == ">"]
-    if not any(target in text for target in targets):
-        return False
-    words = [word.removeprefix("./") for word in text.replace("|", " ").split()[1:]]
-    return any(target in words for target in targets)
-
-
-def _joined(first: Output, second: Output) -> Output:
-    """The output of two commands one after the other."""
-    if first is None or second is None:
-        return None
-    if len(second) == 1 and len(first) == 1:
-        if not first[0]:
-            return second
-        if not second[0]:
-            return first
-    if len(first) * len(second) > 64:
-        return None
-    return [one + other for one in first for other in second]
 
 
 _HANDLERS: dict[str, Callable[[Interpreter, Node, Output], Output]] = {

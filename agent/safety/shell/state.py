@@ -22,6 +22,9 @@ MOST_VALUES = 4_096
 MOST_MERGED = 32
 """Values that a variable may collect in branches before the rest counts as unknown."""
 
+MOST_BRANCHES = 20_000
+"""Fields that braces may make in one text."""
+
 MOST_FOLDERS = 16
 """Folders the shell may be in that are told apart."""
 
@@ -42,13 +45,13 @@ class Watch:
 
     def read(self, table: str, name: str, value: Any) -> None:
         key = (table, name)
-        if key not in self.found and not self.written[key]:
+        if key not in self.found and not self.written.get(key):
             self.found[key] = value
 
     def absorb(self, inner: Watch) -> None:
         """Take over what a watch inside this one has seen."""
         for key, value in inner.found.items():
-            if key not in self.found and not self.written[key]:
+            if key not in self.found and not self.written.get(key):
                 self.found[key] = value
         self.written.update(inner.written)
         self.unique |= inner.unique
@@ -76,6 +79,7 @@ class State:
         self._journal: list[tuple[str, str, Any]] = []
         self._watch: Watch | None = None
         self.budget = budget
+        self._branches = MOST_BRANCHES
         self.cwds: tuple[str, ...] = (absolute(cwd) if cwd.startswith("/") else cwd,)
         self.positional: tuple[str, ...] | None = ()
         """Arguments of the script or function; None when they are not known."""
@@ -94,6 +98,12 @@ class State:
         """Count steps. Raises `TangledError` when the budget is used up."""
         self.budget -= steps
         if self.budget < 0:
+            raise TangledError
+
+    def branch(self, fields: int) -> None:
+        """Count fields that braces make. Raises `TangledError` when they are too many."""
+        self._branches -= fields
+        if self._branches < 0:
             raise TangledError
 
     def get(self, table: str, name: str) -> Any:

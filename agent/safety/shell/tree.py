@@ -35,6 +35,8 @@ READS = 24
 LONGEST = 0.5
 LONGEST_PER_BYTE = 3e-6
 """Seconds of processor time the parser may take: five times as many as sound scripts need, and more."""
+MOST = 0.7
+"""Seconds it may take for a text of any length; sound scripts of more than half a megabyte may need them."""
 
 REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
 _TOKEN = re.compile(
@@ -152,7 +154,7 @@ def _parsed(data: bytes, shown: bytes) -> Source:
         left -= 1
         return shown[offset : offset + PORTION] if left >= 0 else b""
 
-    latest = thread_time() + LONGEST + LONGEST_PER_BYTE * len(data)
+    latest = thread_time() + min(LONGEST + LONGEST_PER_BYTE * len(data), MOST)
     parser = _parsers().parser
     try:
         root = parser.parse(read, progress_callback=lambda *_: thread_time() > latest).root_node

@@ -7,6 +7,7 @@ What depends on the world is `UNKNOWN`. Nothing is run.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Protocol
 
 from agent.safety.shell import marks
@@ -30,12 +31,10 @@ _TILDE = re.compile(r"~([\w.+-]*)(?=/|$)")
 _SPECIAL = re.compile(r"[\\'\"$`<>]")
 _SPECIAL_IN_QUOTES = re.compile(r"[\\\"$`]")
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])", re.ASCII)
-_SIMPLE = re.compile(
-    r"'[^']*'"
-    r"|\"(?:[^\"\\$`]|\$(?>[A-Za-z_]\w*+|[0-9@*#?$!_-]))*+\""
-    r"|(?:[\w./:=@%+,\-]|\$(?>[A-Za-z_]\w*+|[0-9@*#?$!_-]))++",
-    re.ASCII,
-)
+_NAMED = r"\$(?>[A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!_-])"
+_SIMPLE = re.compile(rf"'[^']*'|\"(?:[^\"\\$`]|{_NAMED})*+\"|(?:[\w./:=@%+,\-]|{_NAMED})*+")
+_SHORT = 80
+"""Characters of a word up to which it is remembered how it is made up."""
 _INNER = re.compile(r"[\\'\"`(){}]")
 _BRACED = re.compile(
     r"(?P<prefix>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?P<index>\[[^]]*\])?(?P<operation>.*)",
@@ -69,6 +68,9 @@ class Scope(Protocol):
     def spend(self, steps: int) -> None:
         """Count work that is done. Raises when there was too much of it."""
 
+    def branch(self, fields: int) -> None:
+        """Count fields that braces make of one. Raises when there were too many of them."""
+
 
 def is_plain(word: str) -> bool:
     """Whether a raw word stands for itself wherever it is."""
@@ -77,62 +79,72 @@ def is_plain(word: str) -> bool:
 
 def expand(word: str, scope: Scope) -> list[list[str]]:
     """All readings of a word of a command line; each is the list of its fields."""
-    if _PLAIN.fullmatch(word):
-        return [[word]] if word else [[]]
     if (text := _simply(word, scope)) is not None:
-        return [[text]] if text or word[0] in "'\"" else [[]]
+        return [[text]] if text or word[:1] in ("'", '"') else [[]]
     readings: dict[tuple[str, ...], None] = {}
     texts = _Reader(word, scope).read()
     if len(texts) == 1 and texts[0].isascii():
         return [texts] if texts[0] else [[]]
     for text in texts:
-        for alternative in _brace_alternatives(text):
-            readings[alternative] = None
+        readings[tuple([field for piece in _braced(text, scope) for field in marks.fields(piece)])] = None
     return [list(reading) for reading in readings]
 
 
 def _simply(word: str, scope: Scope) -> str | None:
     """What a word of nothing but texts and variables stands for; None when it takes more to say.
 
-    Most words that are not plain are of this kind.
+    Most words are of this kind.
     """
-    if _SIMPLE.fullmatch(word) is None:
+    pieces = _known_pieces(word) if len(word) <= _SHORT else _pieces(word)
+    if pieces is None:
         return None
-    if word[0] == "'":
-        return word[1:-1] if word.isascii() else None
-    quoted = word[0] == '"'
-    pieces = _VARIABLE.split(word[1:-1] if quoted else word)
+    if len(pieces) == 1:
+        return pieces[0]
+    found = list(pieces)
     steps = 0
     for place in range(1, len(pieces), 2):
         values = scope.values(pieces[place]) or [UNKNOWN]
         only = values[0] if len(values) == 1 else None
         if not isinstance(only, str):
             return None
-        if not quoted and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
+        if word[0] != '"' and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
             return None
-        pieces[place] = only
+        found[place] = only
         steps += len(only) // 16
-    text = "".join(pieces)
-    if not text.isascii() and not text.replace(UNKNOWN, "").isascii():
+    text = "".join(found)
+    if not text.isascii() and marks.is_special(text):
         return None
     scope.spend(steps)
     return text
 
 
-def _brace_alternatives(text: str) -> list[tuple[str, ...]]:
-    # A brace expansion makes several fields of one reading, so its options are not alternatives.
-    return [tuple(field for piece in marks.braces(text) for field in marks.fields(piece))]
+def _pieces(word: str) -> tuple[str, ...] | None:
+    """The texts of such a word, with the names of the variables between them; None for any other word."""
+    if _SIMPLE.fullmatch(word) is None or (not word.isascii() and marks.is_special(word)):
+        return None
+    if word[:1] == "'":
+        return (word[1:-1],)
+    return tuple(_VARIABLE.split(word[1:-1] if word[:1] == '"' else word))
+
+
+_known_pieces = lru_cache(maxsize=4_096)(_pieces)
+
+
+def _braced(text: str, scope: Scope) -> list[str]:
+    """The pieces that braces make of a text: all of them, not one or the other."""
+    pieces = marks.braces(text)
+    if len(pieces) > 1:
+        scope.branch(len(pieces))
+    return pieces
 
 
 def expand_text(word: str, scope: Scope, *, globs: bool = False) -> list[str]:
     """All readings of a word that stays one text: the value of an assignment, the target of `>`."""
-    if _PLAIN.fullmatch(word):
-        return [word]
     if (text := _simply(word, scope)) is not None:
         return [text]
     found = [text.replace(KEEP, "").replace(GAP, " ") for text in _Reader(word, scope, assigns=True).read()]
     if globs:
-        return [piece for text in found for piece in marks.braces(text)]
+        return [piece for text in found for piece in _braced(text, scope)]
     return [marks.value(text) for text in found]
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from agent.safety.shell.marks import UNKNOWN
+from agent.safety.shell.marks import MOST_BRACES, UNKNOWN
 from agent.safety.shell.recording import Assigned, Opened, Recording, Remark, Start, record
-from agent.safety.shell.state import MOST_FOLDERS, State
+from agent.safety.shell.state import MOST_BRANCHES, MOST_FOLDERS, State
 
 _HOME, _CWD = "/home/ada", "/home/ada/project"
 
@@ -60,6 +60,20 @@ def test_text_that_expansions_multiply_stays_within_the_budget(text: str) -> Non
     # A step stands for at most 64 characters of a value.
     assert _texts(recording) <= 64 * (150_000 + 6 * len(text))
     assert len(recording.events) <= 150_000 + 6 * len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "touch out/{a,b,c}.{x,y}\n" * (MOST_BRANCHES // 6 + 1),
+        "sort < in > out/{a,b}\n" * (MOST_BRANCHES // 2 + 1),
+        "ls x" + "{a,b}" * (MOST_BRACES + 1),
+        "ls " + "{a," * (MOST_BRACES + 1) + "b" + "}" * (MOST_BRACES + 1),
+    ],
+    ids=["fields", "targets", "in one word", "in each other"],
+)
+def test_braces_that_make_too_much_are_not_followed(text: str) -> None:
+    assert record(text, _CWD, _HOME).tangled
 
 
 def test_folders_that_are_too_many_leave_one_that_is_not_known() -> None:
