@@ -41,8 +41,8 @@ class Delivery:
 
     async def send(self, reply: Reply, body: bytes) -> bool:
         """Whether the connection can take another request."""
-        while reply.until is not None and not reply.until():
-            await self._pause(0.01)
+        if reply.stall_at is None:
+            await self._hold(reply)
         if reply.delay:
             await self._pause(reply.delay)
         cut = None if reply.cut_at is None else _position(reply.cut_at, body)
@@ -62,6 +62,7 @@ class Delivery:
             if sent == stall:
                 self._writer.write(head)
                 head = b""
+                await self._hold(reply)
                 await self._pause(reply.stall)
             if sent == cut:
                 break
@@ -90,6 +91,10 @@ class Delivery:
             *(f"{name}: {value}" for name, value in headers.items()),
         ]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+    async def _hold(self, reply: Reply) -> None:
+        while reply.until is not None and not reply.until():
+            await self._pause(0.01)
 
     async def _pause(self, seconds: float) -> None:
         """Wait, and notice when the client hangs up meanwhile."""

@@ -87,7 +87,7 @@ class Reply:
     """Sent as it stands, in place of a completion."""
 
     until: Callable[[], object] | None = None
-    """Nothing is sent before this is true."""
+    """Nothing is sent before this is true; where there is a `stall_at`, nothing beyond it."""
     delay: float = 0.0
     """Seconds before the first byte."""
     pace: float = 0.0
