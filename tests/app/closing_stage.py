@@ -202,7 +202,9 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     FileScreen: Opened(at_once(_file), "w"),
     FilesScreen: Opened(at_once(_timeline_files), "x"),
     ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.spill))),
-    HelpScreen: Opened(at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "/"),
+    HelpScreen: Opened(
+        at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
+    ),
     HunkScreen: Opened(_hunks, "space"),
     KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
     LineEditor: Opened(_line_editor),

@@ -90,7 +90,7 @@ async def gone(app: Staged, screen: Screen[Any]) -> None:
 
 def press(app: Staged, *keys: str) -> None:
     """Press keys, all before the first is heard of."""
-    written = {"enter": "\r", "space": " "}
+    written = {"enter": "\r", "space": " ", "slash": "/"}
     for key in keys:
         app.post_message(events.Key(key, written.get(key, key if len(key) == 1 else None)))
 
@@ -110,7 +110,7 @@ def test_every_screen_is_among_those_that_are_closed() -> None:
     assert {each.__name__ for each in screens_of_ours() ^ BASES ^ set(OPENED)} == set()
 
 
-@pytest.mark.parametrize("count", some(0, 1, 3, 8, 34))
+@pytest.mark.parametrize("count", some(0, 1, 3, 21))
 async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
         await furnished(app)
@@ -123,7 +123,7 @@ async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count
     await played(tmp_path, act)
 
 
-@pytest.mark.parametrize("count", some(2, 21))
+@pytest.mark.parametrize("count", some(8))
 async def test_every_screen_may_be_dismissed_soon_after_its_key(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
         await furnished(app)
@@ -223,8 +223,10 @@ async def test_a_key_that_closes_is_meant_once_however_often_it_is_pressed(tmp_p
             press(app, *["escape"] * 3)
             await turns(SETTLED)
             assert app.screen_stack in (before, [*before, screen]), kind.__name__
-            assert len(outcomes) == (app.screen_stack == before)
             screen.dismiss(None)
             await gone(app, screen)
+            while not outcomes and app.is_running:
+                await asyncio.sleep(0)
+            assert (len(outcomes), app.screen_stack) == (1, before), kind.__name__
 
     await played(tmp_path, act)
