@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 from rich.cells import cell_len, chop_cells
@@ -213,7 +213,7 @@ def _divide(row: Row, cells: int, *, whole: bool = False) -> tuple[Row, Row, int
             left.append(run)
             room -= size
             continue
-        kept = _prefix(run.text, room)
+        kept = _prefix(run.text, room) if room or not left else _marks(run.text)
         missing = room - cell_len(kept)
         if missing and whole:
             kept = _prefix(run.text, room + 1)
@@ -235,6 +235,11 @@ def _prefix(text: str, cells: int) -> str:
     # Of text without any cell of its own nothing is chopped off: all of it fits.
     first = next(iter(chop_cells(looked, cells)), looked)
     return first if cell_len(first) <= cells else ""
+
+
+def _marks(text: str) -> str:
+    """What a text begins with that belongs to the character before it, such as an accent."""
+    return "".join(takewhile(lambda character: not cell_len(character), text[:SLICE]))
 
 
 def _text(row: Row) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -48,6 +48,7 @@ def test_a_window_has_its_width_and_loses_nothing(text: str, width: int, shift: 
 
 
 @given(lines, st.integers(2, 30))
+@example("aaaaaaaa\u0301 aaaaaa", 2)
 def test_wrapped_rows_fit_and_lose_nothing(text: str, width: int) -> None:
     rows = rows_for(row_of(text), width, Wide(wrap=True), MARK)
     assert all(sum(run.cell_length for run in row) <= width for row in rows)
