@@ -70,6 +70,9 @@ _CONSTANT = re.compile(rf"\b(?:const|let|var)\s+([\w$]+)\s*=\s*({_STRING})\s*[;\
 _MODULE = re.compile(
     r"\b(?:const|let|var)\s+([\w$]+)\s*=\s*require\(|\bimport\s+(?:\*\s*as\s+)?([\w$]+)\s+from\b"
 )
+_RENAMED = re.compile(
+    r"\b(?:(?:write|append|copy)File|mkdir|cp|createWriteStream)(?:Sync)?\s*(?::\s*[\w$]+\s*[,}]|as\s)"
+)
 _TAKEN_APART = re.compile(r"\{([^=;()]*)\}\s*=(?![=>])")
 
 _Token = tuple[str, str]
@@ -120,6 +123,12 @@ def _place(tokens: Sequence[_Token], at: int, name: str, constants: dict[str, st
         return None
     place = _known(arguments[0], constants)
     content = arguments[1] if len(arguments) > 1 else []
+    if name == "createWriteStream":
+        # What is opened and not written to is emptied.
+        fills = any(token[1] in ("write", "end", "pipe", "pipeline") for token in tokens)
+        return place if fills else _EMPTIES
+    if name.startswith("write") and "".join(text for _, text in content[:3]) in ("String()", "[].join"):
+        return _EMPTIES
     if name.startswith("write") and len(content) == 1 and content[0][0] == "text":
         empty = len(content[0][1]) == 2
         return _EMPTIES if empty or place == ANYWHERE else place
@@ -196,6 +205,8 @@ def _hides(code: str, tokens: Sequence[_Token], constants: dict[str, str]) -> bo
     for (kind, name), after in pairwise((*tokens, ("", ""))):
         if kind == "word" and name in modules and after[1] not in (".", "=", "from"):
             return True
+    if _RENAMED.search(code):
+        return True
     for inside in _TAKEN_APART.findall(code):
         if any(map(_FORBIDDEN.fullmatch, re.findall(r"[\w$]+", inside))):
             return True
@@ -223,7 +234,8 @@ def _is_fine(tokens: Sequence[_Token], at: int, bound: frozenset[str], functions
     if kind != "word":
         return True
     if before[1] in (".", "?."):
-        return _FORBIDDEN.fullmatch(text) is None
+        writes = _WRITES.fullmatch(text) or _COPIES.fullmatch(text)
+        return _FORBIDDEN.fullmatch(text) is None and not (writes and after[1] != "(")
     if text == "require" or (text == "import" and after[1] == "("):
         used = before[1] == "=" or tokens[at + 4 : at + 5] == [("operator", ".")]
         return text == "require" and used and _is_known(tokens[at + 1 : at + 4])

@@ -26,6 +26,8 @@ _TO_FIRST = words(
 """What writes to the place it is given first, if it is given one."""
 _TO_SECOND = words("copy2 copyfile copytree")
 _TO_OWNER = words("write_text write_bytes touch mkdir")
+_WRITERS = _TO_FIRST | _TO_SECOND | _TO_OWNER | words("open copy")
+_UNSEEN = words("FileIO TextIOWrapper BufferedWriter BufferedRandom fdopen memmap open_code OpenWrapper")
 _FILLS = words(
     "safe_dump safe_dump_all dump_all write writelines writerow writerows writeheader write_text "
     "write_bytes dump copyfileobj to_csv to_json"
@@ -68,7 +70,7 @@ def work(code: str) -> Work | None:
         return None
     values = Values(nodes)
     calls = [node for node in nodes if isinstance(node, ast.Call)]
-    if _hides(nodes, calls, values):
+    if _hides(nodes, calls, values) or _hands_on(nodes, calls):
         return None
     wanders = any(map(_wanders, nodes))
     targets: list[ast.expr | None] = []
@@ -78,6 +80,8 @@ def work(code: str) -> Work | None:
         targets += _targets(call)
     if not targets:
         return Work((), True, wanders)
+    if any(map(_is_device, nodes)):
+        return None
     names = {called(call)[0] for call in calls}
     if not (names & _FILLS or _prints_to_file(calls) or names & (_TO_FIRST | _TO_SECOND | _TO_OWNER)):
         return None  # opening a file for writing empties it
@@ -87,6 +91,32 @@ def work(code: str) -> Work | None:
     if not reads and any(mark in place for place in places for mark in GLOBS):
         return None
     return Work(places, None not in found, wanders)
+
+
+def _is_device(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and str(node.value).startswith("/dev/")
+
+
+def _hands_on(nodes: Sequence[ast.AST], calls: Sequence[ast.Call]) -> bool:
+    """Whether what writes is used under another name, so that its places are not seen."""
+    used = {id(call.func) for call in calls}
+    for node in nodes:
+        match node:
+            case ast.Name(id=name):
+                found = name in _WRITERS and id(node) not in used
+            case ast.Attribute(attr=name):
+                found = name in _UNSEEN or (name in _WRITERS and id(node) not in used)
+            case ast.alias(name=name, asname=other):
+                found = name in _UNSEEN or (other is not None and name in _WRITERS)
+            case ast.Call(func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), *_]):
+                found = name in _WRITERS
+            case ast.MatchClass(kwd_attrs=names):
+                found = bool(_WRITERS.intersection(names))
+            case _:
+                found = False
+        if found:
+            return True
+    return False
 
 
 def _targets(call: ast.Call) -> list[ast.expr | None]:
@@ -152,8 +182,27 @@ def _is_plain(call: ast.Call) -> bool:
     if name == "truncate":
         return not call.args and not call.keywords
     if name in ("write_text", "write_bytes", "write"):
-        return not (call.args and isinstance(call.args[0], ast.Constant) and not call.args[0].value)
+        return not (call.args and _is_empty(call.args[0]))
+    if name == "writelines" or (name == "print" and any(each.arg == "file" for each in call.keywords)):
+        return not call.args or not all(map(_is_empty, call.args))
     return True
+
+
+def _is_empty(content: ast.expr) -> bool:
+    """Whether what is written is plainly nothing."""
+    match content:
+        case ast.Constant(value=value):
+            return not value
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            return not parts
+        case ast.Call(args=[]):
+            return called(content) in (("str", None), ("bytes", None), ("bytearray", None))
+        case ast.Call(args=[inner]):
+            return called(content)[0] in ("join", "str", "bytes", "encode") and _is_empty(inner)
+        case ast.BinOp(op=ast.Mult(), right=ast.Constant(value=0)):
+            return True
+        case _:
+            return False
 
 
 def _prints_to_file(calls: Sequence[ast.Call]) -> bool:
