@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
+from agent.travel import BUSY
 from tools.results import ToolError
 from tools.text import clean
 
@@ -53,7 +54,11 @@ async def merge_copy(app: HermesApp, agent: str) -> str:
     `ALL` shows the copies of all agents that have ended, one after the other. Empty if the person
     thought better of it. Raises `HermesError`.
     """
-    agents = app.need_engine().agents
+    engine = app.need_engine()
+    if engine.busy:
+        # Said before somebody looks and decides, not afterwards.
+        raise HermesError(BUSY)
+    agents = engine.agents
     if agent == ALL:
         return await _merge_all(app, agents)
     try:

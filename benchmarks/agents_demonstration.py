@@ -2,10 +2,11 @@
 
     python benchmarks/agents_demonstration.py [--keep FOLDER]
 
-Three agents are sent into copies of a small git repository. One fails; one waits to be told better
-(⏎ on its row in the pane of agents, then write `Use Decimal, not float.`); one goes on writing until
-it is stopped (`k` on its row, then `1`). Then `M` in the pane shows their copies one after the other:
-`a` merges what is chosen, and `alt+u` undoes all of it. Nothing outside a folder of its own is touched.
+Three agents are sent into copies of a small git repository, once you let them (`1`). `alt+2` leads to the
+pane of agents. One fails; one waits to be told better (⏎ on its row, then write `Use Decimal, not float.`);
+one goes on writing until it is stopped (`k` on its row, then `1`). When the session's own agent has
+answered, `M` in the pane shows their copies one after the other: `a` merges what is chosen, and `alt+u`
+undoes all of it. Nothing outside a folder of its own is touched.
 """
 
 from __future__ import annotations

@@ -156,6 +156,24 @@ CHANGES = (
 )
 
 
+async def test_nothing_is_decided_about_while_the_agent_works(tmp_path: Path) -> None:
+    delegate = call("delegate_task", goal="child", isolation="copy")
+    answers = [delegate, say("Look at it."), say("On and on.", piece=1, pace=30)]
+    scripts = {"main": answers, "child": [*CHANGES, say(report("Changed."))]}
+    async with stage(tmp_path, by_task(scripts), size=(100, 30)) as scene:
+        (scene.bench.workspace / "a.txt").write_text("one\ntwo\n")
+        scene.app.outbox.send("Go.")
+        await scene.quiet(1)
+        scene.app.outbox.send("More.")
+        await scene.until(lambda: scene.app.host.busy, "work")
+        for agent in ("agent-1", "all"):
+            with pytest.raises(HermesError, match="works at the moment"):
+                await merge_copy(scene.app, agent)
+        assert len(scene.app.screen_stack) == 1 and len(copies(tmp_path)) == 1
+        await scene.pilot.press("escape")
+        await scene.until(lambda: not scene.app.host.busy, "the end")
+
+
 async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
         workspace = scene.bench.workspace
