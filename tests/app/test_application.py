@@ -19,6 +19,7 @@ from agent.events import RequestResolved, ToolFinished, TurnEnded
 from agent.model.providers import NoModelError
 from agent.options import Options
 from agent.runtime import open_engine
+from app import actions
 from app.application import HermesApp
 from app.host import Listener, Wish
 from app.screens import dialog as dialogs
@@ -234,7 +235,8 @@ async def test_an_interrupt_closes_the_dialog(tmp_path: Path) -> None:
         assert [event.outcome for event in scene.bench.seen(RequestResolved)] == ["cancelled"]
 
 
-async def test_ctrl_c_clears_then_warns_then_quits(tmp_path: Path) -> None:
+async def test_ctrl_c_clears_then_warns_then_quits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "QUIT_WINDOW", 60.0)
     async with stage(tmp_path, []) as scene:
         await scene.type("abc", "ctrl+c")
         await scene.pilot.pause()

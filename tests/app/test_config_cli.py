@@ -153,7 +153,7 @@ def test_a_terminal_without_unicode_is_served_too(home: Path, workspace: Path) -
         cwd=workspace,
         env={"HERMES_HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii"},
         capture_output=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
     assert result.returncode == 2 and b"unknown key `modle`" in result.stdout

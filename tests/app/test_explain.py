@@ -18,7 +18,7 @@ def explain(tmp_path: Path, *arguments: str, given: bytes = b"") -> subprocess.C
         env=environ,
         input=given,
         capture_output=True,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 

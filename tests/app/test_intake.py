@@ -123,11 +123,11 @@ class Reading:
     def until_key(self, key: str) -> None:
         with self._news:
             assert self._news.wait_for(
-                lambda: any(isinstance(each, events.Key) and each.key == key for each in self.heard), 10
+                lambda: any(isinstance(each, events.Key) and each.key == key for each in self.heard), 60
             )
 
     def join(self) -> None:
-        self._thread.join(10)
+        self._thread.join(60)
         assert not self._thread.is_alive()
 
     def close(self) -> None:
@@ -197,13 +197,13 @@ def test_nothing_is_read_while_the_application_is_behind() -> None:
     os.write(outer, b"abc")
     thread.start()
     for _ in range(3):
-        assert asked.acquire(timeout=10)
+        assert asked.acquire(timeout=60)
     assert heard == []
     waiting[0] = 0
     while len(heard) < 3 and thread.is_alive():
         time.sleep(0.005)
     ended.set()
-    thread.join(10)
+    thread.join(60)
     os.close(outer)
     os.close(inner)
     assert [each.key for each in heard if isinstance(each, events.Key)] == ["a", "b", "c"]

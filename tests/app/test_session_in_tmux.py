@@ -17,7 +17,7 @@ LONG = " ".join(f"word{number}" for number in range(3000))
 script = by_step([
     call("clarify", question="Which colour?", choices=["red", "blue"]),
     call("terminal", command="while [ ! -e go ]; do sleep 0.05; done; echo it went"),
-    say("Here it comes. " + LONG, piece=6, pace=0.01),
+    say("Here it comes. " + LONG, piece=6, pace=0.05),
     say("The second answer."),
 ])
 """
@@ -37,7 +37,7 @@ def test_type_answer_queue_steer_resize_detach_attach_interrupt_quit(tmp_path: P
 
             tmux.until("Which colour?")
             tmux.until("1  red")
-            time.sleep(1)  # a dialog takes no key before it could be read
+            time.sleep(2)  # a dialog takes no key before it could be read
             tmux.press("Down")
             tmux.press("Enter")
             tmux.until(lambda screen: "Which colour?" in screen and "1  red" not in screen)

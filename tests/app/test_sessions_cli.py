@@ -180,7 +180,7 @@ def test_on_a_terminal_delete_asks(
     )
     os.close(theirs)
     os.write(ours, answer)
-    _, errors = child.communicate(timeout=60)
+    _, errors = child.communicate(timeout=200)
     os.close(ours)
     assert child.returncode == code
     assert b"[y/N]" in errors

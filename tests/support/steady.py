@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
+from textual.app import ScreenStackError
 from textual.pilot import Pilot
 
 TURNS = 100
@@ -12,6 +14,8 @@ TURNS = 100
 
 _SHORT = 0.01
 """Seconds of a pause after which a test looks again anyway."""
+
+_pause = Pilot.pause
 
 
 def steady_pause(pause: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
@@ -24,8 +28,7 @@ def steady_pause(pause: Callable[..., Awaitable[None]]) -> Callable[..., Awaitab
     async def paused(pilot: Pilot[object], delay: float | None = None) -> None:
         await pause(pilot, delay)
         if delay is None or delay > _SHORT:
-            await _turns()
-            await pause(pilot, 0)
+            await _come_to_rest(pilot)
 
     return paused
 
@@ -35,12 +38,15 @@ def steady_press(press: Callable[..., Awaitable[None]]) -> Callable[..., Awaitab
 
     async def pressed(pilot: Pilot[object], *keys: str) -> None:
         await press(pilot, *keys)
-        await _turns()
-        await pilot.pause(0)
+        await _come_to_rest(pilot)
 
     return pressed
 
 
-async def _turns() -> None:
+async def _come_to_rest(pilot: Pilot[object]) -> None:
     for _ in range(TURNS):
         await asyncio.sleep(0)
+    # What was done may have been to quit.
+    if pilot.app.is_running:
+        with suppress(ScreenStackError):
+            await _pause(pilot, 0)

@@ -75,7 +75,7 @@ def test_the_default_skin_needs_no_yaml() -> None:
         "import sys, themes.loader as l, widgets.palette; l.load_skin('night'); print('yaml' in sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=200, check=True
     )
     assert done.stdout == "False\n"
 

@@ -80,7 +80,7 @@ def changes(before: dict[str, Entry | None], after: dict[str, Entry | None]) -> 
 def apply(folder: Path, data: bytes, *options: str) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)}
     done = subprocess.run(
-        ["git", "apply", *options], cwd=folder, input=data, env=environ, capture_output=True, timeout=60
+        ["git", "apply", *options], cwd=folder, input=data, env=environ, capture_output=True, timeout=200
     )
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")
 
@@ -257,7 +257,7 @@ def test_names_are_quoted_as_git_quotes_them(name: str, tmp_path: Path) -> None:
     build(tmp_path, {name: ("file", b"x\n")})
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "GIT_CONFIG_NOSYSTEM": "1"}
     command = ["git", "diff", "--no-index", "--name-only", "--", "/dev/null", "./" + name]
-    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, timeout=200)
     printed = done.stdout.rstrip(b"\n")
     own = quoted(b"./" + os.fsencode(name))
     assert printed in (own, quoted(os.fsencode(name)))

@@ -73,7 +73,7 @@ class Cell:
             limits=Limits(processes=60),
         )
 
-    def run(self, argv: list[str], *, need: Need | None = None, timeout: float = 20) -> Ended:
+    def run(self, argv: list[str], *, need: Need | None = None, timeout: float = 200) -> Ended:
         """Start `argv` in the workspace and wait for it."""
         wrapped = self.boundary.wrap(argv, need or Need(dies_with_parent=True))
         try:

@@ -72,7 +72,7 @@ def test_a_link_put_there_after_the_look_is_not_followed_either(kind: str, make_
     wrapped = cell.boundary.wrap(["/bin/sh", "-c", "echo in > ../outside/new; echo in > new"], Need())
     cell.workspace.rename(cell.root / "moved")
     cell.workspace.symlink_to(cell.outside)
-    done = subprocess.run(wrapped.argv, cwd="/", pass_fds=wrapped.fds, capture_output=True, timeout=20)
+    done = subprocess.run(wrapped.argv, cwd="/", pass_fds=wrapped.fds, capture_output=True, timeout=200)
     wrapped.started()
     wrapped.ended()
     assert done.returncode != 0 and os.listdir(cell.outside) == ["file"]

@@ -35,7 +35,7 @@ if os.geteuid() == 0 and SYSTEM:
                 env={"HOME": str(work), "PATH": "/usr/bin:/bin"},
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=200,
             )
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == {
