@@ -145,7 +145,7 @@ async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(
         rows = scene.app.screen.query_one("SaidRows")
         await scene.until(lambda: "± 1 file +1" in rows.render_line(0).text)
         assert "write b two" in rows.render_line(0).text
-        assert "± 2 files +2" in rows.render_line(1).text
+        await scene.until(lambda: "± 2 files +2" in rows.render_line(1).text)
         await scene.pilot.press("escape")
         await scene.until(lambda: scene.app.screen is scene.app.session)
         assert len(said(scene)) == 2
