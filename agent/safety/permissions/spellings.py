@@ -65,7 +65,9 @@ def touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
     def found() -> Touched:
         paths: dict[str, tuple[str, ...]] = {}
         for path, cwds in _named(reading, reads):
-            if len(cwds) == 1 and UNKNOWN not in cwds[0]:
+            if path[:1] == "/":  # wherever the command stands, also where that is not known
+                spelled = spell(absolute(path))
+            elif len(cwds) == 1 and UNKNOWN not in cwds[0]:
                 spelled = spell(absolute(joined(cwds[0], path)))
             else:
                 places = [absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd]

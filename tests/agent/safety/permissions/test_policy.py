@@ -190,3 +190,11 @@ def test_links_and_dots_do_not_lead_around_a_rule(place: Place) -> None:
     ):
         assert gate.decide(action).kind == "deny", action
     assert gate.decide(place.write("src/a")).kind == "allow"
+
+
+def test_an_absolute_path_meets_its_rule_wherever_the_command_stands(place: Place) -> None:
+    place.own("rules: {read_file(secret/**): deny, write_file(secret/**): deny}")
+    gate = Gate.for_home(place.home, place.workspace, "all", permissions=place.permissions())
+    for command in ("cat {}", "cd $X; cat {}", "cd $X && cp a {}", "cd $(pick) || exit; wc -l < {}"):
+        shown = command.format(place.workspace / "secret" / "key")
+        assert gate.decide(place.run(shown)).kind == "deny", command
