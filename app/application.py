@@ -17,6 +17,7 @@ from textual.app import App, ScreenStackError, SuspendNotSupported, SystemComman
 from textual.driver import Driver
 from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.widget import MountError
 
 from agent.errors import HermesError
 from app import front, leaving, skeleton
@@ -274,9 +275,9 @@ class HermesApp(App[None], inherit_bindings=False):
         except HermesError as error:
             self.failure = error
             self.exit(return_code=int(error.exit_code))
-        except ScreenStackError:
+        except (ScreenStackError, MountError):
             # Who leaves while the session opens takes the screens away from under it.
-            if self.return_code is None:
+            if self.return_code is None and self.session.is_attached:
                 raise
 
     async def open_session(self, wish: Wish) -> None:

@@ -93,7 +93,7 @@ class Prompt(PromptEditing):
         self._chosen = None
         if len(event.text) > TIDIED_ASIDE:
             token = self.pastes.fold(event.text, is_tidy=False)
-            self.run_worker(partial(asyncio.to_thread, self.pastes.content, token), group="paste")
+            self.run_worker(partial(self.pastes.content, token), group="paste", thread=True)
             self._insert(token)
         elif text := tidy(event.text):
             paths = readings(text) if self._takes_files(text) else []
