@@ -14,8 +14,8 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import TypeVar
 
@@ -24,10 +24,12 @@ DRAWING = (
     *("pygments.lexers", "pygments.lexers.python", "pygments.lexers.shell", "rich.syntax"),
 )
 """What draws an answer, or the session that is shown again."""
-ASKING = ("httpx2", "openai.types", "openai", "tree_sitter", "tree_sitter_bash")
+ASKING = ("httpx2", "openai", "tree_sitter", "tree_sitter_bash")
 """What asks a model and reads the commands it wants to run: 14 MB of memory, so not before they are needed.
 
-Both in the order in which an answer needs them; what is not installed is passed over.
+Both in the order in which an answer needs them; what is not installed is passed over. No module stands
+here whose package imports it: who imports the package at that moment would wait for the module, and the
+module for the package.
 """
 SESSION = (
     *("agent.runtime", "agent.config.loader", "app.bridge", "app.keys", "themes.loader", "themes.contrast"),
@@ -45,13 +47,17 @@ PATIENCE, TRIES = 0.02, 3
 Result = TypeVar("Result")
 
 log = logging.getLogger(__name__)
+_changing = threading.Lock()
+_complete: dict[str, ModuleType] = {}
+"""Modules that were read to their end: one that another thread still reads is in `sys.modules` too."""
 
 
 async def bring(name: str) -> ModuleType:
     """Import a module in a thread that gives way to the event loop."""
-    if (known := sys.modules.get(name)) is not None:
-        return known
-    return await aside(lambda: importlib.import_module(name))
+    known = _complete.get(name)
+    if known is None or sys.modules.get(name) is not known:
+        known = _complete[name] = await aside(lambda: importlib.import_module(name))
+    return known
 
 
 async def bring_session() -> None:
@@ -68,14 +74,27 @@ async def aside(work: Callable[[], Result]) -> Result:
     courtesy = _Courtesy(asyncio.get_running_loop())
 
     def courteous() -> Result:
-        sys.meta_path.insert(0, courtesy)
-        try:
+        with _standing_first(courtesy):
             courtesy.begin()
             return work()
-        finally:
-            sys.meta_path.remove(courtesy)
 
     return await asyncio.to_thread(courteous)
+
+
+@contextmanager
+def _standing_first(courtesy: _Courtesy) -> Iterator[None]:
+    """Put it before those who find modules.
+
+    The list is exchanged, never changed: another thread that imports goes through it just now, and
+    would pass over a finder, and so find nothing, when those behind the first move up.
+    """
+    with _changing:
+        sys.meta_path = [courtesy, *sys.meta_path]
+    try:
+        yield
+    finally:
+        with _changing:
+            sys.meta_path = [each for each in sys.meta_path if each is not courtesy]
 
 
 class _Courtesy:

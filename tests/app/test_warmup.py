@@ -106,6 +106,35 @@ async def test_between_two_modules_the_event_loop_comes_first(
     assert not any(type(finder).__name__ == "_Courtesy" for finder in sys.meta_path)
 
 
+async def test_another_thread_in_the_middle_of_an_import_still_finds_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_modules(tmp_path, monkeypatch, "ahead_elsewhere")
+    midway, go = threading.Event(), threading.Event()
+
+    class Slow:
+        """The last finder but one: a thread that waits in it goes on when those before it have changed."""
+
+        def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+            if name == "ahead_elsewhere":
+                midway.set()
+                go.wait(60)
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path[:-1], Slow(), sys.meta_path[-1]])
+
+    found: list[ModuleType] = []
+    other = threading.Thread(target=lambda: found.append(importlib.import_module("ahead_elsewhere")))
+
+    def reading() -> None:
+        other.start()
+        assert midway.wait(60)
+
+    await warmup.aside(reading)
+    go.set()
+    await asyncio.to_thread(other.join)
+    assert found == [sys.modules["ahead_elsewhere"]]
+
+
 @pytest.mark.parametrize("name", ["ahead_outer", "ahead_other"])
 async def test_what_the_loop_reads_itself_is_not_kept_from_it(signals: Any, name: str) -> None:
     reading = await begun(signals)
