@@ -89,19 +89,21 @@ hermes_list() {
 hermes_end() {
   hermes_kill "$hermes_owner." ''
   cd /
-  rm -rf "$hermes_folder"
+  if [ "$hermes_folder" ]; then rm -rf "$hermes_folder"; fi
 }
 
 hermes_token=$1 hermes_owner=$2 hermes_code=
 umask 077
 unset CDPATH
+hermes_folder=
+trap hermes_end EXIT
+trap 'exit 143' TERM
+# A connection that is cut ends the reading below, and so everything; no signal may come before that.
+trap '' HUP INT PIPE
 if ! hermes_folder=$(mktemp -d "${TMPDIR:-/tmp}/hermes.XXXXXXXX" 2>/dev/null); then
   hermes_say "$1" x ''
   exit 1
 fi
-trap hermes_end EXIT
-trap 'exit 143' TERM
-trap '' HUP INT
 printf %s "$3" >"$hermes_folder/prologue.bash"
 printf %s "$4" >"$hermes_folder/prologue.sh"
 hermes_shell=$(command -v bash) || hermes_shell=$(command -v sh)
