@@ -25,6 +25,7 @@ from agent.events import (
     RequestResolved,
     SessionOpened,
     TodosChanged,
+    TurnStarted,
 )
 from app.agent_streams import Flight
 from app.command_list import COMMANDS
@@ -201,6 +202,9 @@ class AgentScreen(ClosableScreen[None]):
                 return
             case QueueChanged():
                 self.prompt.steering = (*event.steering, *event.queued)
+            case TurnStarted():
+                # It begins with what waited for it.
+                self.prompt.steering = ()
             case _ if isinstance(event, ABOUT_IT):
                 self._show_standing()
         if self._missed is not None:
@@ -217,8 +221,8 @@ class AgentScreen(ClosableScreen[None]):
             self.todo.show(items, todos.below(self.shows_agent))
         self._show_below()
         row = self._row
-        if row is not None and row.state not in LIVE and (waiting := self._agents.waiting(row.agent)):
-            self.prompt.steering = waiting
+        if row is not None and row.state not in LIVE:
+            self.prompt.steering = self._agents.waiting(row.agent)
         self.header.tell()
         self._show_keys()
 

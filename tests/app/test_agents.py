@@ -178,6 +178,7 @@ async def test_one_that_has_ended_goes_on_with_what_it_is_told(tmp_path: Path) -
             await scene.type("once more", "enter")
             await scene.until(lambda n=number: len(scene.bench.seen(AgentEnded)) == n, "the end")
             await scene.until(lambda word=word: word in answers(screen)[-1], "its answer")
+            await scene.until(lambda: screen.prompt.steering == (), "nothing that waits")
         notices = [each.text for each in items(screen, NoticeItem)]
         assert not any("another window" in text for text in notices), notices
         assert len(items(screen, UserItem)) == 3
