@@ -17,8 +17,8 @@ from agent.errors import HermesError
 from agent.subagents.definitions import UNTRUSTED
 from app.agent_files import Kind, limits
 from app.screens.confirm import TextDialog
-from app.screens.dialog import line
 from app.screens.page import Page
+from app.screens.wording import line
 from widgets.row_text import one_line, spread
 from widgets.rows import RowList
 

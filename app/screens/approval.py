@@ -11,7 +11,10 @@ from textual.widgets import Input, Static
 
 from agent.events import ApprovalAsked, Decision
 from app.approval_words import HIDDEN, marks_in_command, marks_in_notes, one_line, reached, reasons
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Hints, Skinned, line, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog, Hints
+from app.screens.field import Field
+from app.screens.wording import LINE_CHARS, Skinned, line, words
 from tools.text import reveal
 
 ONCE = "Allow once"

@@ -14,9 +14,9 @@ from agent.events import ApprovalAsked
 from agent.safety.grants import Grant, Grants, GrantsError
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
-from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.page import Page
+from app.screens.wording import line
 from widgets.row_text import fit
 from widgets.rows import RowList
 

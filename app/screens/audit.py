@@ -16,8 +16,8 @@ from agent.safety.audit import AuditError
 from agent.safety.audit_check import Report, verify
 from agent.safety.audit_record import Entry, Tail, asker
 from app.screens.detail import DetailScreen
-from app.screens.dialog import line
 from app.screens.page import Page
+from app.screens.wording import line
 from widgets.row_text import fit
 from widgets.rows import RowList
 from widgets.timeline.paint import count

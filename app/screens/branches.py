@@ -14,8 +14,8 @@ from textual.binding import Binding, BindingType
 from agent.store.nodes import MAIN, Head
 from agent.store.outline import OutlineRow
 from app.screens.confirm import TextDialog
-from app.screens.dialog import line
 from app.screens.page import Page
+from app.screens.wording import line
 from widgets.row_text import one_line, spread
 from widgets.rows import RowList
 from widgets.timeline.paint import ago, count

@@ -10,7 +10,10 @@ from textual.widgets import Input, Static
 
 from agent.events import CeilingAsked, CeilingReply
 from app.budget_words import after, example, more, raised_once, reached
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Hints, line, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog, Hints
+from app.screens.field import Field
+from app.screens.wording import LINE_CHARS, line, words
 
 BY = "Raise it by …"
 STOP = "Stop here, with what there is"

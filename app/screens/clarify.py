@@ -10,7 +10,10 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.events import QuestionAsked
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Hints, line, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog, Hints
+from app.screens.field import Field
+from app.screens.wording import LINE_CHARS, line, words
 from tools.context import Answer
 
 OWN_WORDS = "Something else …"

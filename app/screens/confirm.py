@@ -6,7 +6,10 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Input
 
-from app.screens.dialog import Choices, Dialog, Field, Hints, line, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog, Hints
+from app.screens.field import Field
+from app.screens.wording import line, words
 
 
 class ConfirmDialog(Dialog[bool]):

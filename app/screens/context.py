@@ -12,8 +12,8 @@ from textual.binding import Binding, BindingType
 
 from agent.context.table import ContextTable, Layer
 from agent.errors import HermesError
-from app.screens.dialog import line
 from app.screens.page import Page
+from app.screens.wording import line
 from widgets.panes.figures import UNKNOWN, money, percent, tokens
 from widgets.row_text import fit
 from widgets.rows import RowList

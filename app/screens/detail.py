@@ -10,9 +10,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from app.screens.closable import ClosableModal
-from app.screens.dialog import Skinned, line
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
+from app.screens.wording import Skinned, line
 from tools.text import clean, reveal
 
 

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
-from textual.content import Content
-from textual.css.scalar import Scalar
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Input, OptionList
-from textual.widgets.option_list import Option
+from textual.widgets import Input
 
+from app.screens.choices import MOST_LINES, Choices
 from app.screens.closable import ClosableModal
+from app.screens.detail import DetailScreen
 from app.screens.keyline import BETWEEN, KeyLine
-from themes.skin import Skin
-from tools.text import left_out, reveal
-from widgets.palette import Palette
 from widgets.reader import Reader
-from widgets.reader_rows import Gutter
 
 Outcome = TypeVar("Outcome")
 
@@ -41,12 +34,6 @@ AROUND_LOW = 2
 """The same where the screen is too low for them: who asks, and keys."""
 PADDING = 2
 """Cells beside what is inside a dialog without a border."""
-MOST_LINES = 10
-"""Lines the choices take at most."""
-HANGING = 3
-"""Cells of a choice's number and the blanks behind it."""
-LINE_CHARS = 400
-"""Characters of a name or a choice that a dialog shows; `o` opens all of them."""
 
 
 class Dialog(ClosableModal[Outcome]):
@@ -169,8 +156,6 @@ class Dialog(ClosableModal[Outcome]):
 
     def key_o(self) -> None:
         """Open everything on the full screen; the dialog waits behind it."""
-        from app.screens.detail import DetailScreen
-
         self.app.push_screen(DetailScreen("In full", self.whole(), spelled=True))
 
     def _arm(self) -> None:
@@ -195,107 +180,3 @@ class Hints(KeyLine):
 
     def __init__(self) -> None:
         super().__init__(classes="keys")
-
-
-class Choices(OptionList):
-    """A list of choices: arrows, j and k, digits, enter and the mouse."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [("j", "cursor_down", "Down"), ("k", "cursor_up", "Up")]
-
-    def __init__(self, choices: list[str], *, chosen: int = 0, id: str | None = None) -> None:
-        self._chosen = chosen
-        self._held: list[events.Key] | None = None
-        self._texts = [Content(line(choice, LINE_CHARS)) for choice in choices]
-        options = [Option(hanging(at, [text]), id=str(at)) for at, text in enumerate(self._texts, 1)]
-        super().__init__(*options, id=id, compact=True)
-
-    def wrap(self, width: int) -> int:
-        """Wrap the choices for a frame with so many cells inside; how many lines they take."""
-        wrapped = [text.wrap(max(width - 2 - HANGING, 1)) for text in self._texts]
-        if sum(map(len, wrapped)) > MOST_LINES:  # there is a scrollbar beside them
-            wrapped = [text.wrap(max(width - 4 - HANGING, 1)) for text in self._texts]
-        for at, lines in enumerate(wrapped):
-            prompt = hanging(at + 1, lines)
-            if prompt != self.get_option_at_index(at).prompt:
-                self.replace_option_prompt_at_index(at, prompt)
-        return min(sum(map(len, wrapped)), MOST_LINES)
-
-    def limit(self, lines: int) -> None:
-        """Take so many lines at most, and keep the chosen one in sight."""
-        if self.styles.max_height != Scalar.from_number(lines):
-            self.styles.max_height = lines
-            self.call_after_refresh(self.scroll_to_highlight)
-
-    def on_mount(self) -> None:
-        self.highlighted = self._chosen
-
-    def action_select(self) -> None:
-        self._held = []
-        super().action_select()
-        self.call_after_refresh(self._hand_on)
-
-    def on_blur(self) -> None:
-        self._hand_on()
-
-    def _hand_on(self) -> None:
-        """Give what was typed right after the choice to whatever has the keys now."""
-        held, self._held = self._held or [], None
-        if held and self.is_attached and (focused := self.screen.focused) is not None:
-            for event in held:
-                focused.post_message(events.Key(event.key, event.character))
-
-    def on_key(self, event: events.Key) -> None:
-        if self._held is not None:
-            # The choice is made, though not carried out: this key is no second one.
-            event.stop()
-            event.prevent_default()
-            self._held.append(event)
-        elif event.character and event.character.isascii() and event.character.isdigit():
-            number = int(event.character)
-            if 1 <= number <= self.option_count:
-                event.stop()
-                self.highlighted = number - 1
-                self.action_select()
-
-
-def hanging(number: int, lines: Sequence[Content]) -> Content:
-    """The lines of a choice behind its number. Pure."""
-    return Content(f"{number}".ljust(HANGING)) + Content("\n" + " " * HANGING).join(lines)
-
-
-class Field(Input):
-    """A line to write in. Its cursor blinks only where things may move."""
-
-    def on_mount(self) -> None:
-        self.cursor_blink = self.app.animation_level != "none"
-
-
-class Skinned(Reader):
-    """A text in the skin of the application."""
-
-    def on_mount(self) -> None:
-        self._wear_skin()
-        self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
-
-    def _wear_skin(self) -> None:
-        self.use(Palette(getattr(self.app, "skin", None) or Skin()))
-
-
-def line(text: str, limit: int = 4_000) -> str:
-    """Outside text as one line, with what cannot be seen spelled out; of a huge one, start and end."""
-    if len(text) > limit:
-        half = limit // 2
-        text = text[:half] + left_out(len(text) - 2 * half, len(text)) + text[-half:]
-    return " ".join(reveal(text).split())
-
-
-def words(
-    text: str,
-    classes: str = "",
-    *,
-    role: str = "text",
-    marks: re.Pattern[str] | None = None,
-    gutter: int | Gutter = 0,
-) -> Skinned:
-    """Outside text in full, never read as markup, with what cannot be seen spelled out."""
-    return Skinned(text, reveal, marks=marks, role=role, background="surface", gutter=gutter, classes=classes)

@@ -10,7 +10,10 @@ from textual.widgets import Input, Static
 
 from agent.events import Decision, ForecastAsked
 from app.budget_words import aligned, figures, heading
-from app.screens.dialog import LINE_CHARS, Choices, Dialog, Field, Hints, line, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog, Hints
+from app.screens.field import Field
+from app.screens.wording import LINE_CHARS, line, words
 
 SEND = "Send them"
 ALWAYS = "Send them, and do not ask again in this session"

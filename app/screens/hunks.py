@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from agent.workspace.checkpoints.restore.parts import Parted
-from app.screens.dialog import line
 from app.screens.plan_words import RESTORE, Words, some_hunks
 from app.screens.timeline_files import FileScreen
 from app.screens.timeline_services import FileChange
+from app.screens.wording import line
 from widgets.timeline.hunk_rows import HunkRows
 from widgets.timeline.paint import shown_path
 

@@ -17,8 +17,8 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from agent.model.catalog import ModelInfo
 from agent.model.choices import Choice, merged
-from app.screens.dialog import line
 from app.screens.page import Page
+from app.screens.wording import line
 from widgets.panes.figures import UNKNOWN, tokens
 from widgets.row_text import fit, spread
 from widgets.rows import RowList

@@ -11,8 +11,10 @@ from textual.content import Content
 from textual.widgets import Static
 
 from agent.model.providers import NoModelError
+from app.screens.choices import Choices
 from app.screens.confirm import TextDialog
-from app.screens.dialog import Choices, Dialog, Hints, words
+from app.screens.dialog import Dialog, Hints
+from app.screens.wording import words
 
 DEMO = "Take the tour with a scripted model; it runs right away"
 NAME_ONE = "Name a model: provider/name …"

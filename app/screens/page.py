@@ -12,8 +12,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from app.screens.closable import ClosableModal
-from app.screens.dialog import line
 from app.screens.keyline import KeyLine
+from app.screens.wording import line
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.rows import RowList

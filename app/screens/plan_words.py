@@ -10,9 +10,9 @@ from textual.content import Content
 from agent.workspace.checkpoints.entries import Change
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan, Way
-from app.screens.dialog import line
 from app.screens.timeline_services import FileChange
 from app.screens.timeline_words import file_line
+from app.screens.wording import line
 from widgets.timeline.paint import count, shown_path
 
 FEW = 5

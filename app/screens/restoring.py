@@ -20,12 +20,12 @@ from agent.workspace.checkpoints.entries import Change, Kind
 from agent.workspace.checkpoints.restore.merge import Merged
 from agent.workspace.checkpoints.restore.parts import Parted, WholeError
 from agent.workspace.checkpoints.restore.plan import Choice, Part, PlanItem, RestorePlan, Way
-from app.screens.dialog import line
 from app.screens.hunks import HunkScreen
 from app.screens.plan_words import RESTORE, Words, back, overlapping, some_hunks, tally
 from app.screens.split import PAUSE, PointedRows, SplitPage
 from app.screens.timeline_files import SIGNS, FileScreen, diff_of
 from app.screens.timeline_services import FileChange, Sides
+from app.screens.wording import line
 from widgets.row_text import one_line, spread
 from widgets.rows import RowList
 from widgets.timeline.diff_rows import DiffRows

@@ -18,11 +18,11 @@ from agent.errors import HermesError
 from agent.workspace.checkpoints.entries import Change
 from agent.workspace.checkpoints.restore.plan import RestorePlan
 from app.rewinding import Back, Said, back_with
-from app.screens.dialog import Skinned, line
 from app.screens.plan_words import back, listing
 from app.screens.split import PAUSE, PointedRows, SplitPage
 from app.screens.timeline_dialogs import BRING_BACK, WHATS, Pick
 from app.screens.timeline_services import FileChange
+from app.screens.wording import Skinned, line
 from tools.text import clean
 from widgets.row_text import fit, one_line, spread
 from widgets.rows import RowList

@@ -21,9 +21,10 @@ from agent.store.query_line import QueryLine, parse_line
 from agent.store.search import MAX_HITS, PATIENCE, Hits, Order
 from agent.store.store import Store
 from app.screens.closable import ClosableModal
-from app.screens.dialog import Field, line
+from app.screens.field import Field
 from app.screens.keyline import KeyLine
 from app.screens.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
+from app.screens.wording import line
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.rows import RowList

@@ -20,7 +20,7 @@ from agent.store.query import Query
 from agent.store.query_line import QueryLine
 from agent.store.search import Hit
 from agent.store.text import readable
-from app.screens.dialog import line
+from app.screens.wording import line
 from themes.skin import Skin
 from tools.text import clean
 from widgets.palette import Palette

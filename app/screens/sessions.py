@@ -27,9 +27,10 @@ from agent.store.store import Store
 from agent.workspace.checkpoints.upkeep import drop_sessions
 from app.screens.closable import ClosableModal
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.dialog import Field, line
+from app.screens.field import Field
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
+from app.screens.wording import line
 from tools.text import clean, truncate
 
 EMPTY = "No sessions yet. What is said in one is kept, and listed here."

@@ -14,11 +14,11 @@ from agent.errors import ConfigError, HermesError
 from app.keys import resolve
 from app.preferences import Snapshot
 from app.screens.closable import ClosableModal
-from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.settings_edit import ChoiceEditor, LineEditor
 from app.screens.settings_list import SettingsList
 from app.screens.settings_rows import Row, rows
+from app.screens.wording import line
 from widgets.palette import Palette
 
 

@@ -11,8 +11,11 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from agent.errors import HermesError
-from app.screens.dialog import Choices, Dialog, Field, Hints, line, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog, Hints
+from app.screens.field import Field
 from app.screens.settings_rows import Row
+from app.screens.wording import line, words
 
 Take = Callable[[str], Awaitable[None]]
 """Takes what was typed; raises `HermesError` with a sentence when it cannot be had."""

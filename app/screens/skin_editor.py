@@ -23,9 +23,10 @@ from app import skin_files
 from app.looks import shortened
 from app.screens.closable import ClosableScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.dialog import Field, line
+from app.screens.field import Field
 from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
+from app.screens.wording import line
 from app.skin_draft import Draft, color_of
 from themes.contrast import Finding, check, tightest
 from themes.depth import adapted

@@ -17,9 +17,9 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from app.looks import findings, told
 from app.screens.closable import ClosableModal
-from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
+from app.screens.wording import line
 from themes.contrast import Finding
 from themes.loader import Listed, Loaded, list_skins
 from widgets.palette import Palette

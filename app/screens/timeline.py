@@ -19,7 +19,7 @@ from agent.store.marks import Mark
 from agent.store.nodes import Head
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.dialog import Field, line
+from app.screens.field import Field
 from app.screens.keyline import KeyLine
 from app.screens.page import Page
 from app.screens.timeline_dialogs import BRING_BACK, WHATS, Pick
@@ -27,6 +27,7 @@ from app.screens.timeline_files import FilesScreen
 from app.screens.timeline_preview import FILE_LINES, FILE_LINES_BELOW, Preview
 from app.screens.timeline_services import TimelineServices
 from app.screens.timeline_words import next_name
+from app.screens.wording import line
 from widgets.rows import RowList
 from widgets.timeline.layout import FILTERS, Drawing, Look, lay_out
 from widgets.timeline.minimap import Minimap

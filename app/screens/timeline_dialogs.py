@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from textual.app import ComposeResult
 
-from app.screens.dialog import Choices, Dialog, words
+from app.screens.choices import Choices
+from app.screens.dialog import Dialog
 from app.screens.keyline import KeyLine
 from app.screens.timeline_services import What
+from app.screens.wording import words
 
 WHATS: tuple[What, ...] = ("both", "conversation", "files", "some")
 BRING_BACK = (

@@ -17,10 +17,10 @@ from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.screens.closable import ClosableModal
-from app.screens.dialog import line
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP, Page
 from app.screens.timeline_services import FileChange, Sides, TimelineServices
+from app.screens.wording import line
 from themes.skin import Skin
 from tools.files.diffs import diff_texts
 from widgets.palette import Palette

@@ -10,9 +10,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from agent.store.nodes import Node
-from app.screens.dialog import Skinned
 from app.screens.timeline_services import FileChange
 from app.screens.timeline_words import about, files, message
+from app.screens.wording import Skinned
 
 FILE_LINES = 12
 FILE_LINES_BELOW = 4

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from textual.content import Content
 
 from agent.store.nodes import Node
-from app.screens.dialog import line
 from app.screens.sessions import age
 from app.screens.timeline_services import FileChange
+from app.screens.wording import line
 from tools.text import clean
 from widgets.timeline.paint import count, shown_path
 

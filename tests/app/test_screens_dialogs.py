@@ -16,10 +16,11 @@ from agent.events import ApprovalAsked, Decision, QuestionAsked
 from agent.model.providers import NoModelError
 from app.screens import dialog as dialogs
 from app.screens.approval import DANGEROUS, ApprovalDialog
+from app.screens.choices import Choices, hanging
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.dialog import Choices, Dialog, hanging, shared
+from app.screens.dialog import Dialog, shared
 from app.screens.keyline import KeyLine, fitted
 from app.screens.onboarding import OnboardingScreen, column
 from tests.support.waiting import until

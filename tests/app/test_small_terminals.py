@@ -15,9 +15,10 @@ from textual.widgets import Input
 from agent.events import ApprovalAsked, Decision, QuestionAsked
 from app.screens import dialog as dialogs
 from app.screens.approval import ApprovalDialog
+from app.screens.choices import Choices
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.dialog import Choices, Dialog, Hints
+from app.screens.dialog import Dialog, Hints
 from tests.app.test_application import Stage, stage
 from tests.support.replies import calls, say
 from tests.support.waiting import until
