@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from textual.app import ComposeResult
 
 from app.screens.choices import Choices
-from app.screens.dialog import Dialog
-from app.screens.keyline import KeyLine
+from app.screens.dialog import Dialog, Hints
 from app.screens.timeline_services import What
 from app.screens.wording import words
 
@@ -25,6 +24,8 @@ NOTHING = "Leave everything as it is"
 class Pick(Dialog[int | None]):
     """One of several choices, by its index; None for the last one, which changes nothing."""
 
+    leaves = "leave everything as it is"
+
     def __init__(self, question: str, choices: Sequence[str]) -> None:
         super().__init__()
         self._question = question
@@ -33,7 +34,7 @@ class Pick(Dialog[int | None]):
     def body(self) -> ComposeResult:
         yield words(self._question)
         yield Choices([*self._choices, NOTHING], chosen=len(self._choices))
-        yield KeyLine("a number or ⏎ choose · esc leave everything as it is", classes="keys")
+        yield Hints()
 
     def on_option_list_option_selected(self, event: Choices.OptionSelected) -> None:
         event.stop()

@@ -23,6 +23,7 @@ from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog, shared
 from app.screens.keyline import KeyLine, fitted
 from app.screens.onboarding import OnboardingScreen, column
+from app.screens.timeline_dialogs import BRING_BACK, Pick
 from tests.support.waiting import until
 from tools.context import Answer
 from widgets.reader import Reader
@@ -336,6 +337,7 @@ def test_keys_that_have_no_room_go_before_the_way_back(width: int, said: str) ->
         ),
         (lambda: ApprovalDialog(approval()), [], "1–5 or ⏎ choose · o in full · esc deny"),
         (lambda: ApprovalDialog(approval()), ["5"], "⏎ deny and tell · esc deny"),
+        (lambda: Pick("Go back?", BRING_BACK), [], "1–5 or ⏎ choose · esc leave everything as it is"),
         (
             lambda: OnboardingScreen(NoModelError()),
             [],
