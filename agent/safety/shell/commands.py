@@ -57,6 +57,8 @@ class Commands:
             "local": self._export,
             "readonly": self._export,
             "command": self._command,
+            "builtin": self._command,
+            "time": self._time,
             "at": self._input_is_script,
             "batch": self._input_is_script,
         }
@@ -145,6 +147,8 @@ class Commands:
         with self._state.scope(merge=False):
             for name, text in inner.assignments:
                 self._state.assign(name, [value(text)])
+            for folder in inner.folders:
+                self._state.change_folder([folder])
             if inner.script is not None:
                 return self._run(inner.script, stdin=stdin)
             return self.invoke(inner.argv, stdin, functions=False)
@@ -226,6 +230,13 @@ class Commands:
                 return PRINTERS["which"](self._state, arguments[at + 1 :], stdin)
             at += 1
         return self.invoke(arguments[at:], stdin, functions=False)
+
+    def _time(self, arguments: Arguments, stdin: Output) -> Output:
+        """The word of the shell, which measures what this shell does; with options it is the program."""
+        rest = arguments[1:] if arguments[:1] in (("-p",), ("--",)) else arguments
+        if rest and rest[0].startswith("-"):
+            return self._follow(unwrap("time", arguments), stdin)
+        return self.invoke(rest, stdin)
 
     # The shell's own state
 

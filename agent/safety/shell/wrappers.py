@@ -20,7 +20,8 @@ class Wrapper:
     `valued` are options that take a separate value (short ones as letters),
     `skip` is the number of operands before the command, `assigns` whether
     `NAME=value` may come before it, `script` options whose value is shell text,
-    `joins` whether the operands are joined into shell text.
+    `joins` whether the operands are joined into shell text, `folder` options that
+    say where the command runs.
     """
 
     valued: frozenset[str] = frozenset()
@@ -28,6 +29,7 @@ class Wrapper:
     assigns: bool = False
     script: frozenset[str] = frozenset()
     joins: bool = False
+    folder: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +39,24 @@ class Inner:
     argv: tuple[str, ...] = ()
     script: str | None = None
     assignments: tuple[tuple[str, str], ...] = ()
+    folders: tuple[str, ...] = ()
+    """Where the wrapper goes before that, one step after the other."""
 
 
-def _wrapper(valued: str = "", skip: int = 0, script: str = "", **flags: bool) -> Wrapper:
-    return Wrapper(words(valued), skip, script=words(script), **flags)
+def _wrapper(valued: str = "", skip: int = 0, script: str = "", folder: str = "", **flags: bool) -> Wrapper:
+    options = words(f"{valued} {folder}")
+    return Wrapper(options, skip, script=words(script), folder=words(folder), **flags)
 
 
 WRAPPERS: dict[str, Wrapper] = {
     "sudo": _wrapper(
-        "u g h p C T r t U D R user group host prompt close-from chroot chdir role type other-user",
+        "u g h p C T r t U R user group host prompt close-from chroot role type other-user",
+        folder="D chdir",
         assigns=True,
     ),
     "doas": _wrapper("u C"),
     "pkexec": _wrapper("user"),
-    "env": _wrapper("u C unset chdir", script="S split-string", assigns=True),
+    "env": _wrapper("u unset", script="S split-string", folder="C chdir", assigns=True),
     "nohup": _wrapper(),
     "setsid": _wrapper(),
     "nice": _wrapper("n adjustment"),
@@ -65,14 +71,16 @@ WRAPPERS: dict[str, Wrapper] = {
     "ltrace": _wrapper("o e p s u a n l x"),
     "gdb": _wrapper("x ex iex"),
     "valgrind": _wrapper(),
-    "unshare": _wrapper("S G R w setuid setgid root wd"),
+    "unshare": _wrapper("S G R setuid setgid root", folder="w wd"),
     "nsenter": _wrapper("t S G target setuid setgid"),
     "chroot": _wrapper("userspec groups", skip=1),
     "fakeroot": _wrapper("l s i b"),
     "proot": _wrapper("r b w q k 0 S R"),
     "bwrap": _wrapper(),
     "firejail": _wrapper(),
-    "systemd-run": _wrapper("p E u M t unit property setenv slice uid gid working-directory description"),
+    "systemd-run": _wrapper(
+        "p E u M t unit property setenv slice uid gid description", folder="working-directory"
+    ),
     "systemd-inhibit": _wrapper("what who why mode"),
     "caffeinate": _wrapper("t w"),
     "dbus-run-session": _wrapper("config-file dbus-daemon"),
@@ -105,6 +113,7 @@ def unwrap(name: str, arguments: Sequence[str]) -> Inner | None:
     """The command inside `name arguments…`; None when there is none."""
     wrapper = WRAPPERS[name]
     assignments: list[tuple[str, str]] = []
+    folders: list[str] = []
     skip = wrapper.skip
     at = 0
     options = True
@@ -115,7 +124,10 @@ def unwrap(name: str, arguments: Sequence[str]) -> Inner | None:
         elif options and argument.startswith("-") and len(argument) > 1:
             script, consumed = _option(wrapper, arguments, at)
             if script is not None:
-                return Inner(script=value(script), assignments=tuple(assignments))
+                if name == "env":
+                    script = _as_if_typed(script, arguments[at + consumed + 1 :])
+                return Inner((), value(script), tuple(assignments), tuple(folders))
+            folders += _folder(wrapper, arguments[at : at + consumed + 1])
             at += consumed
         elif wrapper.assigns and (match := ASSIGNMENT.fullmatch(argument)):
             assignments.append((match[1], match[3]))
@@ -130,8 +142,27 @@ def unwrap(name: str, arguments: Sequence[str]) -> Inner | None:
     if not rest:
         return None
     if wrapper.joins:
-        return Inner(script=value(" ".join(rest)), assignments=tuple(assignments))
-    return Inner(rest, assignments=tuple(assignments))
+        return Inner((), value(" ".join(rest)), tuple(assignments), tuple(folders))
+    return Inner(rest, None, tuple(assignments), tuple(folders))
+
+
+def _folder(wrapper: Wrapper, option: Sequence[str]) -> list[str]:
+    """The folder that an option, with its value, says the command runs in."""
+    if not wrapper.folder:
+        return []
+    first = option[0]
+    if first.startswith("--"):
+        name, _, attached = first[2:].partition("=")
+    else:
+        name = next((letter for letter in first[1:] if letter in wrapper.valued), "")
+        attached = first.partition(name)[2] if name else ""
+    return [attached or "".join(option[1:2])] if name in wrapper.folder else []
+
+
+def _as_if_typed(text: str, rest: Sequence[str]) -> str:
+    """What `env -S text rest…` does: it splits the text itself, and goes on with all words as its own."""
+    quoted = ["'" + value(word).replace("'", "'\\''") + "'" for word in rest]
+    return " ".join(["env", text.replace(r"\_", " "), *quoted])
 
 
 def _option(wrapper: Wrapper, arguments: Sequence[str], at: int) -> tuple[str | None, int]:
