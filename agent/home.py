@@ -154,3 +154,12 @@ def private_folder(path: Path) -> Path:
         reason = error.strerror or str(error)
         raise ConfigError(f"Cannot use the folder {path}: {reason}; free it or set HERMES_HOME.") from error
     return path
+
+
+def from_home(path: Path) -> str:
+    """`path` as a person writes it: with `~` for the home folder of the user."""
+    try:
+        below = path.relative_to(Path.home())
+    except (ValueError, RuntimeError):  # elsewhere, or nobody knows where home is
+        return str(path)
+    return f"~/{below}" if below.parts else "~"

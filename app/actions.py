@@ -205,7 +205,7 @@ class Actions:
         from app.screens.rewind import RewindScreen
 
         journeys = self._app.journeys
-        back = await self._app.push_screen_wait(RewindScreen(rewind_services(journeys)))
+        back = await self._app.push_screen_wait(RewindScreen(rewind_services(journeys.said, journeys.travel)))
         if back is not None:
             self._tell(await journeys.rewind(back))
 

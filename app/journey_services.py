@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from agent.comparison import Comparison, compare
 from agent.engine import Engine
@@ -13,8 +13,8 @@ from agent.workspace.checkpoints.entries import Change
 from agent.workspace.checkpoints.restore.parts import Parted
 from agent.workspace.checkpoints.restore.plan import PlanItem
 from app.file_changes import FileChanges
-from app.journeys import Journeys
 from app.replay import newest_first
+from app.rewinding import Said
 from app.screens.compare import CompareServices
 from app.screens.restoring import RestoreServices
 from app.screens.rewind import RewindServices
@@ -31,16 +31,15 @@ def restore_services(travel: Travel) -> RestoreServices:
     return RestoreServices(files.described, files.sides, travel.merged, parted)
 
 
-def rewind_services(journeys: Journeys) -> RewindServices:
+def rewind_services(said: Callable[[], Awaitable[Sequence[Said]]], travel: Travel) -> RewindServices:
     """For the list of messages."""
-    travel = journeys.travel
     files = FileChanges(travel.contents)
 
     async def changes(position: int) -> Sequence[Change]:
         return await travel.changes(position, (await travel.place()).step)
 
     plan = travel.plan if travel.keeps_files else None
-    return RewindServices(journeys.said, changes, plan, files.described)
+    return RewindServices(said, changes, plan, files.described)
 
 
 def compare_services(engine: Engine, left: str, right: str) -> CompareServices:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from textual.filter import LineFilter, Monochrome, NoColor
 
 from agent.errors import ConfigError
+from agent.home import Home, from_home
 from themes.depth import Depth, adapted, detect
 from themes.problem import Problem
 from themes.skin import Skin
@@ -146,11 +147,10 @@ class Looks:
         Raises `ConfigError` when the settings cannot be changed; the file is untouched then.
         """
         from agent.config.edit import set_setting
-        from agent.home import Home
 
         home = Home.locate()
         await asyncio.to_thread(set_setting, home, "display.skin", name)
-        self._app.say(f"Kept: display.skin is {name} in {shortened(home.config)}.")
+        self._app.say(f"Kept: display.skin is {name} in {from_home(home.config)}.")
 
     async def follow(self, display: DisplaySettings) -> None:
         """Look as the settings say. A skin that is not there is told and changes nothing."""
@@ -229,11 +229,3 @@ async def findings(skin: Skin) -> list[Finding]:
     from themes.contrast import check
 
     return await asyncio.to_thread(check, skin)
-
-
-def shortened(path: Path) -> str:
-    """`path` with `~` for the home folder of the user."""
-    try:
-        return f"~/{path.relative_to(Path.home())}"
-    except (ValueError, RuntimeError):
-        return str(path)

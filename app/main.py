@@ -80,6 +80,8 @@ def _drop_output() -> None:
 def _run(arguments: list[str]) -> int:
     args = _options(arguments)
     if args.version:
+        from app.version import version
+
         print(f"hermes {version()}")
         return int(ExitCode.DONE)
     from app.logs import start_logging
@@ -117,15 +119,6 @@ def _options(arguments: list[str]) -> Options | argparse.Namespace:
     from app.command_line import build_parser
 
     return build_parser(arguments).parse_args(arguments)
-
-
-def version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("hermes-tui")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def _complain(sentence: str) -> None:

@@ -87,11 +87,11 @@ class Preferences:
 
     def _load(self) -> Snapshot:
         from agent.config.loader import load
-        from app.looks import shortened
+        from agent.home import from_home
 
         home, engine = _home(), self._app.host.engine
         workspace = Path(engine.session.record.workspace) if engine is not None else None
-        return Snapshot(load(home, os.environ, workspace), load(home, {}), Path(shortened(home.config)))
+        return Snapshot(load(home, os.environ, workspace), load(home, {}), Path(from_home(home.config)))
 
 
 def _require_personality(name: str) -> None:

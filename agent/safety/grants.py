@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from agent.errors import ConfigError, HermesError
-from agent.home import PRIVATE_FILE, private_folder
+from agent.home import PRIVATE_FILE, from_home, private_folder
 from tools.actions import Action, CallServer, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 from tools.files.atomic import write_atomically
 
@@ -103,13 +103,13 @@ def spelled(action: Action) -> str:
     match action:
         case RunCommand():
             how = "".join(f", {words}" for name, words in _WAYS.items() if getattr(action, name))
-            return f"run exactly this command in {_shown(action.cwd)}{how}"
+            return f"run exactly this command in {from_home(action.cwd)}{how}"
         case ReadPath():
-            return f"read {_shown(action.path)}"
+            return f"read {from_home(action.path)}"
         case WritePath():
-            return f"create or change {_shown(action.path)}"
+            return f"create or change {from_home(action.path)}"
         case DeletePath():
-            return f"delete {_shown(action.path)}"
+            return f"delete {from_home(action.path)}"
         case Fetch():
             return f"fetch exactly {action.url}"
         case CallServer():
@@ -316,10 +316,3 @@ def _stamp(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return (status.st_mtime_ns, status.st_ino, status.st_size, status.st_mode)
-
-
-def _shown(path: Path) -> str:
-    try:
-        return f"~/{path.relative_to(Path.home())}" if path != Path.home() else "~"
-    except (ValueError, RuntimeError):
-        return str(path)

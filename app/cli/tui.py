@@ -107,7 +107,7 @@ def _farewell(app: HermesApp, home: Home) -> int:
     session = app.host.session if app.host.spoken else ""
     if app.crashed:
         from app.crash import farewell, write_report
-        from app.main import version
+        from app.version import version
 
         say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)
     elif session:

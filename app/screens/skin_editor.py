@@ -18,9 +18,8 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from agent.errors import ConfigError, HermesError
-from agent.home import Home
+from agent.home import Home, from_home
 from app import skin_files
-from app.looks import shortened
 from app.screens.closable import ClosableScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.field import Field
@@ -276,7 +275,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         if not self.is_attached:
             return
         self._show(Draft.of(saved))
-        self._say(Content(f"✓ Saved in {line(shortened(path))}; it is worn when you leave."))
+        self._say(Content(f"✓ Saved in {line(from_home(path))}; it is worn when you leave."))
 
     async def _ask_name(self) -> str | None:
         text = self.draft.base.name

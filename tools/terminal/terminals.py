@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tools.redact import secret_values
 from tools.sandbox import Boundary
@@ -16,8 +16,23 @@ from tools.terminal.environment import child_environment, far_environment, missi
 from tools.terminal.shell import Shell
 
 if TYPE_CHECKING:
-    from tools.context import ToolContext
     from tools.terminal.backends.options import BackendOptions
+
+
+class Caller(Protocol):
+    """Who needs a shell; `tools.context` says what each of these is."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def workspace(self) -> Path: ...
+
+    @property
+    def scratch(self) -> Path: ...
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
 
 
 class Terminals:
@@ -57,21 +72,21 @@ class Terminals:
             self._backend = LocalBackend(boundary=self.boundary)
         return self._backend
 
-    def shell(self, context: ToolContext) -> Shell:
-        """The shell of the context's task."""
-        if context.task not in self._shells:
-            passthrough = context.options.get("terminal.env_passthrough", ())
+    def shell(self, caller: Caller) -> Shell:
+        """The shell of the caller's task."""
+        if caller.task not in self._shells:
+            passthrough = caller.options.get("terminal.env_passthrough", ())
             far = self._far
-            self._shells[context.task] = Shell(
-                context.task,
-                context.workspace if far is None else Path(far.start(context.workspace)),
-                context.scratch / "shell",
-                self.backend if far is None else self._place(far, context),
+            self._shells[caller.task] = Shell(
+                caller.task,
+                caller.workspace if far is None else Path(far.start(caller.workspace)),
+                caller.scratch / "shell",
+                self.backend if far is None else self._place(far, caller),
                 child_environment(self._environ, passthrough)
                 if far is None
                 else far_environment(self._environ, passthrough, far.env),
             )
-        return self._shells[context.task]
+        return self._shells[caller.task]
 
     def missing(self, output: str, given: Collection[str]) -> str:
         """What to say when a failed command seems to lack a variable that was kept from it.
@@ -94,13 +109,13 @@ class Terminals:
             return cwd
         return Path(f"/{self._far.kind}:{cwd}")
 
-    def _place(self, far: BackendOptions, context: ToolContext) -> Backend:
+    def _place(self, far: BackendOptions, caller: Caller) -> Backend:
         """Containers are for one task each; a host that is there anyway is for all."""
         from tools.terminal.backends.opening import open_backend
 
-        name = "" if far.kind == "ssh" else context.task
+        name = "" if far.kind == "ssh" else caller.task
         if name not in self._places:
-            self._places[name] = open_backend(far, context.workspace)
+            self._places[name] = open_backend(far, caller.workspace)
         return self._places[name]
 
     def processes(self, task: str) -> ProcessTable:

@@ -1,0 +1,13 @@
+"""Which version of the program this is."""
+
+from __future__ import annotations
+
+
+def version() -> str:
+    """As it was installed; a word in brackets where it was not."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hermes-tui")
+    except PackageNotFoundError:
+        return "(not installed)"
