@@ -6,22 +6,20 @@ import re
 from typing import TYPE_CHECKING
 
 from agent.safety.shell import marks
+from agent.safety.shell.host import Host
 from agent.safety.shell.marks import UNKNOWN
-from agent.safety.shell.output import Output
 from agent.safety.shell.state import MOST_MERGED
-from agent.safety.shell.values import Value
+from agent.safety.shell.values import Output, Value
 from agent.safety.shell.words import expand, expand_quoted, expand_text
 from agent.safety.shell.wrappers import ASSIGNMENT
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-    from agent.safety.shell.script import Interpreter
-
 _KEYED = re.compile(r"^\[[^]]*\]=")
 
 
-def assignment(shell: Interpreter, node: Node, stdin: Output) -> Output:
+def assignment(shell: Host, node: Node, stdin: Output) -> Output:
     """Carry out one assignment; an assignment prints nothing."""
     name_node, value_node = node.child_by_field_name("name"), node.child_by_field_name("value")
     if name_node is None:
@@ -43,19 +41,19 @@ def assignment(shell: Interpreter, node: Node, stdin: Output) -> Output:
     return [""]
 
 
-def _follow_key(shell: Interpreter, text: str) -> None:
+def _follow_key(shell: Host, text: str) -> None:
     """What stands in brackets is expanded, whatever becomes of the element."""
     expand_quoted(text.partition("[")[2], shell)
 
 
-def _elements(shell: Interpreter, array: Node) -> tuple[str, ...]:
+def _elements(shell: Host, array: Node) -> tuple[str, ...]:
     """The elements of `(a b [key]=c)`; keys are not followed."""
     words = shell.source.words([child for child in array.children if child.is_named])
     readings = (reading for word in words for reading in expand(word, shell))
     return tuple(_KEYED.sub("", marks.value(field)) for reading in readings for field in reading)
 
 
-def _appended(shell: Interpreter, name: str, values: list[Value]) -> list[Value]:
+def _appended(shell: Host, name: str, values: list[Value]) -> list[Value]:
     """What `name+=value` makes of the values the variable has."""
     found: list[Value] = []
     for old in (shell.state.values(name) or [""])[:MOST_MERGED]:
@@ -72,7 +70,7 @@ def _listed(value: Value) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else value
 
 
-def declaration(shell: Interpreter, node: Node, stdin: Output) -> Output:
+def declaration(shell: Host, node: Node, stdin: Output) -> Output:
     """`export`, `declare`, `local`, `readonly`, also with quoted assignments."""
     for child in node.children:
         if child.type == "variable_assignment":
@@ -87,7 +85,7 @@ def declaration(shell: Interpreter, node: Node, stdin: Output) -> Output:
     return [""]
 
 
-def unset(shell: Interpreter, node: Node, stdin: Output) -> Output:
+def unset(shell: Host, node: Node, stdin: Output) -> Output:
     for child in node.children:
         if child.type == "variable_name":
             shell.state.assign(shell.source.text(child), [""])

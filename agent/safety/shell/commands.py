@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from agent.safety.shell.containers import ENGINES, run_container
 from agent.safety.shell.finders import find, hyperfine, parallel, xargs
 from agent.safety.shell.foreign_code import INTERPRETERS, deleted_trees, program_text, shell_texts
+from agent.safety.shell.host import Host
 from agent.safety.shell.marks import UNKNOWN, value
 from agent.safety.shell.names import possible_names
-from agent.safety.shell.output import PRINTERS, Arguments, Output, content, either
+from agent.safety.shell.output import PRINTERS, content, either
 from agent.safety.shell.state import TangledError
 from agent.safety.shell.tree import RESERVED
-from agent.safety.shell.values import Value
+from agent.safety.shell.values import Arguments, Output, Value
 from agent.safety.shell.wrappers import ASSIGNMENT, SHELLS, WRAPPERS, Inner, ShellCall, shell_call, unwrap
-
-if TYPE_CHECKING:
-    from agent.safety.shell.script import Interpreter
 
 DEEPEST = 20
 """Wrappers inside each other that are followed."""
@@ -29,9 +26,9 @@ FINDERS = {"find": find, "xargs": xargs, "parallel": parallel, "hyperfine": hype
 
 
 class Commands:
-    """Follows command lines for an `Interpreter`."""
+    """Follows command lines for a shell."""
 
-    def __init__(self, shell: Interpreter) -> None:
+    def __init__(self, shell: Host) -> None:
         self.shell = shell
         self._state = shell.state
         self.depth = 0

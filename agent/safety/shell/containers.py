@@ -10,15 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.safety.places import absolute, joined
+from agent.safety.shell.host import Starter
 from agent.safety.shell.judge import Judge
 from agent.safety.shell.marks import UNKNOWN, words
-from agent.safety.shell.output import Arguments, Output
-
-if TYPE_CHECKING:
-    from agent.safety.shell.commands import Commands
+from agent.safety.shell.values import Arguments, Output
 
 ENGINES = words("docker podman nerdctl")
 
@@ -41,7 +38,7 @@ class _Start:
     argv: Arguments
 
 
-def run_container(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+def run_container(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     """Follow the command of `docker run`, where it reaches mounted folders."""
     state, shell = commands.shell.state, commands.shell
     start = _start(arguments, state.cwds[0])

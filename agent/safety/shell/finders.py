@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from agent.safety.shell import names
+from agent.safety.shell.host import Starter
 from agent.safety.shell.marks import ANY, UNKNOWN, globbing, value, words
-from agent.safety.shell.output import Arguments, Output, content
+from agent.safety.shell.output import content
+from agent.safety.shell.values import Arguments, Output
 from agent.safety.shell.wrappers import unwrap
-
-if TYPE_CHECKING:
-    from agent.safety.shell.commands import Commands
 
 # Primaries of find that leave a whole tree a whole tree.
 _FIND_OPEN = words(
@@ -21,7 +19,7 @@ _FIND_OPEN = words(
 )
 
 
-def find(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+def find(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     start = 0
     while start < len(arguments) and re.fullmatch(r"-[HLPEXdsx]|-O\d|-D.*", arguments[start]):
         start += 1
@@ -50,7 +48,7 @@ _VALUES_OF_HYPERFINE = re.compile(
 )
 
 
-def hyperfine(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+def hyperfine(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     """Every operand, and what is to be done around it, is shell text."""
     rest = list(arguments)
     while rest:
@@ -103,7 +101,7 @@ def _is_whole(tests: Arguments, *more: str) -> bool:
     return all(test in _FIND_OPEN or test in more for test in _primaries(tests))
 
 
-def _execute(commands: Commands, rest: Arguments, roots: Arguments, stdin: Output, *, deep: bool) -> None:
+def _execute(commands: Starter, rest: Arguments, roots: Arguments, stdin: Output, *, deep: bool) -> None:
     """Follow the command of `-exec`; with `deep` it is run on everything below the roots."""
     end = next((at for at, word in enumerate(rest) if word in (";", "+")), len(rest))
     line: list[str] = []
@@ -117,7 +115,7 @@ def _execute(commands: Commands, rest: Arguments, roots: Arguments, stdin: Outpu
             commands.shell.judge.command(name, ("-R", *line[1:]), commands.shell.state.cwds)
 
 
-def xargs(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+def xargs(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     inner = unwrap("xargs", arguments)
     line = inner.argv if inner is not None else ("echo",)
     replaced = next((mark for mark in _placeholders(arguments) if any(mark in word for word in line)), None)
@@ -135,7 +133,7 @@ def xargs(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
     return None
 
 
-def parallel(commands: Commands, arguments: Arguments, stdin: Output) -> Output:
+def parallel(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     if ":::" in arguments:
         place = arguments.index(":::")
         items = "\n".join(arguments[place + 1 :])

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from agent.safety.shell.redirects import NO_REDIRECTION, Redirection, reads_its_target, redirection
+from agent.safety.shell.parts import NO_REDIRECTION, CommandLine, Redirection
+from agent.safety.shell.redirects import reads_its_target, redirection
 from agent.safety.shell.tree import REDIRECTS, Source, is_several, plain_words
 from agent.safety.shell.words import is_plain
 
@@ -16,23 +17,6 @@ if TYPE_CHECKING:
 _STATEMENTS = frozenset(
     {"subshell", "compound_statement", "if_statement", "while_statement", "for_statement"}
 )
-
-
-class CommandLine(NamedTuple):
-    """The parts of one simple command."""
-
-    words: tuple[str, ...]
-    """Raw words, also those behind redirections."""
-    plain: bool
-    """Whether the words stand for themselves, and nothing else is in the line."""
-    several: bool
-    """Whether what the grammar takes for one word goes on after the end of the command."""
-    assignments: tuple[Node, ...]
-    inside: tuple[Node, ...]
-    """Statements in it: `time ( … )`."""
-    around: Redirection
-    script: str = ""
-    """All of it, where the grammar took several lines for one command, as it does behind long pipelines."""
 
 
 def command_line(source: Source, node: Node) -> CommandLine:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.safety.shell.output import Output
 from agent.safety.shell.state import State, Watch
+from agent.safety.shell.values import Output
 
 MOST_KEPT = 4
 """Surroundings that are remembered for one thing: the first ones and the last."""

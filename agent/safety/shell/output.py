@@ -16,12 +16,9 @@ from collections.abc import Callable, Sequence
 from agent.safety.places import absolute, joined
 from agent.safety.shell import marks
 from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, value
+from agent.safety.shell.searchers import names
 from agent.safety.shell.state import State
-from agent.safety.shell.values import ansi_decoded
-
-Output = list[str] | None
-"""What a command may print: all possible texts, or None."""
-Arguments = tuple[str, ...]
+from agent.safety.shell.values import Arguments, Output, ansi_decoded
 
 LARGEST = 2_000_000
 """Characters of constant output that are kept."""
@@ -197,20 +194,14 @@ def git(state: State, arguments: Arguments, stdin: Output) -> Output:
     """The top of the repository is taken to be the folder the shell is in."""
     if arguments == ("rev-parse", "--show-toplevel"):
         return pwd(state, (), None)
-    return found_names("git", arguments)
-
-
-def found_names(program: str, arguments: Arguments) -> Output:
-    from agent.safety.shell.searchers import names
-
-    return names(program, arguments)
+    return names("git", arguments)
 
 
 def searched(program: str) -> Callable[[State, Arguments, Output], Output]:
     """Programs that find names, and otherwise print no more than what they read."""
 
     def printed(state: State, arguments: Arguments, stdin: Output) -> Output:
-        found = found_names(program, arguments)
+        found = names(program, arguments)
         return filtered(state, arguments, stdin) if found is None else found
 
     return printed

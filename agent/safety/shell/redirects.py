@@ -4,38 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from agent.safety.shell.parts import Redirection
 from agent.safety.shell.tree import REDIRECTS, Source
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-
-@dataclass(slots=True)
-class Redirection:
-    """All redirections of one command, as raw words."""
-
-    targets: list[tuple[str, str]] = field(default_factory=list)
-    """(operator, word) in order."""
-    words: list[str] = field(default_factory=list)
-    """Arguments of the command that stand behind a redirection."""
-    here_string: str | None = None
-    document: tuple[str, bool] | None = None
-    """Body of a here-document, and whether it is taken literally."""
-    takes_output: bool = False
-    """Whether standard output goes to a file."""
-    pipeline: list[Node] = field(default_factory=list)
-    """Stages behind a here-document's start."""
-    empties_input: bool = False
-    """Whether the command reads the file its output goes to, which the shell has emptied by then."""
-    followers: list[Node] = field(default_factory=list)
-    """What follows `&&` or `||` behind a here-document's start."""
-
-
-NO_REDIRECTION = Redirection()
-"""For the many commands without any. Nobody changes it."""
 
 
 def redirection(source: Source, nodes: Sequence[Node]) -> Redirection:

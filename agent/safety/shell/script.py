@@ -24,11 +24,11 @@ from agent.safety.shell.judge import Judge
 from agent.safety.shell.lines import command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
-from agent.safety.shell.output import Output, after, content, either, remember
-from agent.safety.shell.redirects import NO_REDIRECTION, Redirection
+from agent.safety.shell.output import after, content, either, remember
+from agent.safety.shell.parts import NO_REDIRECTION, Redirection
 from agent.safety.shell.state import State, TangledError
 from agent.safety.shell.tree import Source, is_several, parse, plain_words, rough_commands
-from agent.safety.shell.values import Value
+from agent.safety.shell.values import Output, Value
 from agent.safety.shell.words import expand, expand_quoted, expand_text
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.safety.shell.marks import ANY, UNKNOWN, globbing, words
-from agent.safety.shell.output import Arguments, Output
+from agent.safety.shell.values import Arguments, Output
 
 _GIT = words("ls-files grep diff")
 _NEEDED = {

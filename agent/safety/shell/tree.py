@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 from agent.safety.shell.backquotes import Document, document_at, skip_documents
 from agent.safety.shell.marks import TangledError
 from agent.safety.shell.marks import words as table
+from agent.safety.shell.parts import CommandLine, Redirection
 from agent.safety.shell.words import after_quote, closing
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node
-
-    from agent.safety.shell.lines import CommandLine
-    from agent.safety.shell.redirects import Redirection
 
 PORTION = 4_096
 """Bytes the parser reads at a time."""

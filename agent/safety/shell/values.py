@@ -10,6 +10,10 @@ from agent.safety.shell.marks import ANY, GAP, KEEP, UNKNOWN
 Value = str | tuple[str, ...]
 """What a variable holds: a text, or the elements of an array. May contain `UNKNOWN`."""
 
+Arguments = tuple[str, ...]
+Output = list[str] | None
+"""What a command may print: all possible texts; None when that is not known."""
+
 LONGEST = 128
 """Characters of a value up to which patterns are compared with it."""
 MOST_STARS = 2
