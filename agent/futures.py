@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent import future_marks
 from agent.errors import HermesError
@@ -25,13 +25,14 @@ from agent.events import (
     ToolFinished,
     ToolProgressed,
     ToolStarted,
+    TurnEnded,
     TurnOutcome,
     UsageChanged,
 )
 from agent.options import Beside
 
 if TYPE_CHECKING:
-    from agent.engine import Engine
+    from agent.context.table import ContextTable
     from agent.inbox import Inbox
     from agent.options import Options
     from agent.safety.permissions.modes import ModeName
@@ -44,7 +45,21 @@ if TYPE_CHECKING:
 MOST = 8
 """Futures that work at once."""
 _SUMMARY = 200
-Opener = Callable[["Options", Callable[[Event], None]], Awaitable["Engine"]]
+
+
+class Worker(Protocol):
+    """The engine that works on one branch."""
+
+    async def context(self) -> ContextTable: ...
+
+    async def run(self, text: str) -> TurnEnded: ...
+
+    def interrupt(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+Opener = Callable[["Options", Callable[[Event], None]], Awaitable[Worker]]
 
 
 @dataclass(slots=True)
@@ -71,7 +86,7 @@ class Future:
     """What its copy was without; empty when it was whole."""
     started: float = field(default_factory=time.monotonic)
     stopping: bool = False
-    engine: Engine | None = field(default=None, repr=False)
+    engine: Worker | None = field(default=None, repr=False)
 
     @property
     def number(self) -> int:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import Usage
 from agent.model.usage import request_cost
 from agent.spending import table
+from agent.spending.past import UNPAID
 from agent.spending.shared import take
+from agent.spending.spending import Spending
 from agent.spending.table import Amount, Payer
-
-if TYPE_CHECKING:
-    from agent.spending.spending import Spending
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +106,11 @@ class Account:
         self._spending.later(
             lambda connection: table.add(connection, self._payer, amount, state, entry.created, process)
         )
+
+
+def account_of(spending: Spending, payer: Payer, info: ModelInfo) -> Account | None:
+    """Where requests of a payer are written down; None where nothing is to be paid."""
+    return None if payer.model == UNPAID else Account(spending, payer, info)
 
 
 def most_of(info: ModelInfo, most_input: int, output: int) -> Amount:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import ModelClient
+from agent.spending.account import account_of
 from agent.spending.table import MAIN, SIDE, Payer
 from agent.subagents.budget import Budget, BudgetReachedError, Purse
 from agent.subagents.metered import MeteredClient, Reached, Tally
@@ -75,7 +76,7 @@ class Metering:
             pause,
             tally or Tally(),
             told,
-            account=self.spending.account(payer, info),
+            account=account_of(self.spending, payer, info),
             reached=reached or self._raised,
         )
 

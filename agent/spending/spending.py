@@ -10,12 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.errors import HermesError
-from agent.model.catalog import ModelInfo
 from agent.spending import past
-from agent.spending.account import Account
 from agent.spending.prices import Prices
 from agent.spending.shared import SharedBudget, day_ceilings, session_ceilings
-from agent.spending.table import Payer
 from agent.store.connection import Database, Work
 from agent.subagents.budget import Budget, Charge
 
@@ -52,10 +49,6 @@ class Spending:
         self.process = os.getpid()
         self._caught_up = not self.today.has_ceiling
         self._writing: set[asyncio.Future[Any]] = set()
-
-    def account(self, payer: Payer, info: ModelInfo) -> Account | None:
-        """Where requests of a payer are written down; None where nothing is to be paid."""
-        return None if payer.model == past.UNPAID else Account(self, payer, info)
 
     async def of_session(self, session: str) -> Charge:
         """What a session and its agents have spent in all."""

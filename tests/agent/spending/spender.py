@@ -15,6 +15,7 @@ from random import Random
 
 from agent.model.catalog import UNKNOWN
 from agent.model.protocol import Usage
+from agent.spending.account import account_of
 from agent.spending.shared import session_ceilings
 from agent.spending.spending import Spending
 from agent.spending.table import Payer
@@ -28,7 +29,7 @@ async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:
     async with await Store.open(path) as store:
         ceilings = (None, session_ceilings(budget, session)) if "session" in how else (budget, None)
         spending = Spending(store.database, lambda _: UNKNOWN, *ceilings)
-        account = spending.account(Payer(session=session, project="p", agent="main", model="m"), UNKNOWN)
+        account = account_of(spending, Payer(session=session, project="p", agent="main", model="m"), UNKNOWN)
         assert account is not None
         while True:
             try:

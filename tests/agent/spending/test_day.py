@@ -13,7 +13,7 @@ import pytest
 
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
-from agent.spending.account import Account
+from agent.spending.account import Account, account_of
 from agent.spending.shared import LEASE, session_ceilings
 from agent.spending.spending import Spending
 from agent.spending.table import AHEAD, Payer, local_day, sums
@@ -44,14 +44,14 @@ def spending(store: Store, budget: Budget, clock: Clock, info: ModelInfo = UNKNO
     return Spending(store.database, lambda _: info, budget, now=clock)
 
 
-def account_of(made: Spending, info: ModelInfo = UNKNOWN) -> Account:
-    account = made.account(PAYER, info)
+def opened(made: Spending, info: ModelInfo = UNKNOWN) -> Account:
+    account = account_of(made, PAYER, info)
     assert account is not None
     return account
 
 
 async def spend(made: Spending, tokens: int) -> None:
-    account = account_of(made)
+    account = opened(made)
     entry = await account.open(tokens, 0, 0)
     account.close(entry, Usage(tokens, 0))
     await made.settled()
@@ -99,7 +99,7 @@ async def test_what_a_killed_process_had_taken_stays_taken(tmp_path: Path, store
 async def test_room_of_a_living_process_may_come_back_until_its_lease_is_over(store: Store) -> None:
     clock = Clock()
     made = spending(store, Budget(tokens=1_000), clock)
-    account = account_of(made)
+    account = opened(made)
     entry = await account.open(500, 500, 0)
     with pytest.raises(BudgetReachedError) as reached:
         await account.open(1, 0, 0)
@@ -116,11 +116,11 @@ async def test_room_of_a_living_process_may_come_back_until_its_lease_is_over(st
 async def test_the_answer_is_made_to_fit_what_is_left_of_tokens_and_money(store: Store) -> None:
     clock = Clock()
     made = spending(store, Budget(tokens=10_000, money=0.02), clock, PRICED)
-    entry = await account_of(made, PRICED).open(1_000, 8_000, 256)
+    entry = await opened(made, PRICED).open(1_000, 8_000, 256)
     assert entry.bounded
     assert 1_800 < entry.output < 1_900
     with pytest.raises(BudgetReachedError, match=r"of this day is reached: \$0\.0\d+ of \$0\.0200"):
-        await account_of(made, PRICED).open(1_000, 8_000, 256)
+        await opened(made, PRICED).open(1_000, 8_000, 256)
 
 
 async def test_a_new_day_begins_at_midnight_where_the_computer_is(store: Store) -> None:
@@ -157,11 +157,11 @@ async def test_a_clock_that_was_wrong_by_years_does_not_close_the_days_until_the
 
 
 async def test_a_session_counts_its_own_requests_only_and_waits_for_nobody_elses(store: Store) -> None:
-    other = account_of(spending(store, Budget(), Clock()))
+    other = opened(spending(store, Budget(), Clock()))
     clock = Clock()
     bound = session_ceilings(Budget(turns=2, tokens=1_000), "mine")
     made = Spending(store.database, lambda _: UNKNOWN, None, bound, now=clock)
-    mine = made.account(Payer(session="mine", project="p", agent="main", model="m"), UNKNOWN)
+    mine = account_of(made, Payer(session="mine", project="p", agent="main", model="m"), UNKNOWN)
     assert mine is not None
     other.close(await other.open(5_000, 5_000, 0), Usage(5_000, 5_000))
     first = await mine.open(100, 400, 0)
@@ -178,7 +178,7 @@ async def test_a_session_counts_its_own_requests_only_and_waits_for_nobody_elses
 
 async def test_a_request_whose_asking_is_cancelled_takes_nothing(store: Store) -> None:
     made = spending(store, Budget(tokens=1_000), Clock())
-    asking = asyncio.create_task(account_of(made).open(900, 0, 0))
+    asking = asyncio.create_task(opened(made).open(900, 0, 0))
     await asyncio.sleep(0)
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
