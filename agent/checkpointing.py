@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,10 +93,12 @@ def limits(settings: CheckpointSettings) -> Limits:
 
 def _opened(home: Home) -> tuple[CheckpointStore, tuple[str, ...]]:
     """The store, and what became of restores that were cut off. Raises `StoreError`."""
+    from agent.workspace.checkpoints.lived import look_at_clock
     from agent.workspace.checkpoints.restore.apply import finish_abandoned
     from agent.workspace.checkpoints.store import CheckpointStore
 
     store = CheckpointStore(home.checkpoints)
+    look_at_clock(store.folder, time.time())
     return store, finish_abandoned(store)
 
 

@@ -105,8 +105,11 @@ def _file(path: Path) -> tuple[Entry, bytes | None]:
             file.seek(0)
         sha = hashlib.sha256()
         if status.st_size <= MAX_HASHED:
-            while block := file.read(_BLOCK):
+            left = status.st_size
+            # No further than it reached when it was looked at: it may grow faster than it is read.
+            while left > 0 and (block := file.read(min(_BLOCK, left))):
                 sha.update(block)
+                left -= len(block)
         else:
             sha.update(str(status.st_size).encode())
             for number in range(_SAMPLES):

@@ -9,6 +9,7 @@ wants to add something gets in.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -17,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.workspace.checkpoints.checking import Finding, Report, Status, json_files, status, verify
+from agent.workspace.checkpoints.lived import Lived, look_at_clock
 from agent.workspace.checkpoints.locks import BusyError
 from agent.workspace.checkpoints.marking import Mark, Marker
 from agent.workspace.checkpoints.objects import TEMPORARY, Stored
@@ -69,7 +71,8 @@ def collect(
     living: Collection[str] | None = None,
     now: float | None = None,
 ) -> Collected:
-    """Bring the store under its limits: `max_bytes` on the disk, no steps older than `max_age` seconds.
+    """Bring the store under its limits: `max_bytes` on the disk, no steps older than `max_age` seconds
+    of time that was lived through (see `lived`).
 
     `living` names the sessions there are: lines of others go. None: not known, all stay.
     Blocks until done; `collecting` does the same piece by piece. Raises `StoreError`
@@ -92,7 +95,8 @@ def collecting(
     now: float | None = None,
 ) -> Iterator[Collected]:
     """`collect` piece by piece: no lock is held between two of them. Each piece blocks for a moment."""
-    run = _Run(store, max_bytes, max_age, time.time() if now is None else now)
+    clock = look_at_clock(store.folder, time.time() if now is None else now)
+    run = _Run(store, max_bytes, max_age, clock)
     try:
         run.mark_again()
         yield run.done
@@ -126,11 +130,11 @@ def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
 class _Run:
     """One collection."""
 
-    def __init__(self, store: CheckpointStore, max_bytes: int, max_age: float, now: float) -> None:
+    def __init__(self, store: CheckpointStore, max_bytes: int, max_age: float, clock: Lived) -> None:
         self._store = store
         self._max_bytes = max_bytes
-        self._oldest = now - max_age
-        self._now = now
+        self._clock = clock
+        self._oldest = clock.before(max_age)
         self._young = YOUNG_SECONDS
         self._marker = Marker(store)
         self._mark = Mark((), frozenset())
@@ -146,7 +150,7 @@ class _Run:
         return [
             session
             for session in self._store.sessions()
-            if session not in living and self._age(self._marker.line(session).path) > YOUNG_SECONDS
+            if session not in living and self._is_old(self._marker.line(session).path)
         ]
 
     def drop(self, session: str) -> None:
@@ -176,17 +180,18 @@ class _Run:
 
     def drop_old_baselines(self) -> None:
         for path in json_files(self._store.baselines):
-            if self._age(path) > self._now - self._oldest:
+            if _changed(path) < self._oldest:
                 path.unlink(missing_ok=True)
 
     def sweep(self, shard: str) -> None:
         """Remove what nobody needs from one folder of objects."""
         if all(stored.digest in self._mark.named for stored in self._store.objects.listing(shard)):
             return
+        used_before = self._clock.before(self._young, most=0.0)
         with self._store.alone(WAIT_SECONDS):
             # Looked at again under the lock: it may have been asked for since.
             for stored in self._store.objects.listing(shard):
-                if stored.digest not in self._mark.named and stored.used < self._now - self._young:
+                if stored.digest not in self._mark.named and stored.used < used_before:
                     self._store.objects.discard(stored.digest)
                     freed = self.done.freed + on_disk(stored.size)
                     self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
@@ -196,18 +201,22 @@ class _Run:
         store = self._store
         for folder in (store.folder, store.objects.folder, store.lines, store.baselines, store.pending):
             for path in folder.glob(TEMPORARY + "*"):
-                if self._age(path) > YOUNG_SECONDS:
+                if self._is_old(path):
                     path.unlink(missing_ok=True)
 
     def _objects(self) -> Iterator[Stored]:
         for shard in self._store.objects.shards():
             yield from self._store.objects.listing(shard)
 
-    def _age(self, path: Path) -> float:
-        """Seconds since a file changed; 0 when it is gone."""
-        with suppress(FileNotFoundError):
-            return self._now - path.lstat().st_mtime
-        return 0.0
+    def _is_old(self, path: Path) -> bool:
+        return _changed(path) < self._clock.before(YOUNG_SECONDS, most=0.0)
+
+
+def _changed(path: Path) -> float:
+    """When a file changed; for one that is gone, a time that is never old."""
+    with suppress(FileNotFoundError):
+        return path.lstat().st_mtime
+    return math.inf
 
 
 def _aged(mark: Mark, oldest: float) -> dict[str, int]:

@@ -112,3 +112,34 @@ def test_an_own_write_is_taken_once_with_those_before_it() -> None:
     assert not own.takes("a", b"3")
     own.expect("a", None)
     assert own.takes("a", None)
+
+
+def test_a_file_that_grows_while_it_is_read_is_read_to_where_it_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contents, "MAX_TEXT", 1_000)
+    monkeypatch.setattr(contents, "_BLOCK", 1_000)
+    file = tmp_path / "growing.log"
+    file.write_bytes(b"x" * 5_000)
+    first = entry_of(file)
+    sha256, reads = contents.hashlib.sha256, []
+
+    class Growing:
+        """Whenever a block was taken in, two more stand in the file."""
+
+        def __init__(self) -> None:
+            self.sha = sha256()
+
+        def update(self, data: bytes) -> None:
+            reads.append(len(data))
+            assert len(reads) < 100
+            with file.open("ab") as log:
+                log.write(b"x" * 2_000)
+            self.sha.update(data)
+
+        def digest(self) -> bytes:
+            return self.sha.digest()
+
+    monkeypatch.setattr(contents.hashlib, "sha256", Growing)
+    assert entry_of(file).digest == first.digest
+    assert sum(reads) == 5_000
