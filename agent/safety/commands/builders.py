@@ -80,6 +80,10 @@ def task(call: Call) -> Opinion:
         return ask("runs tasks from another file")
     if call.flag(*_ELSEWHERE.get(call.name, ())):
         return ask("runs tasks from another file")
+    if call.name == "rake" and any(map(_RAKE_RUNS.match, call.options())):
+        return ask("runs a program of Ruby given as text")
+    if call.name == "task" and call.operands()[:1] in (["execute"], ["exec"]):
+        return ask("runs another program")
     if call.name in _MAVEN and maven_settings.speaks_against(call):
         return ask("takes settings that were not read")
     if any(_JVM_SETTINGS.match(a) for a in call.arguments) or (
@@ -107,6 +111,7 @@ def task(call: Call) -> Opinion:
     return BUILDS
 
 
+_RAKE_RUNS = re.compile(r"-[ABGNPXmnqstvx]*[eEpfrRI]")
 _MAVEN = words("mvn mvnw mvnd")
 _FOREIGN_GOAL = re.compile(
     r"(?!org\.(?:apache\.maven\.plugins|codehaus\.mojo|springframework\.boot|jacoco|owasp|openrewrite\.maven)"
@@ -121,7 +126,7 @@ _RUNS_ITSELF = re.compile(
 _ELSEWHERE: dict[str, frozenset[str]] = {
     "task": words("-t --taskfile -d --dir -g --global"),
     "just": words("-d --working-directory --dotenv-path --shell -g --global-justfile"),
-    "rake": words("-r --require -R --rakelibdir --libdir -g --system"),
+    "rake": words("-r --require -R --rakelibdir --libdir -g --system --execute-print --execute-continue"),
     "invoke": words("-r --search-root --config"),
     "inv": words("-r --search-root --config"),
     "mage": words("-d -w -goos"),
@@ -286,7 +291,8 @@ def dotnet(call: Call) -> Opinion:
 SWIFT = Verbs(
     harmless=r"build|test|format|package (?:describe|show-dependencies|resolve|dump-package)",
     reason="builds or tests the project",
-    effects=(("run", RUNS_PROJECT),),
+    effects=(("run", RUNS_PROJECT), ("-|repl", "runs a program")),
+    bare=False,
     inside=True,
 )
 MIX = Verbs(

@@ -43,7 +43,7 @@ PLANTS = re.compile(
     r"|getRuntime\(\)\s*\.exec|shell_exec|passthru|proc_open|/dev/tcp/|__import__|Kernel\.(?:system|exec)"
     r"|\b(?:curl|wget)\b[^\n|]*\|\s*(?:\S*/)?(?:ba|z|da)?sh\b|\bb64decode\b|frombase64|base64_decode|\batob\("
     r"|fromCharCode|id_(?:rsa|ed25519)|[/~]\.(?:ssh|aws|gnupg|kube)\b|\brm\s+-\w+\s+[~/$]"
-    r"|rmtree\(\s*['\"][~/]|\bnc\s+-e\b|(?:FLUSH(?:ALL|DB)|dropDatabase)\b"
+    r"|rmtree\(\s*['\"][~/]|\bnc\s+-e\b|['\"](?:/usr)?/bin/(?:ba|da|k|z)?sh\b(?!\S)|(?:FLUSH(?:ALL|DB)|dropDatabase)\b"
 )
 """Words in code that is written and run at once which start other programs or reach for keys."""
 

@@ -188,11 +188,17 @@ def _are_lost(call: Call, operands: Sequence[str]) -> bool:
 def split(call: Call) -> Opinion:
     if call.may_mean("--filter"):
         return ask("runs another program")
-    return (
-        call.revealed(call.operands("abCln")[:1])
-        or call.changed(call.operands("abCln")[1:] or ["x"])
-        or WRITES
-    )
+    operands = call.operands("abCln")
+    if len(operands) > 2:
+        return ask("is not known to be harmless: split")
+    return call.revealed(operands[:1]) or call.changed(operands[1:] or ["x"]) or WRITES
+
+
+def split_at(call: Call) -> Opinion:
+    """csplit: where the pieces go is said by a prefix and by the form of the number behind it."""
+    prefix = call.value("f", "prefix") or "xx"
+    form = call.value("b", "suffix-format") or ""
+    return call.revealed(call.operands("fbn")[:1]) or call.changed([f"{prefix}{form}"]) or WRITES
 
 
 def own(call: Call) -> Opinion:
@@ -378,7 +384,7 @@ RULES: dict[str, Rule] = (
         "truncate": truncate,
         "fallocate": truncate,
         "split": split,
-        "csplit": split,
+        "csplit": split_at,
         "zip": pack,
         "rsync": synchronise,
         "dd": copy_raw,

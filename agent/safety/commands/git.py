@@ -13,7 +13,7 @@ from agent.safety.commands.git_remotes import NETWORK, READS, RECORDS
 from agent.safety.commands.ground import TEMPORARY
 from agent.safety.commands.secrets import is_secret
 from agent.safety.places import absolute
-from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.shell.marks import UNKNOWN, literal, words
 
 _READING = words(
     "status log diff show rev-parse ls-files ls-tree blame annotate shortlog describe cat-file "
@@ -269,7 +269,9 @@ def _restore(call: Call) -> Opinion:
 def _remove(call: Call) -> Opinion:
     if call.has("", "cached") or call.has("n", "dry-run"):
         return RECORDS
-    return ask("deletes files of the workspace") if call.has("f", "force") or call.unsure else RECORDS
+    everything = any(re.fullmatch(r"[.:/*]*(?:\(top\))?[.*]*", literal(each)) for each in call.operands())
+    lossy = everything or call.has("f", "force") or call.unsure
+    return ask("deletes files of the workspace") if lossy else RECORDS
 
 
 def _remote(call: Call) -> Opinion:

@@ -15,6 +15,12 @@ from agent.safety.shell.marks import UNKNOWN, words
 CONVERTS = fine("converts files of the workspace")
 LOOKS = fine("only looks")
 _ODD = ask("reads or writes in a way that is not followed")
+_EXIF_REACHES = re.compile(
+    r"-(?:config|execute|if|p$|printformat|w|textout|tagout|o(?:ut)?$|srcfile|(?:delete|restore|overwrite)_original"
+    r"|efile|stay_open|tagsfromfile|geotag|use|file|common_args|geosync|require|api|userparam)",
+    re.IGNORECASE,
+)
+"""Options of exiftool that write files, take programs or settings, or read other files."""
 _PLAIN = re.compile(r"[\w./ %+~-]+(?:\[\d+\])?")
 _NOTHING = words("- /dev/null null NUL")
 
@@ -175,7 +181,7 @@ RULES: dict[str, Rule] = (
         "exiftool": lambda call: (
             LOOKS
             if all(re.fullmatch(r"-[A-Za-z]\w*|[\w./ -]+", a) for a in call.arguments)
-            and not call.flag("-config", "-execute", "-if", "-p", "-w", "-o", "-srcfile", "-delete_original")
+            and not any(map(_EXIF_REACHES.match, call.arguments))
             else _ODD
         ),
     }

@@ -56,10 +56,10 @@ def passes(
     name = path.rpartition("/")[2]
     if name in call.named and name not in built:
         return False
-    if not acted and not built and _is_missing(path):
-        return True
     if _is_told_more(call, program):
         return False
+    if not acted and not built and _is_missing(path):
+        return not any(map(_DESTROYS.fullmatch, program.arguments))
     held = _held(path)
     if isinstance(held, bytes):
         if DOUBTFUL.search(held.decode("utf-8", "replace")):
@@ -73,6 +73,11 @@ def _is_told_more(call: Call, program: Program) -> bool:
     if any(map(OUTWARD.fullmatch, program.arguments)):
         return True
     return any(is_secret(call.path(word)) for word in program.arguments if not word.startswith("-"))
+
+
+_DESTROYS = re.compile(
+    r"(?:delete|destroy|remove|drop|purge|terminate|kill|wipe)(?:[-_:]\S*)?", re.IGNORECASE
+)
 
 
 _LINKERS = words("gcc g++ cc c++ clang clang++ gfortran")

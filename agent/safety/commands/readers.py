@@ -19,7 +19,7 @@ PRINTERS = words(
     "type which whereis hash times getopts shift return exit logout break continue set shopt unset export "
     "declare typeset local readonly read cd pushd popd dirs trap umask bg fg disown command builtin "
     "eval suspend tput clear "
-    "reset cal factor numfmt tty locale arch nproc ulimit getconf help whatis apropos cmp diff3 "
+    "reset cal factor numfmt tty locale arch nproc ulimit getconf help whatis apropos "
     "hostid logname sync chdir"
 )
 """Builtins and programs whose arguments are text, or that only look at paths' names."""
@@ -28,7 +28,7 @@ LISTERS = words("ls ll la dir vdir tree stat file du df exa eza lsd fd fdfind ps
 """Programs that show names and sizes, never contents."""
 
 VIEWERS = words(
-    "cat tac head tail wc nl fold fmt cut paste join comm tr column rev expand unexpand pr od xxd "
+    "cat tac cmp diff3 head tail wc nl fold fmt cut paste join comm tr column rev expand unexpand pr od xxd "
     "hexdump strings "
     "cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum md5 shasum sum base32 base64 "
     "jq yq xq gron "
@@ -131,6 +131,30 @@ def prints(call: Call) -> Opinion:
 
 def lists(call: Call) -> Opinion:
     return _dangerous(call) or LOOKS
+
+
+def shows_state(call: Call) -> Opinion:
+    """Programs that show the state of the system; what names a file has it shown instead."""
+    return _dangerous(call) or call.revealed(_named(call)) or LOOKS
+
+
+def _named(call: Call) -> list[str]:
+    """All that an argument may name: itself, or what is attached to it as an option."""
+    attached = (re.sub(r"^-\w+?(?=[/.~])|^--[\w-]+=", "", argument) for argument in call.arguments)
+    return [name for name in attached if not name.startswith("-")]
+
+
+def kinds(call: Call) -> Opinion:
+    """file: it prints lists of names and of kinds that it is given."""
+    lists_given = [value for value in (call.value("f", "files-from"), call.value("m", "magic-file")) if value]
+    return _dangerous(call) or call.revealed(lists_given) or LOOKS
+
+
+def asks_people(call: Call) -> Opinion:
+    """finger: a name with an `@` is sent to another machine."""
+    if any("@" in argument for argument in call.arguments):
+        return ask("reaches the network")
+    return LOOKS
 
 
 _SHOWS_ENVIRONMENT = re.compile(r"\$ENV\b|(?:^|[|(,;\[])\s*(?:str)?env\b(?!\s*:)")
@@ -300,8 +324,8 @@ def hostname(call: Call) -> Opinion:
 
 def date(call: Call) -> Opinion:
     operands = [operand for operand in call.operands("drfI") if not operand.startswith("+")]
-    changes = call.flag("-s", "--set") or any(operand.isdigit() for operand in operands)
-    return ask("sets the clock") if changes else PRINTS
+    changes = call.has("s", "set") or any(operand.isdigit() for operand in operands)
+    return ask("sets the clock") if changes else call.revealed(_named(call)) or PRINTS
 
 
 def manual(call: Call) -> Opinion:
@@ -309,7 +333,7 @@ def manual(call: Call) -> Opinion:
         option.startswith(("-P", "-H")) for option in call.options()
     ):
         return ask(RUNS)
-    return LOOKS
+    return call.revealed([name for name in call.operands() if "/" in name]) or LOOKS
 
 
 def processes(call: Call) -> Opinion:
@@ -336,8 +360,10 @@ RULES: dict[str, Rule] = (
     dict.fromkeys(PRINTERS, prints)
     | dict.fromkeys(LISTERS, lists)
     | dict.fromkeys(VIEWERS, views)
-    | dict.fromkeys(SYSTEM, lists)
+    | dict.fromkeys(SYSTEM, shows_state)
     | {
+        "file": kinds,
+        "finger": asks_people,
         "rg": search,
         "fd": finder,
         "fdfind": finder,

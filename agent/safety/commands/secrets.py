@@ -12,9 +12,9 @@ _FOLDERS = re.compile(
     r"|\.config/(?:gcloud|gh|hub|op|rclone|"
     r"doctl|sops|age|configstore)|\.local/share/(?:keyrings|kwalletd)|\.mozilla/firefox"
     r"|\.config/(?:google-chrome|"
-    r"chromium|BraveSoftware|microsoft-edge)|\.thunderbird|Library/(?:Keychains|Cookies"
+    r"chromium|BraveSoftware|microsoft-edge)|\.thunderbird|Library/(?:Keychains|Cookies|Safari|Messages|Mail"
     r"|Application Support/"
-    r"(?:Google/Chrome|Firefox))|\.electrum|\.bitcoin|\.ethereum|\.config/solana"
+    r"(?:Google/Chrome|Firefox|com\.apple\.TCC))|\.electrum|\.bitcoin|\.ethereum|\.config/solana"
     r"|\.terraform\.d/credentials\.tfrc\.json"
     r"|\.oci|\.config/hcloud|\.databrickscfg|\.snowflake|\.cargo/credentials(?:\.toml)?|\.gem/credentials"
     r"|\.m2/settings(?:-security)?\.xml|\.gradle/gradle\.properties|\.composer/auth\.json"
@@ -33,7 +33,7 @@ _NAMES = re.compile(
     r"|asc|gpg|ovpn|key)"
     r"|credentials(?:\.(?:json|ya?ml|toml|ini|db))?|(?:client_)?secrets?(?:\.(?:json|ya?ml|toml|env|txt))?"
     r"|service[-_]?account.*\.json|terraform\.tfstate(?:\.backup)?|.*\.tfvars|kubeconfig|wallet\.dat"
-    r"|logins\.json"
+    r"|logins\.json|com\.apple\.LaunchServices\.QuarantineEvents.*"
     r"|key[34]\.db|auth\.json|\.Xauthority|known_tokens|\.wgetrc|\.curlrc|master\.key",
     re.IGNORECASE,
 )

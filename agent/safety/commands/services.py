@@ -302,6 +302,10 @@ def cloud(call: Call) -> Opinion:
         return ask("may use other accounts or addresses")
     if call.flag("--version", "--help") and not call.operands():
         return fine(LOOKS)
+    given = [argument.partition("file://")[2] for argument in call.arguments]
+    given += [argument.partition("fileb://")[2] for argument in call.arguments]
+    if opinion := call.revealed([path for path in given if path]):
+        return opinion
     said: list[str] = []
     arguments = list(call.arguments)
     while arguments and arguments[0] in _ACCOUNTS:

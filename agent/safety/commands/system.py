@@ -111,14 +111,16 @@ def crontab(call: Call) -> Opinion:
 
 def kernel_settings(call: Call) -> Opinion:
     changes = call.has("wpf", "write", "load", "system") or any("=" in operand for operand in call.operands())
-    return ask("changes settings of the kernel") if changes else LOOKS
+    strays = any(".." in operand for operand in call.operands())
+    return ask("changes settings of the kernel, or leaves them") if changes or strays else LOOKS
 
 
 def messages(call: Call) -> Opinion:
+    file = call.operands() + [value for value in (call.value("F", "file"),) if value]
     return (
         ask("clears or changes the kernel's messages")
         if call.has("cCDEn", "clear", "read-clear", "console-off", "console-on")
-        else LOOKS
+        else call.revealed(file) or LOOKS
     )
 
 
