@@ -3,24 +3,42 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Protocol
 
-from textual.geometry import Region
+from textual.geometry import Region, Size
 from textual.timer import Timer
 
 from widgets.row_view import RowView
-
-if TYPE_CHECKING:
-    from widgets.rows import RowList
 
 FRAME = 1 / 30
 """Seconds between two paints of a list that keeps changing."""
 
 
+class Painted(Protocol):
+    """The list that is painted: a widget with rows."""
+
+    @property
+    def is_running(self) -> bool: ...
+
+    @property
+    def size(self) -> Size: ...
+
+    @property
+    def cursor(self) -> int | None: ...
+
+    @property
+    def heading_lines(self) -> int: ...
+
+    def set_timer(self, delay: float, callback: Callable[[], None]) -> Timer: ...
+
+    def refresh(self, *regions: Region) -> object: ...
+
+
 class RowPainter:
     """Collects what changed in a list and refreshes only the lines that look different."""
 
-    def __init__(self, rows: RowList, view: RowView) -> None:
+    def __init__(self, rows: Painted, view: RowView) -> None:
         self._rows = rows
         self._view = view
         self._stale: set[int] | None = set()

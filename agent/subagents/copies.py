@@ -18,14 +18,13 @@ from agent.errors import HermesError, StoreError
 from agent.events import CopyChanged, Event, Noticed
 from agent.export.patch import FilePatch, Patch, patch_between
 from agent.subagents import ledger
-from agent.subagents.records import CopiedFile
+from agent.subagents.records import CopiedFile, Worker
 from agent.workspace.copies import Copy, make_copy, take_up
 from agent.workspace.copying.held import Holder, holders
 from tools.text import clean
 
 if TYPE_CHECKING:
     from agent.store.store import Store
-    from agent.subagents.run import Run
     from agent.workspace.checkpoints.entries import Change, Step
     from agent.workspace.checkpoints.recorder import Recorder
     from agent.workspace.checkpoints.restore.apply import Restored
@@ -74,7 +73,7 @@ class Copies:
         self._busy: dict[str, asyncio.Lock] = {}
         self._steps_of_calls: dict[tuple[str, str], Step] = {}
 
-    async def find_again(self, runs: Sequence[Run]) -> tuple[str, ...]:
+    async def find_again(self, runs: Sequence[Worker]) -> tuple[str, ...]:
         """Know the copies that earlier processes held; the agents they are of. Hold the session's lock.
 
         How much is changed in one whose agent was cut off takes a look, which goes on afterwards.
@@ -99,7 +98,7 @@ class Copies:
         """Whether an agent has a copy that is neither merged nor discarded."""
         return agent in self._open or agent in self._left
 
-    async def enter(self, run: Run) -> tuple[Copy, str]:
+    async def enter(self, run: Worker) -> tuple[Copy, str]:
         """The copy an agent works in, and what it is told of it. Raises `HermesError`."""
         async with self._lock(run.id):
             before = await ledger.copy_of(self._store, run.record.id)
@@ -126,7 +125,7 @@ class Copies:
             self._open[run.id] = copy
             return copy, _news(copy, before, lost)
 
-    async def settle(self, run: Run) -> tuple[CopiedFile, ...]:
+    async def settle(self, run: Worker) -> tuple[CopiedFile, ...]:
         """An agent has ended: what its copy holds. One that holds nothing goes. Never raises."""
         if not self.holds(run.id):
             return ()
@@ -169,7 +168,7 @@ class Copies:
         return await copy.plan_merge(list(paths) or None)
 
     async def merge(
-        self, run: Run, plan: RestorePlan, choices: Mapping[str, Choice] | None = None
+        self, run: Worker, plan: RestorePlan, choices: Mapping[str, Choice] | None = None
     ) -> Restored:
         """Carry out a plan, as one step of the workspace. Raises `HermesError`.
 
@@ -187,7 +186,7 @@ class Copies:
                 self._note(run.id, left)
             return restored
 
-    async def discard(self, run: Run) -> int:
+    async def discard(self, run: Worker) -> int:
         """Throw a copy away with all that is not merged; how many paths that were. Raises `HermesError`."""
         if not run.is_over:
             raise HermesError(f"{run.id} still works in its copy; wait for its end, or kill it first.")
@@ -231,7 +230,7 @@ class Copies:
             self._left.pop(agent, None)
             return copy
 
-    async def _end(self, run: Run, how: Settled) -> None:
+    async def _end(self, run: Worker, how: Settled) -> None:
         copy = self._open.pop(run.id)
         await ledger.copied(self._store, run.record.id, how, str(copy.root), 0)
         self._note(run.id, 0)

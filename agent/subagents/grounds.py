@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from agent.assembly.reach import Around, Reach
 from agent.errors import HermesError
 from agent.subagents.copies import Copies
-from agent.subagents.records import Task
+from agent.subagents.records import Task, Worker
 from tools.results import ToolError
 
 if TYPE_CHECKING:
     from agent.assembly.foundation import Closer
-    from agent.subagents.run import Run
     from agent.workspace.checkpoints.entries import Step
     from agent.workspace.checkpoints.recorder import Recorder as Steps
 
@@ -63,7 +62,7 @@ class Grounds:
         self._open_reach = open_reach
         self._own: dict[str, Ground] = {}
 
-    def check(self, task: Task, sender: Run | None) -> None:
+    def check(self, task: Task, sender: Worker | None) -> None:
         """Raises `ToolError` when there is no such ground for an agent that `sender` sends."""
         if task.isolation != "copy":
             return
@@ -74,7 +73,7 @@ class Grounds:
         if self.copies is None:
             raise ToolError(NOT_KEPT)
 
-    def of(self, run: Run) -> Ground:
+    def of(self, run: Worker) -> Ground:
         """The ground an agent is on, or would be if it began now."""
         return self._own.get(run.ground_of, self.shared)
 
@@ -82,7 +81,7 @@ class Grounds:
         """The step of a call that merged a copy; told once."""
         return None if self.copies is None else self.copies.step_of(agent, call)
 
-    async def enter(self, run: Run) -> Ground:
+    async def enter(self, run: Worker) -> Ground:
         """The ground an agent begins to work on; its copy is made if it has none. Raises `HermesError`."""
         if run.ground_of != run.id:
             return self.of(run)
@@ -116,7 +115,7 @@ class Grounds:
         self._own[run.id] = ground
         return ground
 
-    async def leave(self, run: Run) -> None:
+    async def leave(self, run: Worker) -> None:
         """An agent has ended: close what it acted through. Never raises."""
         try:
             await self.of(run).reach.terminals.end(run.record.id)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from agent.events import TurnOutcome
+from agent.store.nodes import Session
 from agent.subagents.budget import Budget
 from agent.subagents.metered import Tally
 
@@ -39,6 +40,22 @@ then a summary in a few sentences, then, as far as there is something to say, li
 Findings:
 Files:
 Open points:"""
+
+
+class Worker(Protocol):
+    """An agent, as far as the place goes where it works."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def record(self) -> Session: ...
+
+    @property
+    def ground_of(self) -> str: ...
+
+    @property
+    def is_over(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ class Steering:
         """Keep what a living agent is told; it reads it as soon as it can. Hold its door."""
         if run.stop:
             raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
-        await words.keep(self.store, run, text)
+        await self._keep(run, text)
         if run.child is not None and run.state == "running":
             run.child.mailbox.steer(text)
         else:
@@ -122,12 +122,23 @@ class Steering:
             await run.child.session.catch_up()
             run.child.mailbox.take_steering()
         if text:
-            await words.keep(self.store, run, text)
+            await self._keep(run, text)
         path = await self.store.path(run.record.id)
         run.inputs = words.unheard(path)
         if not any(node.kind == "user" for node in path):
             return run.task.message()
         return "" if run.inputs else CONTINUE
+
+    async def _keep(self, run: Run, text: str) -> None:
+        """Write down what an agent is told, before anybody is promised that it will read it.
+
+        Hold its door. Raises `StoreError`: then it was not told.
+        """
+        note = words.told(text)
+        if run.child is not None:
+            await run.child.session.add("notice", "", note)
+        else:
+            await self.store.append(run.record.id, "notice", "", note)
 
     def _with_all_below(self, run: Run) -> Iterator[Run]:
         yield run

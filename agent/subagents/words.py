@@ -8,27 +8,16 @@ follows from the conversation alone, whatever was killed in between.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.store.nodes import Node, storable
-
-if TYPE_CHECKING:
-    from agent.store.store import Store
-    from agent.subagents.run import Run
 
 TOLD = "subagent_told"
 
 
-async def keep(store: Store, run: Run, text: str) -> None:
-    """Write down what an agent is told, before anybody is promised that it will read it.
-
-    Hold the door of the agent. Raises `StoreError`: then it was not told.
-    """
-    data: dict[str, Any] = {"kind": TOLD, "to_model": False, "text": text}
-    if run.child is not None:
-        await run.child.session.add("notice", "", data)
-    else:
-        await store.append(run.record.id, "notice", "", data)
+def told(text: str) -> dict[str, Any]:
+    """The note in which words stand. Pure."""
+    return {"kind": TOLD, "to_model": False, "text": text}
 
 
 def unheard(path: Sequence[Node]) -> list[str]:

@@ -8,14 +8,12 @@ import os
 import select
 import socket
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import Protocol
 
-from tools.code.rpc import LINE_LIMIT, BadRequestError, error_text, parse_request, pieces, reply
+from tools.code.desk import Desk
+from tools.code.rpc import LINE_LIMIT, BadRequestError, Request, error_text, parse_request, pieces, reply
 from tools.terminal.threads import on_thread
-
-if TYPE_CHECKING:
-    from tools.code.server import Server
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +31,22 @@ _LINGER = 0.00006
 """Seconds to look out for the request after a quick one, which costs less than a turn of the event loop."""
 
 
+class Host(Protocol):
+    """The server that connections are part of; `tools.code.server` says what each of these is."""
+
+    token: str
+    desk: Desk | None
+    on_event: Callable[[Request], None]
+    connections: set[Connection]
+    inlet: memoryview
+
+    def welcomes(self, connection: Connection, peer: socket.socket) -> bool: ...
+
+
 class Connection(asyncio.BufferedProtocol):
     """Takes requests in, has the desk answer them, and sends the answers back."""
 
-    def __init__(self, server: Server, *, is_born: bool = False) -> None:
+    def __init__(self, server: Host, *, is_born: bool = False) -> None:
         self._server = server
         self._is_born = is_born
         self._transport: asyncio.Transport | None = None

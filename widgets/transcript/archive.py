@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tools.results import DiffDetail, Display, TextDetail
-from widgets.transcript.entries import Entry
+from widgets.transcript.entry import Entry
 from widgets.transcript.items import (
     AnswerItem,
     CallItem,

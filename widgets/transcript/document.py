@@ -10,7 +10,8 @@ from textual.strip import Strip
 from widgets.palette import Palette
 from widgets.transcript.archive import Archive
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
-from widgets.transcript.entries import Entries, Entry
+from widgets.transcript.entries import Entries
+from widgets.transcript.entry import Entry
 from widgets.transcript.heights import Heights
 from widgets.transcript.items import Fold, Item, folds, source_of
 from widgets.transcript.kept import KeptRows, alike

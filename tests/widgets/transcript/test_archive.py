@@ -13,7 +13,7 @@ from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
 from widgets.transcript.archive import UNREADABLE, Archive
 from widgets.transcript.document import Document
-from widgets.transcript.entries import Entry
+from widgets.transcript.entry import Entry
 from widgets.transcript.finding import Finder
 from widgets.transcript.items import (
     AnswerItem,
