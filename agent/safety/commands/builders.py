@@ -51,32 +51,7 @@ def make(call: Call) -> Opinion:
 
 def task(call: Call) -> Opinion:
     """just, task, rake, gradle, mvn: named tasks of the project."""
-    if call.flag(
-        "-f",
-        "--file",
-        "-b",
-        "--build-file",
-        "-I",
-        "--init-script",
-        "--justfile",
-        "-c",
-        "--command",
-        "--eval",
-        "-e",
-        "--execute",
-        "--override_repository",
-        "--run_under",
-        "--workspace_status_command",
-        "--embed_label",
-        "--script_path",
-        "--shell_executable",
-        "--bazelrc",
-        "--host_jvm_args",
-        "--gradle-user-home",
-        "--sbt-jar",
-        "--sbt-boot",
-        "-lib",
-    ):
+    if call.flag(*_OTHER_TASKS):
         return ask("runs tasks from another file")
     if call.flag(*_ELSEWHERE.get(call.name, ())):
         return ask("runs tasks from another file")
@@ -111,6 +86,11 @@ def task(call: Call) -> Opinion:
     return BUILDS
 
 
+_OTHER_TASKS = words(
+    "-f --file -b --build-file -I --init-script --justfile -c --command --eval -e --execute "
+    "--override_repository --run_under --workspace_status_command --embed_label --script_path "
+    "--shell_executable --bazelrc --host_jvm_args --gradle-user-home --sbt-jar --sbt-boot -lib"
+)
 _RAKE_RUNS = re.compile(r"-[ABGNPXmnqstvx]*[eEpfrRI]")
 _MAVEN = words("mvn mvnw mvnd")
 _FOREIGN_GOAL = re.compile(
