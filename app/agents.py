@@ -43,13 +43,6 @@ class Agents:
 
     # What the person asks for
 
-    def open(self, agent: str) -> None:
-        """Show the conversation of an agent, and follow it."""
-        if self._app.bridge.team.row(agent) is not None:
-            from app.screens.agent import AgentScreen
-
-            self._app.push_screen(AgentScreen(agent, self, self._app.bridge))
-
     async def kill(self, agent: str) -> None:
         """Stop an agent and all it sent for good, after a question. Run it as a worker."""
         from app.screens.confirm import ConfirmDialog

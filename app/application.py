@@ -438,7 +438,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
     def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
-        self.agents.open(event.agent)
+        front.attach(self, event.agent)
 
     def on_agents_pane_asked(self, event: AgentsPane.Asked) -> None:
         match event.what:

@@ -34,3 +34,11 @@ def transcript(app: HermesApp) -> Transcript:
 def prompt(app: HermesApp) -> Prompt:
     """The prompt below it."""
     return screen(app).prompt
+
+
+def attach(app: HermesApp, agent: str) -> None:
+    """Show the conversation of an agent, and follow it."""
+    from app.screens.agent import AgentScreen
+
+    if app.bridge.team.row(agent) is not None:
+        app.push_screen(AgentScreen(agent, app.agents, app.bridge))

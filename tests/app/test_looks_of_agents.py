@@ -9,6 +9,7 @@ import pytest
 from textual.pilot import Pilot
 
 from agent.events import AgentEnded, AgentProgressed, TodosChanged
+from app import front
 from app.agents import Past
 from app.screens import dialog as dialogs
 from app.screens.agent import AgentScreen
@@ -70,7 +71,7 @@ async def _empty(app: Staged, pilot: Pilot[Any]) -> None:
 async def _attached(app: Staged, pilot: Pilot[Any]) -> None:
     await _team(app, pilot)
     setattr(app.agents, "past", nothing_yet)  # noqa: B010 - there is no engine on this stage
-    app.agents.open("agent-1")
+    front.attach(app, "agent-1")
     await until(pilot, lambda: isinstance(app.screen, AgentScreen))
     await pilot.pause(0.1)
     screen = app.screen
@@ -141,7 +142,7 @@ async def test_text_of_agents_does_the_terminal_no_harm(step: int) -> None:
             assert watch.faults == [], kind.name
             if at == 2:
                 # From here on in the conversation of the agent.
-                app.agents.open("agent-1")
+                front.attach(app, "agent-1")
                 await until_attached(watch)
         assert app.is_running and not app.crashed
 
