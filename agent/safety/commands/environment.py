@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent.safety.commands.call import Opinion, ask
-from agent.safety.commands.environments import is_place_of_programs
+from agent.safety.commands.program_folders import is_place_of_programs
 from agent.safety.shell.marks import UNKNOWN
 
 _PROGRAMS = re.compile(

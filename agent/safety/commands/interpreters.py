@@ -8,9 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.safety.commands import node_code, perl_code, python_code, python_files
+from agent.safety.commands import (
+    node_code,
+    perl_code,
+    python_code,
+    python_files,
+    servers,
+    services,
+    toolchains,
+)
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs, runs_text
 from agent.safety.commands.checkers import CHECKERS, check
+from agent.safety.commands.frameworks import ARTISAN, manage
 from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -85,9 +94,7 @@ def _python_program(code: str, call: Call, rest: list[str], reason: str) -> Opin
 def _module(call: Call, module: str, rest: list[str]) -> Opinion:
     inner = replace(call, arguments=tuple(rest), name=module)
     if module in ("pip", "pip3"):
-        from agent.safety.commands.services import RULES as SERVICES
-
-        return SERVICES["pip"](inner)
+        return services.RULES["pip"](inner)
     if module in ("venv", "virtualenv"):
         return call.changed([a for a in rest if not a.startswith("-")]) or fine("makes a Python environment")
     if module == "http.server":
@@ -104,8 +111,6 @@ def _module(call: Call, module: str, rest: list[str]) -> Opinion:
     if module in ("cProfile", "profile") and (script := _profiled(rest)):
         return _file(replace(call, name="python"), script[0], script[1:])
     if module in ("flask", "alembic", "uvicorn", "gunicorn", "hypercorn"):
-        from agent.safety.commands import servers, toolchains
-
         return (toolchains.RULES | servers.RULES)[module](inner)
     if module == "cProfile" and (inner_module := _after_profile(rest)) is not None:
         return _module(call, inner_module[0], inner_module[1:])
@@ -169,8 +174,6 @@ def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
     full = call.path(path)
     name = path.rpartition("/")[2]
     if call.ground.inside(full) and name in ("manage.py", "artisan") and name not in call.named and given:
-        from agent.safety.commands.builders import ARTISAN, manage
-
         rule = manage if name == "manage.py" else ARTISAN
         return rule(replace(call, name=name, word=name, arguments=tuple(given)))
     if call.ground.inside(full) and re.fullmatch(r"(?:\./)?vendor/bin/\w+", path) and name in CHECKERS:
