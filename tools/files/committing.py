@@ -132,14 +132,15 @@ class _Transaction:
             self._make_folders(path.parent)
             write_atomically(path, effect.data, follow_links=False, like=effect.like)
             self._undo.append((path, lambda: _unlink(path)))
-            return
-        old = before.data
-        if old is None:
+        elif (old := before.data) is None:
             self._keep(path)
             write_atomically(path, effect.data, follow_links=False)
-            return
-        write_atomically(path, effect.data, follow_links=False)
-        self._undo.append((path, lambda: write_atomically(path, old, follow_links=False)))
+        else:
+            mode = stat.S_IMODE(before.status.st_mode)
+            write_atomically(path, effect.data, follow_links=False)
+            self._undo.append((path, lambda: write_atomically(path, old, mode, follow_links=False)))
+        if effect.executable is not None:
+            _set_executable(path, effect.executable)
 
     def _keep(self, path: Path) -> None:
         """Keep a file whose content is not in memory under a second name, if anything can fail after it."""
@@ -172,6 +173,17 @@ def _require(path: Path, before: OnDisk | None) -> None:
         same = status.st_size == len(before.data) and read_bytes(path)[0] == before.data
     if not same:
         raise ChangedMeanwhile(path)
+
+
+def _set_executable(path: Path, wanted: bool) -> None:
+    """Let whoever may read the file run it, or nobody."""
+    with open_folder(path.parent) as folder:
+        descriptor = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+        os.fchmod(descriptor, mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
+    finally:
+        os.close(descriptor)
 
 
 def _aside(path: Path) -> Path:

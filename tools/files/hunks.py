@@ -80,9 +80,12 @@ def _apply_together(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched
 
 def _apply_in_turn(file: TextFile, hunks: Sequence[Hunk], name: str) -> Patched:
     strategies: list[Strategy] = []
+    growth = 0
     for hunk in hunks:
-        patched = _apply_together(file, (hunk,), name)
+        start = None if hunk.old_start is None else max(hunk.old_start + growth, 0)
+        patched = _apply_together(file, (replace(hunk, old_start=start),), name)
         file = patched.file
+        growth += len(hunk.new) - len(hunk.old)
         strategies.extend(patched.strategies)
     return Patched(file, tuple(strategies))
 
@@ -97,12 +100,36 @@ def _place(index: LineIndex, hunk: Hunk, cursor: int, drift: int, name: str) -> 
         found = _find(index, trimmed) if trimmed.old else None
         hunk = trimmed
     if found is None:
+        is_done = any(line.text.strip() for line in hunk.lines if line.kind == "+") and index.windows(
+            hunk.new, str.rstrip
+        )
+        seen = " (what it would make of them is, so it may be done already)" if is_done else ""
         raise PatchError(
-            f"Hunk {hunk.number} does not fit {name}: its {_count(hunk.old)} not in the file; "
+            f"Hunk {hunk.number} does not fit {name}: its {_count(hunk.old)} not in the file{seen}; "
             "read the file again and copy the lines from there.",
             closest=closest_sections(lines, hunk.old),
         )
-    return _Placed(_choose(lines, hunk, found.firsts, cursor, drift, name), found.strategy, hunk)
+    first = _choose(lines, hunk, found.firsts, cursor, drift, name)
+    if _is_there_already(lines, hunk, first):
+        raise PatchError(
+            f"Hunk {hunk.number} is in {name} already: the lines it adds stand beside line {first + 1}. "
+            "If they are to stand there twice, quote a line above and a line below them."
+        )
+    return _Placed(first, found.strategy, hunk)
+
+
+def _is_there_already(lines: Sequence[str], hunk: Hunk, first: int) -> bool:
+    """Whether a hunk that only adds lines at an end of what it quotes was carried out before.
+
+    A patch sent twice would add them once more. With kept lines on both sides it no longer fits.
+    """
+    added = [line.text for line in hunk.lines if line.kind == "+"]
+    if any(line.kind == "-" for line in hunk.lines) or not any(text.strip() for text in added):
+        return False
+    new, last = hunk.new, first + len(hunk.old)
+    follows = hunk.lines[-1].kind == "+" and lines[first : first + len(new)] == new
+    leads = hunk.lines[0].kind == "+" and last >= len(new) and lines[last - len(new) : last] == new
+    return follows or leads
 
 
 def _find(index: LineIndex, hunk: Hunk) -> FoundLines | None:
@@ -126,23 +153,40 @@ def _choose(
         return firsts[0]
     size = len(hunk.old)
     expected = None if hunk.old_start is None else hunk.old_start - 1 + drift
-    if expected is not None and expected in firsts:
-        return expected
-    if hunk.at_end and firsts[-1] + size == len(lines):
+    touches_end = firsts[-1] + size == len(lines)
+    numbered = None if expected is None else _nearest(firsts, expected)
+    if numbered not in (None, firsts[-1]) and touches_end and _stops_short(hunk):
+        raise _unclear(hunk, firsts, name)
+    if numbered is not None and numbered == expected:
+        return numbered
+    if hunk.at_end and touches_end:
         return firsts[-1]
     if hunk.hints:
         # The hint may be one of the hunk's own lines, so a match that reaches beyond it counts.
         nexts = {bisect_right(firsts, line - size) for line in _hinted(lines, hunk.hints)} - {len(firsts)}
         if len(nexts) == 1:
             return firsts[nexts.pop()]
-    if expected is not None:
-        near = sorted(firsts, key=lambda first: abs(first - expected))
-        if abs(near[0] - expected) < abs(near[1] - expected):
-            return near[0]
+    if numbered is not None:
+        return numbered
     later = [first for first in firsts if first >= cursor]
     if cursor and len(later) == 1:
         return later[0]
-    raise PatchError(
+    raise _unclear(hunk, firsts, name)
+
+
+def _nearest(firsts: Sequence[int], expected: int) -> int | None:
+    """The match nearest to the expected line; None if two are equally near."""
+    near = sorted(firsts, key=lambda first: abs(first - expected))[:2]
+    return near[0] if abs(near[0] - expected) < abs(near[1] - expected) else None
+
+
+def _stops_short(hunk: Hunk) -> bool:
+    """Whether only the end of the file explains that no kept line follows the change, as one precedes it."""
+    return hunk.lines[0].kind == " " and hunk.lines[-1].kind != " "
+
+
+def _unclear(hunk: Hunk, firsts: Sequence[int], name: str) -> PatchError:
+    return PatchError(
         f"Hunk {hunk.number} fits {name} at {len(firsts)} places ({places(firsts)}); "
         "add lines around it or a line such as `@@ def name` before it."
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -53,6 +54,8 @@ class Hunk:
 class AddFile:
     path: str
     content: str
+    executable: bool | None = None
+    """Whether the file is to be a program; None leaves it to the user's defaults."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +65,30 @@ class UpdateFile:
     path: str
     hunks: tuple[Hunk, ...]
     move_to: str | None = None
+    other_names: tuple[str, ...] = ()
+    """What the file may be called where `path` does not exist; it is not moved then."""
+    executable: bool | None = None
+    """Whether the file is to be a program; None leaves it as it is."""
+
+    @property
+    def may_create(self) -> bool:
+        """Whether it only brings content into a file that was empty, so that the file may be missing."""
+        return bool(self.hunks) and all(hunk.old_start == 0 and not hunk.old for hunk in self.hunks)
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteFile:
+    """Delete a file. `hunks`, if there are any, say what has to be all of its content."""
+
     path: str
+    hunks: tuple[Hunk, ...] = ()
+
+
+def content_of(hunks: Sequence[Hunk]) -> str:
+    """The whole content of a file that consists of what `hunks` add."""
+    lines = [line for hunk in hunks for line in hunk.new]
+    ends_open = bool(hunks) and hunks[-1].final_newline is False
+    return "\n".join(lines) + ("" if ends_open or not lines else "\n")
 
 
 Operation = AddFile | UpdateFile | DeleteFile

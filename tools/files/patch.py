@@ -108,9 +108,11 @@ def _sources(operations: tuple[Operation, ...], access: Access) -> list[Path]:
     sources: list[Path] = []
     for operation in operations:
         if isinstance(operation, UpdateFile) and operation.hunks:
-            path = access.target(operation.path)
-            if _exists(path):
-                sources.append(path)
+            paths = [access.target(name) for name in (operation.path, *operation.other_names)]
+            sources.extend(path for path in paths if _exists(path))
+        elif isinstance(operation, DeleteFile) and operation.hunks:
+            path = access.entry(operation.path)
+            sources.extend([path] if _exists(path) else [])
         elif isinstance(operation, UpdateFile | DeleteFile):
             path = access.entry(operation.path)
             access.guard.check_write(path, access.name(path))

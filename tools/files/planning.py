@@ -21,7 +21,7 @@ from tools.files.diffs import Diff, diff_texts
 from tools.files.failures import explain
 from tools.files.hunks import apply_hunks
 from tools.files.matching import Strategy
-from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, UpdateFile
+from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, UpdateFile, content_of
 from tools.files.text_files import EMPTY, TextFile, decode
 from tools.results import ToolError
 
@@ -48,6 +48,8 @@ class Write:
     data: bytes
     before: OnDisk | None = None
     like: Path | None = None
+    executable: bool | None = None
+    """Whether it is to be a program; None leaves that as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,13 @@ class _File:
     """None as long as the bytes are those of `origin`."""
     before: TextFile = EMPTY
     """What it is compared with in the report."""
+    executable: bool | None = None
+    """Whether it is to be a program, if that changes."""
 
     @property
     def changed(self) -> bool:
+        if self.executable is not None:
+            return True
         return self.text is not None and (self.origin is None or self.text != self.before)
 
 
@@ -133,22 +139,29 @@ class Simulation:
         self._paths = paths
         self._state: dict[Path, _File | None] = {}
         self._disk: dict[Path, OnDisk] = {}
+        self._leaving: list[Path] = []
+        """The names that operations still to come move away from."""
+        self._displaced: dict[Path, _File] = {}
+        """Files whose name another one has taken, until they are moved away themselves."""
         self._strategies: list[Strategy] = []
 
     def run(self, operations: Sequence[Operation]) -> Plan:
         """The plan of all operations. Raises `ToolError` for the first that cannot be carried out."""
+        self._leaving = [
+            self._paths.entry(operation.path)
+            for operation in operations
+            if isinstance(operation, UpdateFile) and operation.move_to
+        ]
         for operation in operations:
             match operation:
                 case AddFile():
                     self._add(operation)
                 case DeleteFile():
-                    path = self._paths.entry(operation.path)
-                    self._existing(path)
-                    self._state[path] = None
-                case UpdateFile(move_to=None):
-                    self._change(self._paths.target(operation.path), operation)
+                    self._delete(operation)
                 case UpdateFile():
-                    self._move(operation)
+                    self._update(self._named(operation))
+        for path in self._displaced:
+            raise self._taken(path)
         plan = self._plan()
         if not plan.effects:
             raise PatchError("The patch changes nothing: every file already is as it asks.")
@@ -175,16 +188,53 @@ class Simulation:
 
     def _free(self, path: Path) -> None:
         if self._look(path) is not None:
-            raise PatchError(f"{self._paths.name(path)} exists already; use *** Update File or another name.")
+            raise self._taken(path)
+
+    def _taken(self, path: Path) -> PatchError:
+        return PatchError(f"{self._paths.name(path)} exists already; use *** Update File or another name.")
 
     def _add(self, operation: AddFile) -> None:
         path = self._paths.target(operation.path)
         self._free(path)
-        self._state[path] = _File(None, new_text(operation.content))
+        self._state[path] = _File(None, new_text(operation.content), executable=operation.executable or None)
 
-    def _change(self, path: Path, operation: UpdateFile) -> None:
-        name = self._paths.name(path)
+    def _delete(self, operation: DeleteFile) -> None:
+        path = self._paths.entry(operation.path)
         file = self._existing(path)
+        if operation.hunks:
+            name = self._paths.name(path)
+            self._change(path, file, UpdateFile(operation.path, operation.hunks))
+            if file.text is not None and file.text.text:
+                raise PatchError(
+                    f"{name} holds more than the lines the diff removes; read it, and use *** Delete File "
+                    "if all of it is to go."
+                )
+        self._state[path] = None
+
+    def _named(self, operation: UpdateFile) -> UpdateFile:
+        """The operation under the name by which its file exists."""
+        if operation.other_names and self._look(self._paths.entry(operation.path)) is None:
+            for name in operation.other_names:
+                if self._look(self._paths.target(name)) is not None:
+                    return UpdateFile(name, operation.hunks, executable=operation.executable)
+        return operation
+
+    def _update(self, operation: UpdateFile) -> None:
+        if operation.move_to is not None:
+            self._move(operation)
+            return
+        path = self._paths.target(operation.path)
+        if operation.may_create and self._look(path) is None:
+            self._add(AddFile(operation.path, content_of(operation.hunks), operation.executable))
+            return
+        self._change(path, self._existing(path), operation)
+
+    def _change(self, path: Path, file: _File, operation: UpdateFile) -> None:
+        name = self._paths.name(path)
+        if operation.executable is not None and self._is_executable(file) != operation.executable:
+            file.executable = operation.executable
+        if not operation.hunks:
+            return
         if file.text is None and file.origin is not None:
             self._disk[file.origin], file.before = load_text(file.origin, name)
             file.text = file.before
@@ -193,17 +243,30 @@ class Simulation:
         file.text = patched.file
         self._strategies.extend(patched.strategies)
 
+    def _is_executable(self, file: _File) -> bool:
+        if file.executable is not None or file.origin is None:
+            return bool(file.executable)
+        return bool(self._disk[file.origin].status.st_mode & stat.S_IXUSR)
+
     def _move(self, operation: UpdateFile) -> None:
         assert operation.move_to is not None
         source, target = self._paths.entry(operation.path), self._paths.entry(operation.move_to)
-        file = self._existing(source)
+        self._leaving.remove(source)
+        displaced = self._displaced.pop(source, None)
+        file = displaced or self._existing(source)
         if file.origin is not None and stat.S_ISLNK(self._disk[file.origin].status.st_mode):
             raise PatchError(f"{self._paths.name(source)} is a link; name the file it leads to.")
-        if operation.hunks:
-            self._change(source, operation)
-        if target != source:
+        self._change(source, file, operation)
+        if target == source:
+            return
+        if target in self._leaving and (there := self._look(target)) is not None:
+            self._existing(target)
+            self._displaced[target] = there
+        else:
             self._free(target)
-            self._state[target], self._state[source] = file, None
+        self._state[target] = file
+        if displaced is None:
+            self._state[source] = None
 
     def _plan(self) -> Plan:
         writes: list[Write] = []
@@ -252,7 +315,7 @@ class Simulation:
                 data = read_bytes(file.origin)[0]
             except OSError as error:
                 raise explain(error, f"move {self._paths.name(file.origin)}") from error
-        return Write(path, data, before=self._disk.get(path), like=like)
+        return Write(path, data, self._disk.get(path), like, file.executable)
 
     def _diff(self, path: Path, file: _File) -> Diff:
         assert file.text is not None

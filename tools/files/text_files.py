@@ -81,7 +81,11 @@ class TextFile:
             done = span.stop
         pieces.append(self.text[done:])
         ends += self.ends[line:]
-        return TextFile("".join(pieces), bytes(ends), self.encoding, self.mark)
+        text = "".join(pieces)
+        if self.mark:
+            # The mark is kept apart; one that was quoted with the first line would stand there twice.
+            text = text.removeprefix("\ufeff")
+        return TextFile(text, bytes(ends), self.encoding, self.mark)
 
     def encode(self) -> bytes:
         """The bytes of the file. Raises `ToolError` when its encoding lacks a character."""

@@ -6,15 +6,29 @@ import re
 from collections.abc import Sequence
 from typing import cast
 
-from tools.files.operations import AddFile, DeleteFile, Hunk, Kind, Line, Operation, PatchError, UpdateFile
+from tools.files.diff_headers import GitHeader, Name, backed_up, plain_pair, read_git_header, read_name
+from tools.files.operations import (
+    AddFile,
+    DeleteFile,
+    Hunk,
+    Kind,
+    Line,
+    Operation,
+    PatchError,
+    UpdateFile,
+    content_of,
+)
 
 HUNK_HEADER = re.compile(
     r"@@+ -(?P<old>\d{1,9})(?:,(?P<old_count>\d{1,9}))?"
     r" \+(?P<new>\d{1,9})(?:,(?P<new_count>\d{1,9}))? @@+(?P<hint>.*)$"
 )
-_GIT_NAMES = re.compile(r"diff --git (?P<old>\"?a/.*?) (?P<new>\"?b/.*)$")
-_NOWHERE = "/dev/null"
 _NO_NEWLINE = "\\ "
+_BINARY = re.compile(r"(?:Binary files|Files) .+ and .+ differ$")
+_VERSION = re.compile(r"\d+\.\d+")
+"""What mail of git puts below a patch, after `-- `."""
+_NO_LINES = ("@@", "diff ", "Index: ", "index ", "```", "~~~", "*** ", "Binary files ", "Only in ")
+"""What stands between hunks and belongs to none."""
 
 
 def looks_unified(lines: Sequence[str]) -> bool:
@@ -50,6 +64,8 @@ class _Reader:
                     f"Line {self._index + 1} of the patch: a hunk of no file; "
                     "put --- and +++ lines before it."
                 )
+            elif _BINARY.match(self._at()):
+                raise PatchError("The diff changes a binary file; only text files can be patched.")
             else:
                 self._index += 1
         if not operations:
@@ -69,35 +85,34 @@ class _Reader:
 
     def _git_section(self) -> list[Operation]:
         """What follows `diff --git`: extended headers, then perhaps a file section."""
-        names = _GIT_NAMES.match(self._at())
+        first = self._at().removeprefix("diff --git ").rstrip()
         self._index += 1
-        extended: list[str] = []
+        start = self._index
         while self._index < len(self._lines) and not self._at().startswith(("diff --git ", "@@")):
             if self.headers_at(self._index):
-                return [self._file_section()]
-            extended.append(self._at())
+                header = read_git_header(first, self._lines[start : self._index])
+                return [self._file_section(header)]
             self._index += 1
-        return _git_without_hunks(names, extended)
+        return _without_hunks(read_git_header(first, self._lines[start : self._index]))
 
-    def _file_section(self) -> Operation:
-        old, new = _paths(self._lines[self._index][4:], self._lines[self._index + 1][4:])
+    def _file_section(self, git: GitHeader | None = None) -> Operation:
+        old, new = (read_name(line[4:]) for line in self._lines[self._index : self._index + 2])
         self._index += 2
         hunks: list[Hunk] = []
-        while self._at().startswith("@@"):
-            hunks.append(self._hunk(new if old == _NOWHERE else old))
+        while self._at().startswith("@@") or (not hunks and self._at()[:1] in ("+", "-", " ") and self._at()):
+            hunks.append(self._hunk(old.text if new.is_nowhere else new.text))
             while self._index < len(self._lines) and not self._at().strip():
                 self._index += 1
-        if old == new:
-            if not hunks:
-                raise PatchError(f"The diff for {old} has no hunks; add some with + or - lines.")
-            return UpdateFile(old, tuple(hunks))
-        if old == _NOWHERE:
-            return AddFile(new, _content(hunks))
-        return DeleteFile(old) if new == _NOWHERE else UpdateFile(old, tuple(hunks), new)
+        if git is not None:
+            return _git_operation(git, old, new, tuple(hunks))
+        return _operation(old, new, tuple(hunks))
 
     def _hunk(self, path: str) -> Hunk:
-        header = HUNK_HEADER.match(self._at())
-        self._index += 1
+        opening = self._at() if self._at().startswith("@@") else ""
+        if opening.startswith("@@@ "):
+            raise PatchError("The diff is one of a merge (@@@); send one with a single old side.")
+        header = HUNK_HEADER.match(opening)
+        self._index += bool(opening)
         self._hunks += 1
         stop = (self._counted_stop(header) if header else None) or self._prefixed_stop()
         lines: list[Line] = []
@@ -106,11 +121,11 @@ class _Reader:
             if text.startswith(_NO_NEWLINE):
                 final_newline = bool(lines) and lines[-1].kind == "-"
             else:
-                lines.append(Line(cast("Kind", text[:1] or " "), text[1:]))
+                lines.append(_line(text))
         self._index = stop
         if all(line.kind == " " for line in lines) and final_newline is None:
             raise PatchError(f"Hunk {self._hunks} of {path} changes nothing; mark lines with + or -.")
-        hint = header["hint"].strip() if header else ""
+        hint = (header["hint"] if header else _hint(opening)).strip()
         start = int(header["old"]) if header else None
         return Hunk(
             self._hunks, tuple(lines), (hint,) if hint else (), old_start=start, final_newline=final_newline
@@ -131,69 +146,99 @@ class _Reader:
         if index < len(self._lines) and self._lines[index].startswith(_NO_NEWLINE):
             index += 1
         more = index < len(self._lines) and self._lines[index][:1] in (" ", "+", "-")
-        if old_left or new_left or (more and not self.headers_at(index)):
+        if old_left or new_left or (more and not self._ends_at(index)):
             return None
         return index
+
+    def _ends_at(self, index: int) -> bool:
+        """Whether the hunk before line `index` is over although the line could belong to one."""
+        if self.headers_at(index):
+            return True
+        behind = self._lines[index + 1] if index + 1 < len(self._lines) else ""
+        return self._lines[index] == "-- " and _VERSION.match(behind) is not None
 
     def _prefixed_stop(self) -> int:
         """Where the hunk ends by what its lines begin with. Blank lines at the end are only space."""
         index = self._index
-        while index < len(self._lines):
-            line = self._lines[index]
-            if line[:1] not in ("", " ", "+", "-", "\\") or self.headers_at(index):
-                break
+        while index < len(self._lines) and not self._ends_at(index):
+            if self._lines[index][:1] not in ("", " ", "+", "-", "\\"):
+                behind = self._behind_unmarked(index)
+                if behind is None:
+                    break
+                index = behind
             index += 1
         while index > self._index and not self._lines[index - 1]:
             index -= 1
         return index
 
+    def _behind_unmarked(self, index: int) -> int | None:
+        """The changed line behind lines whose leading space was forgotten; None if they are something else.
 
-def _git_without_hunks(names: re.Match[str] | None, extended: Sequence[str]) -> list[Operation]:
-    """The operation of a git section that has only extended headers."""
-    values: dict[str, str] = {}
-    for line in extended:
-        for header in ("rename from ", "rename to ", "copy from ", "new file", "deleted file"):
-            if line.startswith(header):
-                values[header] = _unquoted(line[len(header) :])
-        if line.startswith(("GIT binary patch", "Binary files ")):
-            raise PatchError("The diff changes a binary file; only text files can be patched.")
-    if "copy from " in values:
-        raise PatchError("The diff copies a file; add the copy with *** Add File instead.")
-    if "rename from " in values and "rename to " in values:
-        return [UpdateFile(values["rename from "], (), values["rename to "])]
+        What is taken for lines of the file has to be found in it all the same.
+        """
+        while index < len(self._lines) and not self._ends_at(index):
+            line = self._lines[index]
+            if line[:1] in ("+", "-"):
+                return index
+            if not line or line.startswith(_NO_LINES):
+                return None
+            index += 1
+        return None
+
+
+def _hint(opening: str) -> str:
+    """The line that `@@ def name @@` names; nothing where the text is only dots and numbers."""
+    text = opening.strip("@ ")
+    return text if re.search(r"[^\W\d]", text) else ""
+
+
+def _line(text: str) -> Line:
+    """A line of a hunk; one without a mark is a kept line whose space was forgotten."""
+    is_marked = text[:1] in (" ", "+", "-")
+    return Line(cast("Kind", text[0]), text[1:]) if is_marked else Line(" ", text)
+
+
+def _git_operation(git: GitHeader, old: Name, new: Name, hunks: tuple[Hunk, ...]) -> Operation:
+    """What a section of git does; its own headers decide on names and on whether the file is new."""
+    names = git.renames
     if names is None:
+        git.check(old)
+        git.check(new)
+        names = (git.name, git.name) if git.name else plain_pair(old, new)
+    if old.is_nowhere or git.creates:
+        return AddFile(names[1], content_of(hunks), git.executable)
+    if new.is_nowhere or git.deletes:
+        return DeleteFile(names[0], hunks)
+    move_to = names[1] if names[0] != names[1] else None
+    return UpdateFile(names[0], hunks, move_to, executable=git.executable)
+
+
+def _operation(old: Name, new: Name, hunks: tuple[Hunk, ...]) -> Operation:
+    """What a section with nothing but `---` and `+++` lines does."""
+    path, target = plain_pair(old, new)
+    if old.is_nowhere or (old.is_epoch and not any(hunk.old for hunk in hunks)):
+        return AddFile(target, content_of(hunks))
+    if new.is_nowhere or (new.is_epoch and not any(hunk.new for hunk in hunks)):
+        return DeleteFile(path, hunks)
+    if meant := backed_up(path, target):
+        path = target = meant
+    if not hunks and path == target:
+        raise PatchError(f"The diff for {path} has no hunks; add some with + or - lines.")
+    if path == target:
+        return UpdateFile(path, hunks)
+    rests = [name.partition("/")[2] for name in (path, target)]
+    same_rest = (rests[0],) if rests[0] and rests[0] == rests[1] else ()
+    return UpdateFile(path, hunks, target, other_names=(target, *same_rest))
+
+
+def _without_hunks(git: GitHeader) -> list[Operation]:
+    """The operation of a git section that has only extended headers."""
+    if git.renames:
+        return [UpdateFile(git.renames[0], (), git.renames[1], executable=git.executable)]
+    if git.name is None:
         return []
-    old, new = _paths(names["old"], names["new"])
-    if "new file" in values:
-        return [AddFile(new, "")]
-    return [DeleteFile(old)] if "deleted file" in values else []
-
-
-def _content(hunks: Sequence[Hunk]) -> str:
-    lines = [line for hunk in hunks for line in hunk.new]
-    ends_open = bool(hunks) and hunks[-1].final_newline is False
-    return "\n".join(lines) + ("" if ends_open or not lines else "\n")
-
-
-def _paths(old: str, new: str) -> tuple[str, str]:
-    """The names in two headers, without time stamps and without git's `a/` and `b/`."""
-    old, new = _unquoted(old.split("\t")[0]), _unquoted(new.split("\t")[0])
-    if not old or not new:
-        raise PatchError("A --- or +++ line of the diff names no file.")
-    prefixed = old.startswith("a/") or old == _NOWHERE, new.startswith("b/") or new == _NOWHERE
-    if all(prefixed):
-        return old.removeprefix("a/"), new.removeprefix("b/")
-    return old, new
-
-
-def _unquoted(name: str) -> str:
-    """A name as git writes it when it holds special characters: in quotes, bytes as octal numbers."""
-    name = name.strip()
-    if len(name) < 2 or name[0] != '"' or name[-1] != '"':
-        return name
-    octal = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8) & 255), name[1:-1])
-    plain = re.sub(r"\\(.)", lambda match: {"t": "\t", "n": "\n"}.get(match[1], match[1]), octal)
-    try:
-        return plain.encode("latin-1").decode("utf-8")
-    except UnicodeError:
-        return plain
+    if git.creates:
+        return [AddFile(git.name, "", git.executable)]
+    if git.deletes:
+        return [DeleteFile(git.name)]
+    return [] if git.executable is None else [UpdateFile(git.name, (), executable=git.executable)]

@@ -41,8 +41,9 @@ def parse_patch(text: str) -> tuple[Operation, ...]:
         # One line that speaks of line ends was escaped once too often.
         text = unescape(text)
     lines = _unframed(text.replace("\r\n", "\n").split("\n"))
-    if any(_HEADER.match(line) for line in lines):
-        return _Parser().run(lines)
+    is_framed = any(_BEGIN.match(line) for line in lines)
+    if any(_HEADER.match(line.lstrip() if is_framed else line) for line in lines):
+        return _Parser().run(_without_diff_headers(lines))
     bare = [line for line in lines if not (_BEGIN.match(line) or _END.match(line))]
     if looks_unified(bare):
         return parse_unified(bare)
@@ -96,12 +97,14 @@ class _Parser:
         return tuple(self._operations)
 
     def _read(self, number: int, line: str) -> None:
+        if self._section is None:
+            line = line.lstrip()
         header = _HEADER.match(line)
         if header:
             self._finish()
             self._open(number, header["verb"], header["rest"])
         elif self._section is None:
-            self._check_outside(number, line)
+            self._check_outside(number, line, inside=True)
         elif line.startswith("***") and not (_MOVE_TO.match(line) or _END_OF_FILE.match(line)):
             raise PatchError(
                 f"Line {number} of the patch: {line.strip()!r} is no known header; "
@@ -214,11 +217,11 @@ class _Parser:
                     )
                 self._operations.append(UpdateFile(section.path, tuple(section.hunks), section.move_to))
 
-    def _check_outside(self, number: int, line: str) -> None:
+    def _check_outside(self, number: int, line: str, *, inside: bool = False) -> None:
         """Outside of sections only space, fences and the frame of a heredoc are meaningless."""
         if self._operations and re.match(r"(\+|-|@@)", line):
             raise PatchError(f"Line {number} of the patch stands outside of any section: {line.strip()!r}.")
-        if self._operations and line.startswith("***"):
+        if line.startswith("***") and (self._operations or inside):
             raise PatchError(f"Line {number} of the patch: {line.strip()!r} is no known header.")
 
 
@@ -233,8 +236,33 @@ def _unframed(lines: list[str]) -> list[str]:
         elif line.strip() and not _FENCE.match(line):
             break
         lines[index] = ""
-    while lines and (not lines[-1] or _FENCE.match(lines[-1]) or lines[-1].strip() in words):
+    while lines and (not lines[-1] or _FENCE.match(lines[-1]) or lines[-1].strip(" '\"") in words):
         lines.pop()
+    return _unpadded(lines)
+
+
+def _without_diff_headers(lines: list[str]) -> list[str]:
+    """`lines` with the `---` and `+++` lines of a diff blanked that repeat the name in a header."""
+    lines = list(lines)
+    for index, line in enumerate(lines[:-3]):
+        names, first = lines[index + 1 : index + 3], lines[index + 3]
+        is_pair = names[0].startswith("--- ") and names[1].startswith("+++ ")
+        if is_pair and first.startswith("@@") and _HEADER.match(line.lstrip()):
+            lines[index + 1 : index + 3] = ["", ""]
+    return lines
+
+
+def _unpadded(lines: list[str]) -> list[str]:
+    """`lines` without an indentation of the whole patch, or of its frame lines alone."""
+    first = next((index for index, line in enumerate(lines) if line), 0)
+    if not lines or lines[first][:1] not in (" ", "\t") or not _BEGIN.match(lines[first].strip()):
+        return lines
+    padding = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
+    if all(line.startswith(padding) for line in lines if line.strip()):
+        return [line.removeprefix(padding) for line in lines]
+    lines[first] = lines[first].strip()
+    if _END.match(lines[-1].strip()):
+        lines[-1] = lines[-1].strip()
     return lines
 
 
