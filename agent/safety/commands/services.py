@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from agent.safety.commands import declared
+from agent.safety.commands import declared, inside_containers
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, words
@@ -109,9 +109,32 @@ def docker(call: Call) -> Opinion:
     words = [argument for argument in call.arguments if argument not in ("buildx", "image")]
     if words[:2] == ["compose", "build"] and all(map(_SERVICE.fullmatch, words[2:])):
         return fine("builds images of the project") if call.inside else _DOCKER(call)
+    if (opinion := _executed(call)) is not None:
+        return opinion
     if words[:1] == ["build"] and _builds(replace(call, arguments=tuple(words[1:]))):
         return fine("builds an image of the project")
     return _DOCKER(call)
+
+
+def _executed(call: Call) -> Opinion | None:
+    """The opinion on `docker exec` and `docker compose exec` of what only looks; None for all else."""
+    start = {("exec",): 1, ("container", "exec"): 2, ("compose", "exec"): 2}
+    place = start.get(call.arguments[:1]) or start.get(call.arguments[:2])
+    return inside_containers.looks(call, place) if place else None
+
+
+_COMPOSE = Verbs(
+    harmless="ps|logs|config|ls|top|images|version|port|events",
+    reason=LOOKS,
+    otherwise="starts, stops or changes containers",
+    valued=words("-f --file -p --project-name"),
+)
+
+
+def compose(call: Call) -> Opinion:
+    """docker-compose: as `docker compose` is."""
+    opinion = inside_containers.looks(call, 1) if call.arguments[:1] == ("exec",) else None
+    return _COMPOSE(call) if opinion is None else opinion
 
 
 def _builds(call: Call) -> bool:
@@ -168,6 +191,8 @@ def kubectl(call: Call) -> Opinion:
         "://" in a or a.startswith(("github.com", "git@")) for a in call.arguments
     )
     verbs = call.operands("nlofc")[:1]
+    if call.arguments[:1] == ("exec",) and (opinion := inside_containers.looks(call, 1)) is not None:
+        return opinion
     if (
         len(tried) == 1
         and _DRY.issuperset(tried)
@@ -389,15 +414,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("rpm", rpm),
     ("pacman yay paru", pacman),
     ("docker podman nerdctl", docker),
-    (
-        "docker-compose podman-compose",
-        Verbs(
-            harmless="ps|logs|config|ls|top|images|version|port|events",
-            reason=LOOKS,
-            otherwise="starts, stops or changes containers",
-            valued=words("-f --file -p --project-name"),
-        ),
-    ),
+    ("docker-compose podman-compose", compose),
     ("kubectl oc k3s kubecolor", kubectl),
     ("helm", helm),
     ("terraform tofu terragrunt", terraform),

@@ -6,15 +6,14 @@ import re
 
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.commands.environments import loads_manager
-from agent.safety.shell.marks import UNKNOWN
-from agent.safety.shell.wrappers import SHELLS, WRAPPERS, unwrap
+from agent.safety.shell.marks import UNKNOWN, literal
+from agent.safety.shell.wrappers import SHELLS, WRAPPERS, shell_call, unwrap
 
 STARTS = fine("only starts what follows it")
 
 _ASKING: tuple[tuple[str, str], ...] = (
     ("sudo doas pkexec su runuser", "runs with the rights of another user"),
     ("ssh mosh", "acts on another machine"),
-    ("nohup setsid", "goes on when Hermes has ended"),
     (
         "systemd-run start-stop-daemon systemd-inhibit dbus-run-session",
         "starts something that goes on by itself",
@@ -56,13 +55,15 @@ def shell(call: Call) -> Opinion:
     """A shell: its script is judged line by line when it is known, and asks when it is not."""
     if call.arguments in (("--version",), ("--help",)):
         return fine("only looks")
-    if call.flag("--rcfile", "--init-file") or any(
-        re.fullmatch(r"-[a-zA-Z]*[ilr][a-zA-Z]*", o) for o in call.options()
-    ):
+    text = any(re.fullmatch(r"-[a-zA-Z]*c", option) for option in call.options())
+    starts_up = call.flag("--login") or any(_READS_START_UP.fullmatch(option) for option in call.options())
+    restricted = any(re.fullmatch(r"-[a-zA-Z]*r[a-zA-Z]*", option) for option in call.options())
+    # The start-up files themselves may not be changed unasked; with a text nothing waits for a person.
+    if call.flag("--rcfile", "--init-file") or restricted or (starts_up and not text):
         return ask("starts a shell that reads start-up files")
     if any(argument.startswith(UNKNOWN) for argument in call.arguments):
         return ask("runs text that is not known here")
-    if call.name not in ("sh", "bash", "dash", "ash", "ksh"):
+    if call.name not in ("sh", "bash", "dash", "ash", "ksh") and not (text and _reads_alike(call)):
         return ask(f"runs a script for {call.name}, which is read differently")
     if call.arguments[:1] == ("-n",) and len(call.arguments) == 2:
         return fine("checks a program without running it")
@@ -81,6 +82,20 @@ def shell(call: Call) -> Opinion:
     return STARTS
 
 
+_READS_START_UP = re.compile(r"-[a-zA-Z]*[il][a-zA-Z]*")
+_ALIKE = re.compile(r"[\w\s./:@%+,=&|;>\"'-]+")
+_EQUALS_WORD = re.compile(r"(?<![^\s;&|\"'])=")
+
+
+def _reads_alike(call: Call) -> bool:
+    """Whether a text means to zsh what it means to bash: plain words, pipes, lists and redirections."""
+    if call.name != "zsh":
+        return False
+    found = shell_call(call.arguments).script or ""
+    text = literal(found)
+    return UNKNOWN not in found and _ALIKE.fullmatch(text) is not None and not _EQUALS_WORD.search(text)
+
+
 SOURCES = "runs a script of the project in this shell"
 _ACTIVATE = re.compile(r"(?:.*/)?(?:\.?v?env[\w.-]*|\.virtualenv)/bin/activate(?:\.fish|\.csh)?")
 
@@ -89,7 +104,8 @@ def source(call: Call) -> Opinion:
     """The activation script of a Python environment in the workspace is known; others are not."""
     file = call.arguments[0] if call.arguments else ""
     path = call.path(file)
-    if _ACTIVATE.fullmatch(file) and call.ground.inside(path) and len(call.arguments) == 1:
+    untouched = "activate" not in call.named
+    if _ACTIVATE.fullmatch(file) and untouched and call.ground.inside(path) and len(call.arguments) == 1:
         return fine("activates a Python environment of the project")
     if loads_manager(call, file):
         return fine("loads a version manager")
