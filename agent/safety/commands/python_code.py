@@ -12,6 +12,7 @@ import re
 import sys
 
 from agent.safety.commands import paths_code, tables_code
+from agent.safety.commands.python_tree import Nodes, nodes_of
 from agent.safety.commands.secrets import is_secret
 from agent.safety.shell.marks import words
 
@@ -59,11 +60,9 @@ def is_harmless(code: str) -> bool:
     """Whether a Python program only computes, reads plain files and prints."""
     if len(code) > LONGEST:
         return False
-    try:
-        tree = ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    nodes = nodes_of(code)
+    if nodes is None:
         return False
-    nodes = list(ast.walk(tree))
     limited: dict[str, frozenset[str]] = {}
     for node in nodes:
         if isinstance(node, (ast.Import, ast.ImportFrom)) and not _imports(node, limited):
@@ -77,12 +76,8 @@ def is_harmless(code: str) -> bool:
 
 def packages(code: str) -> list[str]:
     """The packages outside of the standard library that a harmless program imports."""
-    names = [
-        alias.name
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, ast.Import)
-        for alias in node.names
-    ]
+    nodes = nodes_of(code) or ()
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     tops = [name.partition(".")[0] for name in names]
     return [name for name in tops if name not in sys.stdlib_module_names]
 
@@ -156,7 +151,7 @@ def _only_reads(node: ast.Call) -> bool:
     return mode is None or (isinstance(mode, ast.Constant) and mode.value in ("r", "rb", "rt"))
 
 
-def _are_only_attributes(nodes: list[ast.AST], limited: dict[str, frozenset[str]]) -> bool:
+def _are_only_attributes(nodes: Nodes, limited: dict[str, frozenset[str]]) -> bool:
     """Whether limited modules, and `open`, are never handed on under another name."""
     allowed: set[int] = set()
     for node in nodes:

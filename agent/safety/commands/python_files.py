@@ -17,6 +17,7 @@ from pathlib import Path
 
 from agent.safety.commands import python_calls
 from agent.safety.commands.doubts import DOUBTFUL
+from agent.safety.commands.python_tree import Nodes, nodes_of
 from agent.safety.commands.secrets import is_secret
 from agent.safety.shell.marks import words
 
@@ -109,9 +110,8 @@ def text_only_handles_files(
     Texts with blanks in them are what it writes or prints; they may say anything. `alone` means
     that it imports nothing of the project, `followed` that the programs it starts are judged as well.
     """
-    try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    nodes = nodes_of(code)
+    if nodes is None:
         return False
     if stands_in_for_library(changed):
         return False
@@ -165,11 +165,11 @@ def _is_understood(
     seen, waiting = {path}, [(path, held)]
     while waiting:
         at, text = waiting.pop()
-        tree = _tree(text)
-        if tree is None:
+        nodes = _nodes(text)
+        if nodes is None:
             return False
         reader = _Reader(folders, at, as_text=given is not None and at == path)
-        if not all(map(reader.is_fine, ast.walk(tree))) or not reader.keeps_modules(tree):
+        if not all(map(reader.is_fine, nodes)) or not reader.keeps_modules(nodes):
             return False
         if given is not None and given.alone and reader.beside:
             return False
@@ -202,12 +202,12 @@ def _is_taken_for_library(entry: os.DirEntry[str]) -> bool:
     return suffix == "pyc" or suffix.endswith(("so", "pyd"))
 
 
-def _tree(text: bytes) -> ast.Module | None:
-    if any(map(_ENCODING.match, text.split(b"\n", 2)[:2])):
+def _nodes(held: bytes) -> Nodes | None:
+    if any(map(_ENCODING.match, held.split(b"\n", 2)[:2])):
         return None  # what is read here need not be what Python reads
     try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return nodes_of(held.decode("utf-8-sig"))
+    except UnicodeDecodeError:
         return None
 
 
@@ -224,8 +224,8 @@ def _is_place(text: str) -> bool:
     return ("/" in text or text.startswith((".", "~"))) and " " not in text and "\n" not in text
 
 
-def _texts(tree: ast.Module) -> list[str]:
-    constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+def _texts(nodes: Nodes) -> list[str]:
+    constants = (node.value for node in nodes if isinstance(node, ast.Constant))
     return [text for text in constants if isinstance(text, str)]
 
 
@@ -271,20 +271,20 @@ class _Reader:
             return True
         return "://" not in text and DOUBTFUL.search(text) is None
 
-    def keeps_modules(self, tree: ast.Module) -> bool:
+    def keeps_modules(self, nodes: Nodes) -> bool:
         """Whether modules and `getattr` are only used on the spot, never handed on."""
-        used = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        used |= {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-        if self._fetches and any("://" in text for text in _texts(tree)):
+        used = {id(node.value) for node in nodes if isinstance(node, ast.Attribute)}
+        used |= {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+        if self._fetches and any("://" in text for text in _texts(nodes)):
             return False
-        names = (node for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in self._held)
-        return all(id(node) in used for node in names) and self._limited_hold(tree)
+        names = (node for node in nodes if isinstance(node, ast.Name) and node.id in self._held)
+        return all(id(node) in used for node in names) and self._limited_hold(nodes)
 
-    def _limited_hold(self, tree: ast.Module) -> bool:
+    def _limited_hold(self, nodes: Nodes) -> bool:
         # An import may stand behind the first use, so this is looked at when all are known.
         return all(
             node.attr in self._limited[node.value.id]
-            for node in ast.walk(tree)
+            for node in nodes
             if isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
             and node.value.id in self._limited

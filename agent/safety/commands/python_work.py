@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.safety.commands.doubts import DEFINITION, DOUBTFUL, SYSTEM_PLACE
+from agent.safety.commands.python_tree import nodes_of
 from agent.safety.commands.python_values import Values, called
 from agent.safety.commands.secrets import is_secret
 from agent.safety.shell.marks import GLOBS, words
@@ -64,9 +65,8 @@ def work(code: str) -> Work | None:
     """
     if len(code) > LONGEST:
         return None
-    try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    nodes = nodes_of(code)
+    if nodes is None:
         return None
     values = Values(nodes)
     calls = [node for node in nodes if isinstance(node, ast.Call)]

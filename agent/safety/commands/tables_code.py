@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from agent.safety.commands.python_tree import Nodes
 from agent.safety.shell.marks import words
 
 _READERS = "read_csv read_json read_parquet read_excel read_table read_feather read_fwf read_ndjson scan_csv"
@@ -47,7 +48,7 @@ _PLAIN = (ast.Constant, ast.Lambda, ast.List, ast.Dict, ast.Name, ast.Load, ast.
 _APPLIES = words("apply agg aggregate transform applymap")
 
 
-def only_reads(nodes: list[ast.AST], limited: dict[str, frozenset[str]]) -> bool:
+def only_reads(nodes: Nodes, limited: dict[str, frozenset[str]]) -> bool:
     """Whether a program that uses such tables only reads local files by their plain names."""
     mine = {name for name, allowed in limited.items() if allowed in (_FRAMES, _NUMBERS)}
     if not mine:
