@@ -93,6 +93,15 @@ def guard(workspace: Path, home: Path, own: Path | None = None) -> Guard:
     return Guard(workspace, home, own or home / ".hermes")
 
 
+class _Answers:
+    """What one decision has asked already."""
+
+    def __init__(self) -> None:
+        self.paths: dict[tuple[str, bool], str | None] = {}
+        self.below: dict[tuple[str, bool], str | None] = {}
+        """For names that say nothing, by their folder."""
+
+
 class Guard:
     """The tables with the folders of one person filled in."""
 
@@ -103,26 +112,37 @@ class Guard:
         self._owns = _both(own)
         named = {name for path in (*self._workspaces, *self._homes, *self._owns) for name in path}
         self._telling = _TELLING | named | {name.casefold() for name in named}
-        self._says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
+        self.says_nothing = lru_cache(maxsize=2_048)(self._is_silent)
+        """Whether nothing is known of a name: below one folder, paths that end so all get one answer."""
 
     def leads_to(self, path: str, *, whole: bool = False) -> str | None:
         """What a marked absolute path leads to; see `guarded_place`."""
         look = current()
-        answers: dict[tuple[str, bool], str | None] = look.once(self, dict)
+        answers = look.once(self, _Answers)
         key = (path, whole)
-        if key not in answers:
-            told = self._told(path) if absolute(path) == path and look.is_itself(path) else None
-            if told is None:
-                answers[key] = self._found(path, look, whole)
-            else:
-                answers[key] = look.once((self, told, whole), lambda: self._found(path, look, whole))
-        return answers[key]
+        if key in answers.paths:
+            return answers.paths[key]
+        told = None
+        if absolute(path) == path and look.is_itself(path):
+            folder, _, name = path.rpartition("/")
+            if name and self.says_nothing(name):
+                if (folder, whole) not in answers.below:
+                    answers.below[folder, whole] = self._answer(path, self._told(path), look, whole)
+                return answers.below[folder, whole]
+            told = self._told(path) if name else None
+        found = answers.paths[key] = self._answer(path, told, look, whole)
+        return found
+
+    def _answer(self, path: str, told: str | None, look: Look, whole: bool) -> str | None:
+        if told is None:
+            return self._found(path, look, whole)
+        return look.once((self, told, whole), lambda: self._found(path, look, whole))
 
     def _told(self, path: str) -> str | None:
         """A path up to the last name that says something; None if that is all of it."""
         names = path.split("/")
         known = len(names)
-        while known > 1 and self._says_nothing(names[known - 1]):
+        while known > 1 and self.says_nothing(names[known - 1]):
             known -= 1
         return "/".join(names[:known]) if known < len(names) else None
 
@@ -137,7 +157,6 @@ class Guard:
         return place or (None if whole else _other_name(path, self._home, look))
 
     def _is_silent(self, name: str) -> bool:
-        """Whether nothing is known of a name: below a folder, paths of such names all get one answer."""
         if not _is_simple(name) or "\\" in name or name.startswith(".") or name in self._telling:
             return False
         plain = name.casefold()

@@ -74,6 +74,13 @@ class Look:
         except (OSError, ValueError):
             return False
 
+    def is_free(self, path: str) -> bool:
+        """Whether nothing at all has this absolute path, not even a link. True only when that is certain."""
+        try:
+            return self.real(path) == path and path in self._missing
+        except (OSError, ValueError):
+            return False
+
     def is_itself(self, path: str) -> bool:
         """Whether no name in an absolute path is a link, and the last one no second name of a file.
 
@@ -97,7 +104,7 @@ class Look:
             return path
         try:
             status = os.lstat(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             self._missing.add(path)
             self._single.add(path)
             return path

@@ -77,8 +77,8 @@ RULES: dict[str, Rule] = (
 LONGEST_PART = 400
 """Characters of a part's text that are shown; the judgement is about all of it."""
 
-_KEEPING = frozenset({"chmod", "mkdir", "rmdir", "sh", "bash", "dash"})
-"""Programs, besides those that look, that leave the contents of files as they are."""
+_KEEPING = frozenset({"chmod", "mkdir", "rmdir", "sh", "bash", "dash", *readers.RULES, *WRAPPERS})
+"""Programs that leave the contents of files as they are; what wrappers start is judged by itself."""
 _PROGRAM = fine("runs a program of the project that nothing speaks against")
 _SCRIPT = fine("runs a script of the project that was read")
 _RUN_CODE = frozenset(
@@ -241,7 +241,9 @@ class _Judge:
             if not self._cleared and (loss := rules.forbidden(call)):
                 self.add(text, "hardline", f"it would {loss}")
                 continue
-            opinion = self._followed(call, _judged(call))
+            opinion = _judged(call)
+            if opinion.runs is not None or opinion.reason in _READABLE:
+                opinion = self._followed(call, opinion)
             if opinion.reason in _RUN_CODE:
                 opinion = self._unless_planted(call, opinion)
             self._fetched |= opinion.reason in _FETCHES
@@ -249,23 +251,22 @@ class _Judge:
                 self._planting.command(call)
             self._after_build |= opinion.reason == BUILDS.reason
             self.add(text, opinion.kind, opinion.reason, network=connections.wants(call))
-            if (
-                opinion.reason not in _LEAVES
-                and name not in _KEEPING
-                and name not in readers.RULES
-                and name not in WRAPPERS
-            ):
-                self._acted = True
-                self._forget(call, opinion)
-                made = programs.compiled(call) if opinion.kind == "allow" else ""
-                named = {argument.rpartition("/")[2].rpartition("=")[2] for argument in arguments}
-                self._named |= named
-                if name in scraps.MOVERS:
-                    self._made = {path for path in self._made if path.rpartition("/")[2] not in named}
-                if made and scraps.is_new(new := joined(cwd, call.value("o") or made)):
-                    self._made.add(new)
-                if self._built or made:
-                    self._built = (self._built - named) | ({made} if made else set())
+            if opinion.reason not in _LEAVES and name not in _KEEPING:
+                self._changes(call, opinion)
+
+    def _changes(self, call: Call, opinion: Opinion) -> None:
+        """A program may have changed files, whose names it was given."""
+        self._acted = True
+        self._forget(call, opinion)
+        made = programs.compiled(call) if opinion.kind == "allow" else ""
+        named = {argument.rpartition("/")[2].rpartition("=")[2] for argument in call.arguments}
+        self._named |= named
+        if self._made and call.name in scraps.MOVERS:
+            self._made = {path for path in self._made if path.rpartition("/")[2] not in named}
+        if made and scraps.is_new(new := joined(call.cwd, call.value("o") or made)):
+            self._made.add(new)
+        if self._built or made:
+            self._built = (self._built - named) | ({made} if made else set())
 
     def _followed(self, call: Call, opinion: Opinion) -> Opinion:
         """The opinion on a script of the project, once it is read; as it is for everything else."""
@@ -316,6 +317,8 @@ class _Judge:
 
     def _forget(self, call: Call, opinion: Opinion) -> None:
         """What files hold is not known any more, once a program may have changed them."""
+        if not self._held and opinion.runs is None:
+            return
         names = {argument.rpartition("/")[2] for argument in call.arguments}
         plain = call.name in _CHANGE_NAMED and not call.has("rRat", "recursive", "archive")
         if opinion.runs is not None and opinion.runs.text is not None:

@@ -9,7 +9,7 @@ from copy import copy
 from functools import lru_cache
 from pathlib import Path
 
-from agent.safety.commands.secrets import is_secret
+from agent.safety.commands.secrets import is_secret, may_hold, says_nothing
 from agent.safety.guarded import guard
 from agent.safety.look import current
 from agent.safety.places import Places, absolute, is_disk
@@ -53,6 +53,7 @@ class Ground:
         self._guard = guard(workspace, self._home, own)
         self._known: dict[tuple[str, str, bool], str | None] = {}
         self._ordinary: dict[str, bool] = {}
+        self._special: dict[str, bool] = {}
         self._workspace = _spellings(workspace)
         self._scratch = _spellings(scratch) if scratch is not None else ()
         self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(self._home)))))
@@ -62,6 +63,7 @@ class Ground:
         twin = copy(self)
         twin._known = {}
         twin._ordinary = {}
+        twin._special = {}
         return twin
 
     def inside(self, path: str) -> bool:
@@ -83,7 +85,7 @@ class Ground:
 
     def read(self, path: str) -> str | None:
         """What speaks against reading a marked absolute path."""
-        return self._once("read", path, False, self._read)
+        return None if self._is_ordinary(path) else self._once("read", path, False, self._read)
 
     def write(self, path: str) -> str | None:
         """What speaks against writing to a marked absolute path."""
@@ -97,16 +99,24 @@ class Ground:
         """Whether a path surely lies in the workspace and is nothing special, as most are."""
         known = self._ordinary
         if path not in known:
-            known[path] = (
-                path.isascii()
-                and absolute(path) == path
+            known[path] = path.isascii() and current().is_itself(path) and self._is_nothing_special(path)
+        return known[path]
+
+    def _is_nothing_special(self, path: str) -> bool:
+        """The same for a path that is itself: one answer for all names in a folder that say nothing."""
+        folder, _, name = path.rpartition("/")
+        alike = name and self._guard.says_nothing(name) and says_nothing(name) and not may_hold(folder)
+        key = f"{folder}/" if alike else path
+        found = self._special.get(key)
+        if found is None:
+            found = self._special[key] = not (
+                absolute(path) == path
                 and not path.startswith("/dev/")
-                and current().is_itself(path)
                 and _within(path, self._workspace)
                 and not is_secret(path)
                 and self._guarded(path) is None
             )
-        return known[path]
+        return not found
 
     def _once(self, what: str, path: str, whole: bool, find: Callable[[str, bool], str | None]) -> str | None:
         key = (what, path, whole)

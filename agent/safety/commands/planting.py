@@ -31,13 +31,11 @@ _TELLS = words("gh glab hg svn curl wget docker kubectl")
 """What is told texts that it does not write into files of the project."""
 
 
-class _Deed(NamedTuple):
-    """Something that changed files, or printed what went into one."""
+class _Written(NamedTuple):
+    """The shell wrote to a file."""
 
-    call: Call | None
-    path: str = ""
-    """The file that the shell wrote to."""
-    texts: Sequence[str] | None = None
+    path: str
+    texts: Sequence[str] | None
     """What that file may hold; None when it is not known."""
 
 
@@ -45,7 +43,8 @@ class Planting:
     """What one shell text has written so far."""
 
     def __init__(self) -> None:
-        self._deeds: list[_Deed] = []
+        self._deeds: list[Call | _Written] = []
+        """What changed files, or printed what went into one."""
         self._tainted: set[str] = set()
         self._said = self._said_to_run = False
         self._brought: Sequence[str] = ()
@@ -53,17 +52,17 @@ class Planting:
 
     def command(self, call: Call) -> None:
         """A program was started."""
-        self._deeds.append(_Deed(call))
+        self._deeds.append(call)
 
     def written(self, path: str, texts: Sequence[str] | None) -> None:
         """The shell wrote to a file."""
-        self._deeds.append(_Deed(None, path, texts))
+        self._deeds.append(_Written(path, texts))
 
     def speaks_against_running(self) -> bool:
         """Whether what was written may make a build, a test or a program do what nobody looks at."""
         for deed in self._deeds:
-            if deed.call is not None:
-                self._started(deed.call)
+            if isinstance(deed, Call):
+                self._started(deed)
             elif deed.texts is not None:
                 self._planted |= any(_plants(_name(deed.path), literal(text)) for text in deed.texts)
             else:

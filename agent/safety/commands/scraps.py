@@ -10,6 +10,7 @@ import re
 import stat
 
 from agent.safety.commands.call import Call
+from agent.safety.look import current
 from agent.safety.places import absolute
 from agent.safety.shell.marks import literal, words
 
@@ -47,6 +48,8 @@ def _is_file(path: str) -> bool:
 
 def is_new(path: str) -> bool:
     """Whether nothing has this name on this machine."""
+    if current().is_free(path):
+        return True
     try:
         os.lstat(path)
     except FileNotFoundError:

@@ -80,6 +80,16 @@ def _known(name: str) -> bool | None:
     return True if _NAMES.fullmatch(name.replace(UNKNOWN, "")) else None
 
 
+def may_hold(folder: str) -> bool:
+    """Whether files whose names say nothing may be secret because they lie in this folder."""
+    return _has_start(f"{folder}/") is not None
+
+
+def says_nothing(name: str) -> bool:
+    """Whether a name without marks is neither that of a secret nor surely that of something public."""
+    return _known(name) is None
+
+
 def is_secret_variable(name: str) -> bool:
     """Whether an environment variable of this name is likely to hold a secret."""
     return _VARIABLE.fullmatch(name) is not None
