@@ -256,6 +256,8 @@ class FilesChanged(Event):
     files: tuple[FileChange, ...]
     call: str = ""
     """The call during which it happened; empty for `others`, and where files were put back or merged."""
+    more: int = 0
+    """Files beside those named, when very many changed at once."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -245,6 +245,8 @@ class Bridge:
     def _files_changed(self, event: FilesChanged) -> None:
         """Changes of a running call wait for its end: its own diff is the better one."""
         key = _key(event, event.call)
+        if event.more:
+            self._panes.files.count_unnamed(event.more)
         if not event.call:
             outside = event.by == "others"
             self._panes.files.record([_change(file) for file in event.files], outside=outside)

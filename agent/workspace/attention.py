@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from agent.events import Event, FileChange, FilesChanged, Noticed
-from agent.workspace.changes import Changes
+from agent.workspace.changes import Changes, FileDiff
 from agent.workspace.watcher import Watcher
 from tools.redact import mask_known
+
+MAX_TOLD = 500
+"""Files that one event names: another branch checked out can change a hundred thousand at once."""
+
+Kind = Literal["added", "modified", "removed"]
 
 
 class Attention:
@@ -77,31 +84,47 @@ class Attention:
                 self._calls -= bool(call)
         # A call that is under way gets the same changes, and tells them.
         if claim.changes and (call or not self._calls):
-            self._emit(FilesChanged(by="agent", call=call, files=files_of(claim.changes, self._secrets)))
+            self._emit(told(claim.changes, "agent", call, self._secrets))
 
     def _others_changed(self, changes: Changes) -> None:
-        self._emit(FilesChanged(by="others", files=files_of(changes, self._secrets)))
+        self._emit(told(changes, "others", secrets=self._secrets))
         self._emit(Noticed(kind="files", text=mask_known(changes.sentence(), self._secrets)))
         self._remember(mask_known(changes.note(), self._secrets))
 
 
+def told(
+    changes: Changes, by: Literal["agent", "others"], call: str = "", secrets: Mapping[str, str] | None = None
+) -> FilesChanged:
+    """Changes as an event that names `MAX_TOLD` files and counts the others."""
+    files = files_of(changes, secrets)
+    # Of a renamed file both names are told.
+    more = changes.count + len(changes.renamed) - len(files)
+    return FilesChanged(by=by, call=call, files=files, more=more)
+
+
 def files_of(changes: Changes, secrets: Mapping[str, str] | None = None) -> tuple[FileChange, ...]:
-    """Changes file by file, `secrets` masked in the diffs; a renamed file is removed and added."""
+    """The first `MAX_TOLD` changes file by file, `secrets` masked in the diffs.
+
+    A renamed file is removed and added.
+    """
     diffs = {diff.path: diff for diff in changes.diffs}
-    kinds = [
-        *((path, "modified") for path in changes.modified),
-        *((path, "added") for path in changes.added),
-        *((new, "added") for _, new in changes.renamed),
-        *((path, "removed") for path in changes.removed),
-        *((old, "removed") for old, _ in changes.renamed),
-    ]
-    files = []
-    for path, kind in kinds:
-        diff = diffs.get(path)
-        lines = (
-            (diff.added, diff.removed, mask_known(diff.text, secrets or {}))
-            if diff is not None
-            else (0, 0, "")
-        )
-        files.append(FileChange(path, kind, *lines))  # type: ignore[arg-type]
-    return tuple(files)
+    return tuple(
+        _file(path, kind, diffs.get(path), secrets or {}) for path, kind in islice(_kinds(changes), MAX_TOLD)
+    )
+
+
+def _kinds(changes: Changes) -> Iterator[tuple[str, Kind]]:
+    groups: tuple[tuple[Kind, Iterable[str]], ...] = (
+        ("modified", changes.modified),
+        ("added", changes.added),
+        ("added", (new for _, new in changes.renamed)),
+        ("removed", changes.removed),
+        ("removed", (old for old, _ in changes.renamed)),
+    )
+    return ((path, kind) for kind, paths in groups for path in paths)
+
+
+def _file(path: str, kind: Kind, diff: FileDiff | None, secrets: Mapping[str, str]) -> FileChange:
+    if diff is None:
+        return FileChange(path, kind)
+    return FileChange(path, kind, diff.added, diff.removed, mask_known(diff.text, secrets))

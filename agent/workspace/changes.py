@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from typing import TypeVar
 
 from tools.text import clean, reveal
+
+T = TypeVar("T")
 
 NOTE_CHARACTERS = 2_000
 """Room of a note."""
@@ -53,7 +56,12 @@ class Changes:
         return self.count > 0
 
     def followed_by(self, later: Changes) -> Changes:
-        """Both as one, as far as they can be told apart: a file that came and changed has come."""
+        """Both as one, as far as they can be told apart: a file that came and changed has come.
+
+        Of very many files that takes long: then call it in a thread.
+        """
+        if not self or not later:
+            return later or self
         was_absent = {*self.added, *later.added} - {*self.removed, *self.modified}
         is_absent = {*self.removed, *later.removed} - {*later.added}
         touched = {*self.added, *self.modified, *self.removed, *later.added, *later.modified, *later.removed}
@@ -68,19 +76,11 @@ class Changes:
     def sentence(self) -> str:
         """What happened in one line, such as `You changed src/settings.py (+1 −1)`. Safe to show."""
         lines = {diff.path: _lines(diff) for diff in self.diffs}
-        modified = [shown(path) + lines.get(path, "") for path in self.modified]
-        added = [shown(path) for path in self.added]
-        removed = [shown(path) for path in self.removed]
-        renamed = [f"{shown(old)} to {shown(new)}" for old, new in self.renamed]
         parts = [
-            f"{verb} {_listed(names)}"
-            for verb, names in (
-                ("changed", modified),
-                ("added", added),
-                ("removed", removed),
-                ("renamed", renamed),
-            )
-            if names
+            *_part("changed", self.modified, lambda path: shown(path) + lines.get(path, "")),
+            *_part("added", self.added, shown),
+            *_part("removed", self.removed, shown),
+            *_part("renamed", self.renamed, lambda pair: f"{shown(pair[0])} to {shown(pair[1])}"),
         ]
         return f"You {_joined(parts)}" if parts else "Nothing changed"
 
@@ -93,23 +93,25 @@ class Changes:
         return head + _fitted([clean(diff.text) for diff in self.diffs], NOTE_CHARACTERS - len(head))
 
     def _list(self) -> str:
+        return "\n".join(self._files() if self.count <= MAX_NAMED else self._groups()) + "\n"
+
+    def _files(self) -> list[str]:
         lines = {diff.path: _lines(diff) for diff in self.diffs}
-        rows = [
-            *(f"- changed {shown(path)}{lines.get(path, '')}" for path in self.modified[:MAX_NAMED]),
-            *(f"- added {shown(path)}{lines.get(path, '')}" for path in self.added[:MAX_NAMED]),
-            *(f"- removed {shown(path)}" for path in self.removed[:MAX_NAMED]),
-            *(f"- renamed {shown(old)} to {shown(new)}" for old, new in self.renamed[:MAX_NAMED]),
+        return [
+            *(f"- changed {shown(path)}{lines.get(path, '')}" for path in self.modified),
+            *(f"- added {shown(path)}{lines.get(path, '')}" for path in self.added),
+            *(f"- removed {shown(path)}" for path in self.removed),
+            *(f"- renamed {shown(old)} to {shown(new)}" for old, new in self.renamed),
         ]
-        if self.count <= MAX_NAMED:
-            return "\n".join(rows) + "\n"
+
+    def _groups(self) -> list[str]:
         groups = (
             ("changed", self.modified),
             ("added", self.added),
             ("removed", self.removed),
-            ("renamed", tuple(new for _, new in self.renamed)),
+            ("renamed", sorted(new for _, new in self.renamed)),
         )
-        rows = [f"- {verb} {len(paths):,} {_places(paths)}" for verb, paths in groups if paths]
-        return "\n".join(rows) + "\n"
+        return [f"- {verb} {len(paths):,} {_places(paths)}" for verb, paths in groups if paths]
 
 
 def shown(path: str) -> str:
@@ -125,10 +127,13 @@ def _lines(diff: FileDiff) -> str:
     return f" (+{diff.added} −{diff.removed})" if diff.added or diff.removed else ""
 
 
-def _listed(names: Sequence[str]) -> str:
-    if len(names) <= _NAMED_IN_SENTENCE:
-        return _joined(names)
-    return f"{len(names):,} files"
+def _part(verb: str, items: Sequence[T], show: Callable[[T], str]) -> list[str]:
+    """What was done to these, as one part of the sentence; none where nothing was. Only few are named."""
+    if not items:
+        return []
+    if len(items) > _NAMED_IN_SENTENCE:
+        return [f"{verb} {len(items):,} files"]
+    return [f"{verb} {_joined([show(item) for item in items])}"]
 
 
 def _joined(parts: Sequence[str]) -> str:
@@ -137,12 +142,24 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _places(paths: Sequence[str]) -> str:
-    """Where many files are: `files in src, tests and 3 more folders`."""
-    tops = sorted({PurePosixPath(path).parts[0] if "/" in path else "." for path in paths})
+    """Where many files (sorted) are: `files in src, tests and 3 more folders`."""
+    tops = _tops(paths)
     named = ["the project folder" if top == "." else shown(top) for top in tops[:_NAMED_IN_SENTENCE]]
     if len(tops) > len(named):
         named.append(f"{len(tops) - len(named):,} more folders")
     return f"{'file' if len(paths) == 1 else 'files'} in {_joined(named)}"
+
+
+def _tops(paths: Sequence[str]) -> list[str]:
+    """The topmost folders of sorted paths, `.` for files in none; found in jumps from each to the next."""
+    found: set[str] = set()
+    place = 0
+    while place < len(paths):
+        top, slash, _ = paths[place].partition("/")
+        found.add(top if slash else ".")
+        # Behind everything that begins with `top/`: "0" is the character after "/".
+        place = bisect_left(paths, f"{top}0", place + 1) if slash else place + 1
+    return sorted(found)
 
 
 def _fitted(diffs: Sequence[str], room: int) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from agent.workspace.changes import Changes, FileDiff, shown
 from agent.workspace.contents import Kind
+from agent.workspace.order import in_order
 from agent.workspace.tree import Difference
 from tools.files.credentials import Guard
 from tools.files.diffs import diff_texts, shorten_diff
@@ -50,7 +51,7 @@ def _renames(differences: Iterable[Difference]) -> tuple[tuple[str, str], ...]:
             # Copies of one content: those that kept their name have moved with their folder.
             before, after = _by_name(old), _by_name(new)
             pairs.extend((path, after[name]) for name, path in before.items() if name in after)
-    return tuple(sorted(pairs))
+    return tuple(in_order(pairs))
 
 
 def _by_name(paths: Iterable[str]) -> dict[str, str]:

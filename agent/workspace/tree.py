@@ -15,12 +15,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
 from agent.workspace.changes import MAX_NAMED
 from agent.workspace.contents import Entry, Texts, examine
 from agent.workspace.ignore import Ignore
+from agent.workspace.order import in_order
 from agent.workspace.own_writes import OwnWrites
 from tools.files.threads import Stopped
 
@@ -103,7 +105,7 @@ class Tree:
 
     def adopt(self, paths: Iterable[str]) -> None:
         """Take the files that stand at these paths now as known, without calling them changes."""
-        for path in sorted(set(paths)):
+        for path in in_order(set(paths)):
             if path.rpartition("/")[0] in self._folders:
                 self._adopt(path)
             elif (found := examine(self._root / path)) is not None:
@@ -122,7 +124,7 @@ class Tree:
         """What is different at these paths, and below those that are folders."""
         if not self._is_there():
             return self._differences()
-        ordered = sorted(set(paths))
+        ordered = in_order(set(paths))
         rules = [path.rpartition("/")[0] for path in ordered if path.rpartition("/")[2] == IGNORE_FILE]
         for folder in rules:
             self._ignore.forget(folder)
@@ -148,7 +150,7 @@ class Tree:
         """What is different in the folders that cannot be watched."""
         if not self._is_there():
             return self._differences()
-        for folder in sorted(self._unwatched):
+        for folder in in_order(self._unwatched):
             self._breathe()
             if folder not in self._unwatched:
                 continue
@@ -303,7 +305,7 @@ class Tree:
         with_texts = len(changed) <= MAX_NAMED
         found = [
             Difference(path, before, after, *(self._texts_of(before, after) if with_texts else (None, None)))
-            for path, before, after in sorted(changed)
+            for path, before, after in in_order(changed, key=itemgetter(0))
         ]
         current = {after.digest for _, _, after in changed if after is not None}
         for _, before, _ in changed:
@@ -348,7 +350,7 @@ class Tree:
 def merged(first: list[Difference], second: list[Difference]) -> list[Difference]:
     """Differences found by two looks at different places, by path."""
     found = {item.path: item for item in (*first, *second)}
-    return [found[path] for path in sorted(found)]
+    return [found[path] for path in in_order(found)]
 
 
 def _joined(folder: str, name: str) -> str:

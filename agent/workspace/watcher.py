@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -232,8 +233,9 @@ class Watcher:
             self._heard.clear()
             changes = await self._in_thread(lambda: self._look(for_claim))
             unsure, self._unsure = self._unsure, False
-            for claim in self._claims:
-                claim.changes = claim.changes.followed_by(changes)
+            for claim in tuple(self._claims):
+                both = partial(claim.changes.followed_by, changes)
+                claim.changes = await self._in_thread(both) if claim.changes else changes
             if not changes or unsure or self._claims or not self.enabled:
                 return
             try:

@@ -12,6 +12,7 @@ import pytest
 from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed
 from agent.workspace import attention
+from agent.workspace.changes import Changes
 from agent.workspace.tree import Tree
 from agent.workspace.watcher import Watcher
 from tests.support.engines import Bench, bench
@@ -65,6 +66,30 @@ async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_re
         told = [message["content"] for message in b.server.requests[-1].messages if message["role"] == "user"]
         assert any("+two" in text for text in told)
         assert not b.server.refusals
+
+
+async def test_a_flood_of_changes_names_some_files_and_counts_the_rest(
+    tmp_path: Path, watchers: list[Watcher], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "MAX_TOLD", 30)
+    async with bench(tmp_path, by_step([say("hello")])) as b, b.engine(attended=True):
+        await watchers[0].ready()
+        for number in range(100):
+            (b.workspace / f"{number:03}.txt").write_text(f"{number}\n")
+        while sum(len(each.files) + each.more for each in b.seen(FilesChanged)) < 100:
+            await asyncio.sleep(0.05)
+        told = b.seen(FilesChanged)
+        assert sum(len(each.files) + each.more for each in told) == 100
+        assert all(len(each.files) == 30 if each.more else len(each.files) <= 30 for each in told)
+        assert any(each.more for each in told)
+
+
+def test_both_names_of_a_renamed_file_count() -> None:
+    moved = tuple((f"old/{number}", f"new/{number}") for number in range(attention.MAX_TOLD))
+    event = attention.told(Changes(modified=("a",), renamed=moved), "others")
+    assert len(event.files) == attention.MAX_TOLD
+    assert event.more == attention.MAX_TOLD + 1
+    assert event.files[0].path == "a" and event.files[1].path == "new/0"
 
 
 async def test_the_watcher_can_be_turned_off_and_on_for_a_session_and_says_so(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from rich.cells import cell_len
@@ -13,6 +14,9 @@ from textual.message import Message
 from widgets.panes.pane import Pane, Summary
 from widgets.row_text import one_line, spread
 from widgets.rows import RowList
+
+KEPT = 5_000
+"""Files that are listed; of more, those changed longest ago are only counted."""
 
 WORDS: Mapping[str, str] = {"added": "new", "modified": "changed", "removed": "removed"}
 
@@ -57,6 +61,8 @@ class FilesPane(Pane):
         )
         self._changes: dict[tuple[str, bool], Change] = {}
         self._order: list[Change] = []
+        self._unnamed = 0
+        """Files that only were counted."""
 
     @property
     def vacant(self) -> bool:
@@ -79,14 +85,24 @@ class FilesPane(Pane):
                 change.kind,
                 outside,
             )
+        if (surplus := len(self._changes) - KEPT) > 0:
+            for oldest in list(islice(self._changes, surplus)):
+                del self._changes[oldest]
+            self._unnamed += surplus
         self._order = list(self._changes.values())
         self.reset(len(self._order))
+        self.reshaped()
+
+    def count_unnamed(self, count: int) -> None:
+        """So many files were changed that the list cannot name."""
+        self._unnamed += count
         self.reshaped()
 
     def clear(self) -> None:
         """Forget all changes, as when another session opens."""
         self._changes.clear()
         self._order = []
+        self._unnamed = 0
         self.reset(0)
         self.reshaped()
 
@@ -96,10 +112,18 @@ class FilesPane(Pane):
 
     def figure(self) -> str:
         others = sum(change.outside for change in self._order)
-        return f"{len(self._order)} · {others} by others" if others else super().figure()
+        # Where not all are listed, that is what there is room to say.
+        return f"{self._total()} · {others:,} by others" if others and not self._unnamed else self._total()
 
     def summary(self) -> Summary:
-        return Summary(self.title, super().figure())
+        return Summary(self.title, self._total())
+
+    def _total(self) -> str:
+        """How many files changed, and how many of them are listed where that is not all."""
+        named = len(self._order)
+        if self._unnamed:
+            return f"{named:,} of {named + self._unnamed:,}"
+        return f"{named:,}" if named else ""
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
         change = self._order[index]

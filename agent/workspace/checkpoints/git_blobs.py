@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.git import GitError, run_git
+from agent.workspace.order import in_order
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from tools.files.descriptors import read_bytes
 
@@ -65,7 +66,7 @@ class GitObjects:
 
     def present(self, ids: Iterable[str]) -> set[str]:
         """Which of these objects there are. Looks at no contents."""
-        wanted = sorted(ids)
+        wanted = in_order(ids)
         until = time.monotonic() + _PATIENCE
         portions = (wanted[start : start + _ASKED] for start in range(0, len(wanted), _ASKED))
         return {each for portion in portions for each in self._run(_present(self._root, portion, until))}

@@ -18,6 +18,7 @@ from agent.workspace.checkpoints.manifest import Known, is_settled, stamp_of
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.taking import take
 from agent.workspace.noise import is_noise
+from agent.workspace.order import in_order
 from tools.files.descriptors import read_bytes
 
 NOT_YET = "was not read yet"
@@ -104,7 +105,7 @@ class Keeping:
 
     def _keep_rest(self) -> Iterator[None]:
         waiting = [path for path, known in self._known.items() if _waits(known)]
-        for path in sorted(waiting, key=_rank):
+        for path in in_order(waiting, key=_rank):
             known = self._known.get(path)
             if known is None or known.entry is None or not _waits(known):
                 continue

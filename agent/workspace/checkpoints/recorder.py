@@ -24,6 +24,7 @@ from agent.workspace.checkpoints.entries import Change, Coverage, Entry, Kind, L
 from agent.workspace.checkpoints.git_blobs import GitObjects
 from agent.workspace.checkpoints.register import Found, Limits, Register
 from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.order import in_order
 from tools.actions import Action, CallServer, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
 from tools.text import clean
@@ -332,7 +333,7 @@ class Recorder:
         known = {path for each in self._open for path in each.noted}
         changes = (*noted.changes, *(change for change in wide.changes if change.path not in known))
         fresh = {path: seen for path, seen in wide.fresh.items() if path not in known} | dict(noted.fresh)
-        return replace(wide, changes=tuple(sorted(changes, key=lambda change: change.path)), fresh=fresh)
+        return replace(wide, changes=tuple(in_order(changes, key=lambda change: change.path)), fresh=fresh)
 
     def _append_outside(self, found: Found) -> None:
         self._append("outside", self.line, "", _count(found.changes, "changed outside of any call"), found)

@@ -28,6 +28,7 @@ from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.openness import coverage_of, left_out_of
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.taking import take
+from agent.workspace.order import in_order
 from tools.files.threads import Stopped
 
 GONE_FROM_GIT = "its contents were in git only, and are gone from there"
@@ -168,7 +169,7 @@ class Register:
         different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
         fetched = self._fetched(different)
         changes: list[Change] = []
-        for path in sorted(different):
+        for path in in_order(different):
             before, after = fetched.get(path) or self._known.get(path), fresh[path]
             _add(changes, path, before and before.entry, after and after.entry)
         return tuple(changes)

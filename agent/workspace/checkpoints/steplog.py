@@ -212,7 +212,8 @@ class StepLog:
 
     def _written_changes(self, changes: tuple[Change, ...]) -> dict[str, Any]:
         records = [change_record(change) for change in changes]
-        text = json.dumps(records, separators=(",", ":"))
+        # One by one: a hundred thousand at once would keep the interpreter from the event loop.
+        text = f"[{','.join(json.dumps(record, separators=(',', ':')) for record in records)}]"
         if len(text) <= INLINE_BYTES:
             return {"changes": records}
         return {"changes_in": self._objects.put(text.encode())}
@@ -309,17 +310,17 @@ class StepLog:
         self._read.last = number
         try:
             self._remember(step_of(record, self._changes(record)), record, size)
-        except (StoreError, ValueError) as error:
+        except (StoreError, ValueError, RecursionError) as error:
             sentence = f"Step {number} cannot be used: {str(error).rstrip('.')}."
             self._flaws.append(Flaw(self._read.lines, sentence))
 
     def _changes(self, record: dict[str, Any]) -> tuple[Change, ...]:
         records = record.get("changes")
         if records is None:
-            records = json.loads(self._objects.read(str(record.get("changes_in", ""))))
-        if isinstance(records, list):
-            return tuple(change_of(each) for each in records)
-        raise ValueError("its changes are no list")
+            records = _listed(self._objects.read(str(record.get("changes_in", ""))).decode())
+        elif not isinstance(records, list):
+            raise ValueError("its changes are no list")
+        return tuple(change_of(each) for each in records)
 
     def _records_above(self, descriptor: int, floor: int) -> list[bytes]:
         """The text lines of steps above `floor`, damaged ones by the number they would have."""
@@ -383,6 +384,20 @@ class StepLog:
         except ConfigError as error:
             raise StoreError(str(error)) from error
         return self._opened(create)
+
+
+def _listed(text: str) -> Iterator[Any]:
+    """The items of a list as `append` writes it, one by one. Raises `ValueError`."""
+    decode = json.JSONDecoder().raw_decode
+    if text == "[]":
+        return
+    before, place = "[", 0
+    while text[place : place + 1] == before:
+        item, place = decode(text, place + 1)
+        yield item
+        before = ","
+    if text[place:] != "]":
+        raise ValueError("its changes are no list")
 
 
 def _needs(step: Step, spilled: str, size: int) -> Needs:

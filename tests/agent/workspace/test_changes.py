@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.workspace import changes as changes_module
 from agent.workspace.changes import NOTE_CHARACTERS, Changes, FileDiff, shown
 
 PATHS = st.lists(st.text(min_size=1, max_size=300), max_size=40, unique=True).map(tuple)
@@ -39,6 +41,32 @@ def test_many_files_are_counted() -> None:
     changes = Changes(modified=many, added=("a", "b", "c", "d"))
     assert changes.sentence() == "You changed 1,200 files and added 4 files"
     assert "- changed 1,200 files in src\n- added 4 files in the project folder\n" in changes.note()
+
+
+@given(st.lists(st.from_regex(r"[-./0a]{1,4}|a/[/b0]{1,3}|a0?/b", fullmatch=True), min_size=21, unique=True))
+def test_folders_are_named_and_counted_however_their_names_sort(paths: list[str]) -> None:
+    tops = sorted({path.partition("/")[0] if "/" in path else "." for path in paths})
+    note = Changes(added=tuple(sorted(paths))).note()
+    named = ["the project folder" if top == "." else shown(top) for top in tops[:3]]
+    if len(tops) > 3:
+        named.append(f"{len(tops) - 3} more folders")
+    listed = " and ".join([", ".join(named[:-1]), named[-1]]) if len(named) > 1 else named[0]
+    assert note.endswith(f"- added {len(paths)} files in {listed}\n")
+
+
+def test_of_very_many_files_only_few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    def counted(path: str) -> str:
+        looked.append(path)
+        return path
+
+    monkeypatch.setattr(changes_module, "shown", counted)
+    many = tuple(sorted(f"src{number % 7}/{number}.py" for number in range(30_000)))
+    changes = Changes(added=many, removed=tuple(path + "c" for path in many), renamed=((many[0], "x"),) * 40)
+    assert changes.sentence() == "You added 30,000 files, removed 30,000 files and renamed 40 files"
+    assert "- added 30,000 files in src0, src1, src2 and 4 more folders\n" in changes.note()
+    assert len(looked) < 20
 
 
 def test_no_change_is_false() -> None:

@@ -9,7 +9,7 @@ from tests.widgets.panes.host import AGENTS, AT, Host, lines, shown
 from tools.context import Todo
 from tools.results import Display
 from widgets.panes.agents import AgentRow, AgentsPane
-from widgets.panes.files import Change, FilesPane
+from widgets.panes.files import KEPT, Change, FilesPane
 from widgets.panes.log import LogPane
 
 EVIL = "a\x1b]52;c;AAAA\x07b\x9b31m [bold]c[/] \u202e\nd"
@@ -243,6 +243,22 @@ async def test_a_path_too_long_keeps_its_name() -> None:
         await pilot.pause(0.1)
         row = lines(app.files)[1]
         assert row.strip().startswith("…") and "deep/name.py" in row and row.endswith("+1 −0")
+
+
+async def test_of_very_many_files_the_newest_are_listed_and_all_are_counted() -> None:
+    app = Host(filled=False)
+    async with app.run_test(size=(120, 40)) as pilot:
+        many = (Change(f"{number:05}.c", 0, 0, "", "added", True) for number in range(KEPT + 20))
+        app.files.record(many, outside=True)
+        app.files.count_unnamed(94_000)
+        app.files.record([Change("own.c", 1, 0, "")])
+        await pilot.pause(0.1)
+        rows = lines(app.files)
+        assert rows[0].startswith(" FILES") and rows[0].rstrip().endswith(" 5,000 of 99,021")
+        assert "own.c" in rows[-1] and len(app.files.changes) == KEPT
+        assert app.files.summary().figure == "5,000 of 99,021"
+        app.files.clear()
+        assert app.files.vacant and app.files.summary().figure == ""
 
 
 async def test_panes_can_be_filled_before_they_are_on_the_screen() -> None:

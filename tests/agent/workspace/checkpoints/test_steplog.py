@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -53,6 +54,28 @@ def test_steps_are_numbered_from_one_and_read_back_as_they_were(store: Checkpoin
     assert line.steps(after=1) == again(store).steps(after=1) == (second,)
     assert line.steps(after=2) == ()
     assert again(store).flaws() == ()
+
+
+def test_a_step_with_very_many_changes_is_read_back_as_it_was(store: CheckpointStore) -> None:
+    step = add(store, *(change(number) for number in range(3_000)))
+    assert len(list(store.objects.names())) == 1
+    assert again(store).steps() == (step,)
+
+
+@pytest.mark.parametrize("text", ["", "[", "[,", "7", "{}", "[1,2", "[1,2]]", "[1 2]", "[1,]", "[" * 100_000])
+def test_a_list_of_changes_that_was_tampered_with_is_a_flaw(store: CheckpointStore, text: str) -> None:
+    whole = add(store, *(change(number) for number in range(3_000)))
+    (name,) = store.objects.names()
+    forged = store.objects.put(text.encode())
+    line = store.line("s").path
+    payload = json.loads(line.read_bytes().splitlines()[1][26:])
+    record = json.dumps(payload | {"changes_in": forged}, separators=(",", ":")).encode()
+    mark = sha256(record).hexdigest()[:16].encode()
+    head = line.read_bytes().splitlines(keepends=True)[0]
+    line.write_bytes(head + b"%08x %s %s\n" % (len(record), mark, record))
+    found = again(store)
+    assert (found.steps(), found.last, len(found.flaws())) == ((), whole.number, 1)
+    assert name != forged
 
 
 def test_a_line_nobody_wrote_is_empty_and_makes_no_file(store: CheckpointStore) -> None:
