@@ -9,66 +9,27 @@ is not known here.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from agent.workspace.ignore_rules import MAX_TRIED, Rules, parse
 from agent.workspace.noise import is_noise
 from agent.workspace.repository import common_folder, git_folder, top_folder
-from tools.files.descriptors import read_bytes
+from tools.files.descriptors import open_file
 
-if TYPE_CHECKING:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
-MAX_BYTES = 500_000
+MAX_BYTES = 4_000_000
 """Size up to which an ignore file is read."""
-
-_MAX_RULES = 2_000
-_MAX_LENGTH = 500
-_STARS_IN_ALL, _STARS_IN_NAME = 6, 3
-"""Wildcards in one rule. Matching may take time to their power, and a project may be hostile."""
-
-_STARS = re.compile(r"\*+")
-_SPACES_AT_END = re.compile(r"(?<!\\) +\Z")
-_ODD_SET = re.compile(r"\[[^\]]*(?:\[|--|&&|\|\||~~)")
-_CLASSES = {
-    "[:alnum:]": "a-zA-Z0-9",
-    "[:alpha:]": "a-zA-Z",
-    "[:blank:]": " \t",
-    "[:digit:]": "0-9",
-    "[:lower:]": "a-z",
-    "[:space:]": " \t\n\r\f\v",
-    "[:upper:]": "A-Z",
-    "[:xdigit:]": "0-9a-fA-F",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One line of an ignore file. `brings_back` is a leading `!`, `folders_only` a trailing `/`."""
-
-    pattern: GitIgnoreSpecPattern
-    brings_back: bool
-    folders_only: bool
-
-    def fits(self, path: str, folder: bool) -> bool:
-        """Whether the rule names exactly `path`, relative to the folder of the ignore file."""
-        if self.folders_only and not folder:
-            return False
-        result = self.pattern.match_file(path)
-        # The library also matches what is below a folder; whether that is ignored was settled above it.
-        return result is not None and result.match.groupdict().get("ps_d") is None
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
     """The rules of one ignore file, for what stands below `prefix`, and those that come before them."""
 
-    rules: tuple[Rule, ...]
+    rules: Rules
     prefix: str
     above: _Level | None
+    tried: int
+    """Rules, of these and those before, that are tried one by one."""
 
 
 class Ignore:
@@ -83,6 +44,8 @@ class Ignore:
         inside = root.relative_to(self._top).as_posix()
         self._above = "" if inside == "." else f"{inside}/"
         self._levels: dict[str, _Level | None] = {}
+        self.cut: set[str] = set()
+        """Ignore files that have more rules than are used, as paths from the top of the repository."""
 
     def skips(self, path: str, *, folder: bool) -> bool:
         """Whether `path` is ignored, or noise. The folders above it are taken as not ignored."""
@@ -92,10 +55,9 @@ class Ignore:
         level = self._level(parent)
         absolute = f"{self._above}{path}"
         while level is not None:
-            relative = absolute[len(level.prefix) :]
-            for rule in reversed(level.rules):
-                if rule.fits(relative, folder):
-                    return not rule.brings_back
+            rule = level.rules.deciding(absolute[len(level.prefix) :], folder=folder)
+            if rule is not None:
+                return not rule.brings_back
             level = level.above
         return False
 
@@ -105,11 +67,19 @@ class Ignore:
         for known in list(self._levels):
             if known == folder or known.startswith(below):
                 del self._levels[known]
+        self.cut = {path for path in self.cut if not path.startswith(f"{self._above}{below}")}
 
     def _level(self, folder: str) -> _Level | None:
-        if folder not in self._levels:
-            self._levels[folder] = self._read_level(folder)
-        return self._levels[folder]
+        # From the top down: folders may lie deeper in each other than calls can.
+        wanted, unread = folder, list[str]()
+        while folder not in self._levels:
+            unread.append(folder)
+            if not folder:
+                break
+            folder = folder.rpartition("/")[0]
+        for each in reversed(unread):
+            self._levels[each] = self._read_level(each)
+        return self._levels[wanted]
 
     def _read_level(self, folder: str) -> _Level | None:
         place = self._root / folder if folder else self._root
@@ -121,65 +91,30 @@ class Ignore:
         if folder and os.path.lexists(place / ".git"):
             # A repository within the project goes by its own rules.
             git = git_folder(place)
-            above = _added(None, common_folder(git) / "info" / "exclude", prefix) if git else None
-        return _added(above, place / ".gitignore", prefix)
+            above = self._added(None, common_folder(git) / "info" / "exclude", prefix) if git else None
+        return self._added(above, place / ".gitignore", prefix)
 
     def _levels_above_root(self) -> _Level | None:
         git = git_folder(self._top)
-        level = _added(None, common_folder(git) / "info" / "exclude", "") if git is not None else None
+        level = self._added(None, common_folder(git) / "info" / "exclude", "") if git is not None else None
         parts = self._root.relative_to(self._top).parts
         for count in range(len(parts)):
             place = "".join(f"{part}/" for part in parts[:count])
-            level = _added(level, self._top / place / ".gitignore", place)
+            level = self._added(level, self._top / place / ".gitignore", place)
         return level
 
-
-def parse(text: str) -> Iterator[Rule]:
-    """The rules in the text of an ignore file; lines that git or we cannot use are left out."""
-    for count, line in enumerate(text.removeprefix("\ufeff").split("\n")):
-        if count >= _MAX_RULES:
-            return
-        rule = _rule(line.removesuffix("\r"))
-        if rule is not None:
-            yield rule
-
-
-def _rule(line: str) -> Rule | None:
-    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
-
-    line = _SPACES_AT_END.sub("", line)
-    brings_back = line.startswith("!")
-    folders_only = line.endswith("/")
-    core = line.removeprefix("!").removesuffix("/")
-    if line.startswith("#") or not core or core.endswith("/") or not _is_cheap(core):
-        return None
-    for name, characters in _CLASSES.items():
-        core = core.replace(name, characters)
-    if _ODD_SET.search(core):
-        return None
-    if core.startswith(("#", "!")):
-        core = "\\" + core
-    try:
-        pattern = GitIgnoreSpecPattern(core)
-    except (ValueError, re.error):
-        return None
-    return Rule(pattern, brings_back, folders_only) if pattern.include else None
-
-
-def _is_cheap(pattern: str) -> bool:
-    most = max(len(_STARS.findall(name)) for name in pattern.split("/"))
-    return (
-        len(pattern) <= _MAX_LENGTH
-        and most <= _STARS_IN_NAME
-        and len(_STARS.findall(pattern)) <= _STARS_IN_ALL
-    )
-
-
-def _added(above: _Level | None, file: Path, prefix: str) -> _Level | None:
-    """The level of `file` on top of `above`; `above` itself when there is nothing to read."""
-    try:
-        data, _ = read_bytes(file, MAX_BYTES)
-    except (OSError, ValueError):
-        return above
-    rules = tuple(parse(os.fsdecode(data)))
-    return _Level(rules, prefix, above) if rules else above
+    def _added(self, above: _Level | None, file: Path, prefix: str) -> _Level | None:
+        """The level of `file` on top of `above`; `above` itself when there is nothing to read."""
+        try:
+            with os.fdopen(open_file(file), "rb") as opened:
+                data = opened.read(MAX_BYTES + 1)
+        except (OSError, ValueError):
+            return above
+        whole = len(data) <= MAX_BYTES
+        if not whole:
+            data = data[: data.rfind(b"\n", 0, MAX_BYTES) + 1]
+        tried = above.tried if above is not None else 0
+        rules = parse(os.fsdecode(data), MAX_TRIED - tried)
+        if not (whole and rules.complete):
+            self.cut.add(f"{prefix}{file.name}")
+        return _Level(rules, prefix, above, tried + len(rules.tried)) if rules else above

@@ -12,7 +12,7 @@ import stat
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
@@ -92,6 +92,11 @@ class Tree:
     def unwatched(self) -> int:
         """Folders that only `sweep` looks at."""
         return len(self._unwatched)
+
+    @property
+    def cut_rules(self) -> Set[str]:
+        """Ignore files that have more rules than are used."""
+        return frozenset(self._ignore.cut)
 
     @property
     def has_root(self) -> bool:

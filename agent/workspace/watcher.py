@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agent.workspace.changes import Changes
+from agent.workspace.changes import Changes, shown
 from agent.workspace.eyes import Source, open_source
 from agent.workspace.own_writes import OwnWrites
 from agent.workspace.summary import summarize
@@ -107,7 +107,11 @@ class Watcher:
                 f"{tree.folders - tree.unwatched:,} of {tree.folders:,} folders are watched; "
                 f"the system allows no more, so the others are looked at every {seconds} seconds"
             )
-        return text + ("; the project has more than that, which is not looked at." if tree.left_out else ".")
+        text += "; the project has more than that, which is not looked at." if tree.left_out else "."
+        if tree.cut_rules:
+            named = shown(min(tree.cut_rules))
+            text += f" Not all rules of {named} are used, as it has too many."
+        return text
 
     async def start(self) -> None:
         """Begin to watch. Returns at once; the project is read in the background (see `ready`)."""

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import random
+import sys
 from pathlib import Path
 
 import pytest
 
-from agent.workspace.ignore import Ignore, parse
+from agent.workspace import ignore, ignore_rules
+from agent.workspace.ignore import Ignore
+from agent.workspace.ignore_rules import parse
 from tests.agent.workspace.support import commit_all, git
 
 PATTERNS = """
 foo/**|!foo/keep|build/|*|!*/|!*.py|foo/*|/**|**/|foo|a/**/b|!foo/|foo/**/|/a|a/|*.py|**/b|b/**|a?b|[ab]|[!a]
 \\!x|#c|\\#c|a\\ |a |!/a/b|*/b|a/*/b|**/a/**|x*y|***|a/b/|!b/|/foo/bar|[[:alpha:]]|[a-c]*|!keep|/
 foo**|**foo|//|a//b|a/**|\\a|f\\oo|[]a]|[^b]|a/\\b|!|\\|[|a[|[z-a]|!!x|!#c
-*.p?|k*p|.*|!.gitignore
+*.p?|k*p|.*|!.gitignore|*.|*.py/|!*.py/|a/*.py|!x.py|*.x.py|x.py/|/x.py|f*|/f*|f*/|!b?r|b[a]r|foo/bar/|.py
 """.strip().replace("\n", "|")
-NAMES = ["foo", "keep", "build", "a", "b", "x.py", "x", "!x", "#c", "a ", "axb", "bar", "xzy", "c"]
+NAMES = ["foo", "keep", "build", "a", "b", "x.py", "y.x.py", ".py", "x", "!x", "#c", "a ", "axb", "bar", "c"]
 
 
 def grow(top: Path, chance: random.Random) -> None:
@@ -130,8 +134,9 @@ def test_rules_are_read_anew_once_forgotten(tmp_path: Path) -> None:
     ids=["stars", "folders", "brackets", "length"],
 )
 def test_rules_made_to_take_for_ever_are_left_out(rule: str) -> None:
-    [left] = parse(f"{rule}\nplain\n")
-    assert left.fits("plain", folder=False)
+    rules = parse(f"{rule}\nplain\n")
+    assert not rules.tried
+    assert rules.deciding("plain", folder=False) and not rules.deciding("a" * 250, folder=False)
 
 
 def test_rules_with_the_most_wildcards_are_matched_in_no_time(tmp_path: Path) -> None:
@@ -147,3 +152,74 @@ def test_an_ignore_file_that_is_a_link_or_a_folder_is_not_read(tmp_path: Path) -
     ignore = Ignore(tmp_path)
     assert not ignore.skips("a/x", folder=False)
     assert not ignore.skips("b/x", folder=False)
+
+
+def test_twenty_thousand_rules_are_as_good_as_few(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    names = (f"gen_{number}.c\n/out/{number}\n*.{number}~x\n!keep_{number}\n" for number in range(5_000))
+    (tmp_path / ".gitignore").write_text("keep_*\n" + "".join(names))
+    (tmp_path / "out").mkdir()
+    for name in ("gen_4999.c", "gen_5000.c", "out/77", "out/x", "a.4321~x", "a.b", "keep_4", "keep_x"):
+        (tmp_path / name).write_text("")
+    shown = shown_by_us(tmp_path)
+    assert shown == shown_by_git(tmp_path) == {".gitignore", "gen_5000.c", "out/x", "a.b", "keep_4"}
+    level = Ignore(tmp_path)
+    level.skips("x", folder=False)
+    assert not level.cut
+
+
+def test_only_rules_with_wildcards_are_tried_and_only_where_their_beginning_fits() -> None:
+    rules = parse("".join(f"gen_{number}_*.log\n" for number in range(1_000)) + "one\n*.two\n/three/four\n")
+    assert len(rules.tried) == 1_000
+    asked: list[str] = []
+
+    class Counted:
+        def match_file(self, path: str) -> None:
+            asked.append(path)
+
+    tried = [dataclasses.replace(each, pattern=Counted()) for each in rules.tried]  # type: ignore[arg-type]
+    counted = dataclasses.replace(rules, tried=tried)
+    assert counted.deciding("src/gen_7_x.log", folder=False) is None
+    assert asked == ["src/gen_7_x.log"]
+
+
+@pytest.mark.parametrize("text", ["*a?\n" * 30, "a\n" * 70, "x" * 3_000 + "\n*.c\n"])
+def test_rules_there_is_no_room_for_are_left_out_and_their_file_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    monkeypatch.setattr(ignore, "MAX_BYTES", 2_000)
+    monkeypatch.setattr(ignore_rules, "MAX_LINES", 50)
+    monkeypatch.setattr(ignore, "MAX_TRIED", 20)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / ".gitignore").write_text("first\n" + text)
+    rules = Ignore(tmp_path)
+    assert rules.skips("sub/first", folder=False)
+    assert not rules.skips("sub/other.h", folder=False)
+    assert rules.cut == {"sub/.gitignore"}
+    (tmp_path / "sub" / ".gitignore").write_text("first\n")
+    rules.forget("sub")
+    assert rules.skips("sub/first", folder=False) and not rules.cut
+
+
+def test_folders_share_the_room_for_rules_that_are_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ignore, "MAX_TRIED", 5)
+    below = tmp_path
+    for _ in range(4):
+        (below / ".gitignore").write_text("?1\n?2\nplain\n")
+        below = below / "a"
+        below.mkdir()
+    (below / ".gitignore").write_text("?9\nrare\n")
+    rules = Ignore(tmp_path)
+    assert rules.skips("a/a/x2", folder=False)
+    assert not rules.skips("a/a/a/a/x9", folder=False)
+    assert rules.skips("a/a/a/a/rare", folder=False) and rules.skips("a/a/a/a/plain", folder=False)
+    assert rules.cut == {"a/a/.gitignore", "a/a/a/.gitignore", "a/a/a/a/.gitignore"}
+
+
+def test_folders_may_lie_deeper_in_each_other_than_calls_can(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text("hidden\n")
+    below = "/".join("d" * (sys.getrecursionlimit() + 500))
+    assert Ignore(tmp_path).skips(f"{below}/hidden", folder=False)
+    assert not Ignore(tmp_path).skips(f"{below}/shown", folder=False)

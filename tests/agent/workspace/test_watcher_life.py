@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import shutil
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 from watchdog.observers.polling import PollingObserver
 
-from agent.workspace import eyes, tree
+from agent.workspace import eyes, ignore, tree
 from agent.workspace.changes import Changes
 from agent.workspace.watcher import Watcher
 from tests.agent.workspace.support import PATIENCE, Watched, watching
@@ -208,3 +209,30 @@ async def test_own_writes_are_known_whatever_way_they_are_named(tmp_path: Path) 
         for name in ("one", "two", "three"):
             here.write(name, "ours")
         await here.only_the_mark()
+
+
+async def test_an_ignore_file_with_too_many_rules_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ignore, "MAX_TRIED", 3)
+    (tmp_path / ".gitignore").write_text("".join(f"{letter}*x\n" for letter in "abcd"))
+    async with watching(tmp_path) as watched:
+        assert watched.watcher.coverage.endswith("Not all rules of .gitignore are used, as it has too many.")
+        watched.write(".gitignore", "a*x\n")
+        await watched.next()
+        assert watched.watcher.coverage == "1 files in 1 folders are watched."
+
+
+async def test_a_project_nested_deeper_than_calls_are_is_watched_to_the_ground(tmp_path: Path) -> None:
+    depth = sys.getrecursionlimit() // 2 + 100
+    below = "/".join("d" * depth)
+    (tmp_path / below).mkdir(parents=True)
+    async with watching(tmp_path) as watched:
+        watched.write(".gitignore", "hidden\n")
+        watched.write(f"{below}/seen", "1")
+        watched.write(f"{below}/hidden", "1")
+        added: list[str] = []
+        while len(added) < 2:
+            added.extend((await watched.next()).added)
+        assert sorted(added) == [".gitignore", f"{below}/seen"]
+        assert "watched" in watched.watcher.coverage
