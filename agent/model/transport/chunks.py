@@ -77,7 +77,7 @@ class ChunkReader:
         choice = _own_choice(chunk.get("choices"))
         if choice is not None:
             self._read_choice(choice, deltas)
-        usage = chunk.get("usage") or (choice and choice.get("usage"))
+        usage = chunk.get("usage") or (choice and choice.get("usage")) or _inner(chunk, "x_groq", "usage")
         if isinstance(usage, dict):
             self._read_usage(usage, deltas)
         return deltas
@@ -158,14 +158,15 @@ class ChunkReader:
         state = self._state(index, call_id, name, arguments)
         arguments = self._whole(arguments, state.index)
         state.arguments.append(arguments)
+        # A name may also come in pieces, or grow; what repeats says nothing new.
         fragment = CallFragment(
             state.index,
             "" if state.id else call_id,
-            "" if state.name else name,
+            "" if name == state.name else name,
             arguments,
         )
         state.id = state.id or call_id
-        state.name = state.name or name
+        state.name = name if name.startswith(state.name) else state.name + name
         if fragment.id or fragment.name or arguments:
             deltas.append(fragment)
 
@@ -264,10 +265,14 @@ def _is_complete(arguments: str) -> bool:
     return True
 
 
-def _count(usage: dict[str, Any], *path: str) -> int | None:
-    value: Any = usage
+def _inner(value: Any, *path: str) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _count(usage: dict[str, Any], *path: str) -> int | None:
+    value = _inner(usage, *path)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

@@ -29,7 +29,12 @@ _OVERFLOW_TEXT = re.compile(
     | (?:context|prompt)[\ _-]?(?:window|size|length)\b .* exceed
     | exceed\w*\ .{0,60} (?:context|token\ limit)
     | exceed\w*\ .{0,60} max(?:imum)?\ (?:number\ of\ )?(?:input\ )?(?:tokens|length|prompt)
-    | (?:prompt|input|inputs|request|conversation)\ is\ too\ (?:long|large)
+    | context_(?:length|window)_exceeded
+    | (?:prompt|input|inputs|request|conversation)(?:\ token\ length)?\ (?:is\ )?too\ (?:long|large)
+    | \btokens?\b.{0,40}\ exceeds?\ the\ (?:\w+\ )?limit\b(?!.*\bper\b)
+    | (?:>|(?:long|larg|great)er\ than)\ .{0,20}\bcontext\ (?:length|window|size)
+    | more\ than\ (?:the\ )?max(?:imum)?\ tokens
+    | range\ of\ input\ length
     | too\ large\ for\ model\ with
     | reduce\ (?:the|your)\ (?:length\ of\ the\ )?(?:messages?|prompt|input)
     | too\ many\ (?:input\ )?tokens\b(?!\ per)
@@ -179,7 +184,10 @@ def is_complaint(payload: Mapping[str, Any]) -> bool:
         return True
     if payload.get("choices") is not None:
         return False
-    return payload.get("object") == "error" or payload.get("type") == "error" or "detail" in payload
+    if payload.get("object") == "error" or payload.get("type") == "error" or "detail" in payload:
+        return True
+    # The data of an event called `error` is the complaint itself.
+    return isinstance(payload.get("message"), str) and bool(payload.keys() & {"type", "code"})
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:

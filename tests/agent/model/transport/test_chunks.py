@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.model.calls.assembly import CallAssembler
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, Usage, UsageDelta
 from agent.model.transport.chunks import ChunkReader
+from tests.agent.model.offer import TOOLS
 
 
 def read(*deltas: dict[str, Any]) -> list[Delta]:
@@ -87,6 +89,17 @@ def test_a_name_repeated_in_every_piece_is_one_name():
     assert calls_of(deltas) == [("", "a", "{}")]
 
 
+@pytest.mark.parametrize("names", [("termi", "nal"), ("termi", "terminal"), ("terminal", "terminal", "")])
+def test_a_name_in_pieces_or_grown_or_repeated_arrives_whole(names):
+    assembler = CallAssembler(TOOLS, lambda: "new")
+    pieces = [fragment(index=0, id="a", function={"name": name, "arguments": ""}) for name in names]
+    for delta in read(*pieces, fragment(index=0, function={"arguments": '{"command": "ls"}'})):
+        assert isinstance(delta, CallFragment)
+        assembler.add(delta)
+    (call,) = assembler.finish().calls
+    assert (call.name, call.arguments) == ("terminal", '{"command": "ls"}')
+
+
 def test_interleaved_calls_stay_apart():
     deltas = read(
         fragment(index=0, id="c0", function={"name": "a", "arguments": "{"}),
@@ -160,6 +173,11 @@ def test_usage_is_read_in_every_dialect_and_only_if_it_makes_sense(usage, expect
 
 def test_usage_inside_a_choice_is_read():
     assert ChunkReader().read({"choices": [{"usage": {"prompt_tokens": 1}}]}) == [UsageDelta(Usage(input=1))]
+
+
+def test_usage_beside_the_choices_under_the_name_of_groq_is_read():
+    chunk = {"choices": [], "x_groq": {"usage": {"prompt_tokens": 1}}}
+    assert ChunkReader().read(chunk) == [UsageDelta(Usage(input=1))]
 
 
 def test_a_character_in_two_halves_is_put_together():

@@ -29,6 +29,16 @@ OVERFLOWS = [
     "Prompt exceeds max length",
     "context window exceeds limit (2013)",
     "The prompt size exceeds the context window size and cannot be processed.",
+    "Range of input length should be [1, 30720]",
+    "prompt token count of 130000 exceeds the limit of 128000",
+    "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens.",
+    "Error code: context_length_exceeded",
+    "max_tokens (4096) + prompt tokens (130000) > model context length 131072",
+    "The input (40000 tokens) is longer than the model's context length (32768 tokens)",
+    "tokens in request more than max tokens allowed",
+    "Request too large for model",
+    "Input token length too long",
+    "Conversation too long: 200001 tokens > 200000",
 ]
 OTHERS: list[tuple[int | None, str, ModelErrorKind]] = [
     (400, "Invalid value for 'content': expected a string, got null.", "bad_request"),
@@ -40,6 +50,7 @@ OTHERS: list[tuple[int | None, str, ModelErrorKind]] = [
     (429, "Rate limit reached on tokens per min (TPM): Limit 30000. Please reduce the length.", "rate_limit"),
     (429, "Too many tokens, please wait before trying again.", "rate_limit"),
     (429, "You exceeded your current quota, please check your plan and billing details.", "billing"),
+    (400, "Used tokens exceed the limit of 30000 tokens per minute.", "bad_request"),
     (400, "Your credit balance is too low to access the API.", "billing"),
     (403, "Your input was flagged by moderation", "content_filter"),
     (400, "The response was filtered due to content management policy", "content_filter"),
@@ -134,3 +145,10 @@ def test_no_header_and_no_body_is_too_odd(value, body):
     wish = retry_after({"retry-after": value, "retry-after-ms": value})
     assert wish is None or wish >= 0
     kind_of(read_complaint(body), 400)
+
+
+def test_the_data_of_an_error_event_is_a_complaint_and_a_chunk_is_none():
+    assert is_complaint({"type": "overloaded_error", "message": "Overloaded"})
+    assert is_complaint({"code": 503, "message": "Loading model"})
+    assert not is_complaint({"message": {"role": "assistant", "content": "Hi"}, "type": "message"})
+    assert not is_complaint({"choices": [], "message": "Hi", "type": "chunk"})
