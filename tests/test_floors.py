@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import importlib.util
 import subprocess
 import sys
@@ -89,6 +90,49 @@ def test_the_rule_itself_tells_up_from_down(floor: str, name: str, verdict: bool
 def test_imports_in_functions_are_seen() -> None:
     seen = set(imports(ROOT / "app" / "main.py"))
     assert any(name.startswith("app.cli.") for _, name in seen), "an import inside a function was missed"
+
+
+def for_types_only(tree: ast.AST) -> frozenset[ast.AST]:
+    """The imports of a module that no program carries out."""
+    return frozenset(
+        each
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for each in ast.walk(node)
+    )
+
+
+def below(path: Path, known: set[str]) -> set[str]:
+    """The modules that a module needs.
+
+    Parts of the application may name it as a type: it made them, and they are nothing without it.
+    """
+    tree = ast.parse(path.read_text("utf-8"))
+    types = for_types_only(tree)
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            names = {name if name in known else node.module for name in inner.values()}
+        else:
+            continue
+        found |= names - ({"app.application"} if node in types else set())
+    return found & known
+
+
+def test_no_module_needs_itself_in_a_circle() -> None:
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for floor in ROOMS
+        for path in (ROOT / floor).rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    known = set(files)
+    graph = {name: below(path, known) - {name} for name, path in files.items()}
+    assert sum(map(len, graph.values())) > 1_000
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
