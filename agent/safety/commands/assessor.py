@@ -24,6 +24,7 @@ from agent.safety.commands import (
     media,
     network,
     programs,
+    project_environments,
     readers,
     scraps,
     scripts,
@@ -59,6 +60,7 @@ RULES: dict[str, Rule] = (
     | files.RULES
     | system.RULES
     | builders.RULES
+    | project_environments.RULES
     | cmake.RULES
     | utilities.RULES
     | media.RULES

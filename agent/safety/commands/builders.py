@@ -12,7 +12,6 @@ from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.declared import INSTALLS
 from agent.safety.commands.environment import variable
 from agent.safety.commands.frameworks import ARTISAN
-from agent.safety.commands.interpreters import python
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -169,11 +168,17 @@ def _runs(call: Call, given: Sequence[str]) -> Opinion:
     return RUN if call.inside else ask("works outside of the workspace")
 
 
+_TOOLCHAIN = re.compile(r"\+(?:stable|beta|nightly(?:-\d{4}-\d\d-\d\d)?|1\.\d{1,3}(?:\.\d+)?)")
+"""A toolchain by its name: they all come from the same place, and one that is missing is not fetched."""
+
+
 def cargo(call: Call) -> Opinion:
     if call.flag("--config", "-Z", "--manifest-path", "-C"):
         path = call.value("", "manifest-path")
         if path is None or not call.ground.inside(call.path(path)):
             return ask("takes settings or a project from elsewhere")
+    if call.arguments and _TOOLCHAIN.fullmatch(call.arguments[0]):
+        return cargo(replace(call, arguments=tuple(call.arguments[1:])))
     arguments = tuple(a for a in call.arguments if not a.startswith("+"))
     operands = [a for a in arguments if not a.startswith("-")]
     if operands == ["install"] and call.flag("--list"):
@@ -193,6 +198,7 @@ _CARGO = Verbs(
     harmless=r"build|b|test|t|check|c|clippy|fmt|doc|d|bench|tree|metadata|clean|nextest (?:run|list)"
     r"|version|help|search|outdated|udeps|bloat|pkgid"
     r"|llvm-lines|asm|modules|geiger|hack (?:check|test|build|clippy)|msrv"
+    r"|insta (?:test|pending-snapshots|show)"
     r"|semver-checks|sort|spellcheck|hakari"
     r"|update|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
     r"|read-manifest|generate-lockfile",
@@ -203,8 +209,6 @@ _CARGO = Verbs(
     ),
     inside=True,
 )
-
-_TOOLS = r"pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage"
 
 DENO = Verbs(
     harmless=r"test|check|fmt|lint|info|doc|types|bench|task(?: [\w:.-]+)?",
@@ -242,6 +246,12 @@ DOTNET = Verbs(
 )
 
 
+_REFERENCES = re.compile(
+    r"(?:add|remove|list) [\w./-]+ reference [\w./ -]+|sln (?:[\w./-]+\.slnx? )?(?:add|remove) [\w./ -]+"
+    r"|reference (?:add|remove) [\w./ -]+|ef migrations add \w+(?: (?:-[pso]|--project|--startup-project"
+    r"|--output-dir|--context) [\w./-]+)*"
+)
+"""Projects that refer to each other, and steps of a database that are only written down."""
 _TEMPLATES = re.compile(
     r"console|classlib|web|webapi|mvc|razor|blazor\w*|worker|xunit|nunit|mstest|sln|gitignore|editorconfig"
     r"|globaljson|tool-manifest"
@@ -263,6 +273,9 @@ def dotnet(call: Call) -> Opinion:
             return ask("works outside of the workspace")
     if call.arguments[:1] == ("run",):
         return _runs(call, call.operands()[1:])
+    near = call.inside and not any(word.startswith(("/", "..", "~")) for word in call.arguments)
+    if near and _REFERENCES.fullmatch(" ".join(call.arguments)):
+        return fine("changes the settings of a project")
     if call.arguments[:1] == ("new",) and _TEMPLATES.fullmatch(" ".join(call.arguments[1:2])):
         output = call.value("o", "output")
         own = call.inside and not call.unsure
@@ -339,29 +352,6 @@ COMPOSER = Verbs(
     effects=(("install|update|require|remove|global|create-project|exec", INSTALLS),),
     inside=True,
 )
-UV = Verbs(
-    harmless=r"run (?:pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage)|pip (?:list|show"
-    r"|freeze|tree|check)|export|tree|version|lock --check|python (?:list|find|dir)"
-    r"|cache dir|tool (?:list|dir)|build",
-    reason="builds or tests the project",
-    effects=(
-        ("sync|add|remove|pip|tool|lock|venv|python|self|cache|publish|x", INSTALLS),
-        (rf"run (?!(?:{_TOOLS})\b).*", RUNS_PROJECT),
-    ),
-    dangerous=words(
-        "--with --from --index-url --index --extra-index-url --with-requirements --directory --project"
-    ),
-    inside=True,
-)
-POETRY = Verbs(
-    harmless=rf"run (?:{_TOOLS})|show|check|version|env (?:list|info)|build|list|about|config --list",
-    reason="builds or tests the project",
-    effects=(
-        ("install|add|remove|update|lock|self|publish|init|new|source|config|env|cache|sync", INSTALLS),
-        (rf"run (?!(?:{_TOOLS})\b).*|shell", RUNS_PROJECT),
-    ),
-    inside=True,
-)
 PRE_COMMIT = Verbs(
     harmless="run|validate-config|validate-manifest",
     reason="builds or tests the project",
@@ -376,15 +366,6 @@ TRACE = Verbs(
     effects=((r"stat .+|record .*|trace .*|bench .*", RUNS_PROJECT),),
     bare=False,
 )
-_PYTHONS = words("python python3")
-
-
-_SCRIPT = re.compile(
-    r"run (?:[\w.+-]+:)?(?:tests?|lint|format|fmt|check|types?|typing|typecheck|style|cov|coverage"
-    r"|docs?|build)(?:[:-][\w-]+)?"
-    r"|test(?: [\w./-]+)*|fmt(?: --check)?|env show|env find|version|status|dep show \w+|list|info"
-)
-"""Scripts of the project's settings that build and test, by the names they have everywhere."""
 
 
 def _running(rule: Rule, *starts: str) -> Rule:
@@ -397,23 +378,6 @@ def _running(rule: Rule, *starts: str) -> Rule:
             if said[: len(steps)] == steps and not call.flag("--package-path", "--project", "-C"):
                 return _runs(call, said[len(steps) :])
         return rule(call)
-
-    return judged
-
-
-def _in_environment(rule: Rule) -> Rule:
-    """`uv run`, `poetry run` and their like: Python and its tools are judged by what they are to do."""
-
-    def judged(call: Call) -> Opinion:
-        name = call.arguments[1] if call.arguments[:1] == ("run",) and len(call.arguments) > 1 else ""
-        if call.name in ("hatch", "pdm") and call.inside and _SCRIPT.fullmatch(" ".join(call.arguments)):
-            return BUILDS
-        if not call.inside or not (name in _PYTHONS or name in CHECKERS):
-            return rule(call)
-        inner = replace(call, name=name, word=name, arguments=tuple(call.arguments[2:]))
-        if name in CHECKERS:
-            return RULES[name](inner)
-        return python(inner)
 
     return judged
 
@@ -432,15 +396,23 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("bundle", bundle),
     ("rails", RAILS),
     ("composer", COMPOSER),
-    ("uv", _in_environment(UV)),
-    ("poetry pdm hatch rye pipenv", _in_environment(POETRY)),
     ("artisan", ARTISAN),
     ("pre-commit", PRE_COMMIT),
     ("perf", TRACE),
 )
 
 
+_VERSIONED = words("gcc g++ clang clang++ clang-format clang-tidy")
+
+
+def _by_version(name: str) -> Rule:
+    return lambda call: check(replace(call, name=name, word=name))
+
+
 RULES: dict[str, Rule] = dict.fromkeys(CHECKERS, check) | {
+    f"{name}-{number}": _by_version(name) for name in _VERSIONED for number in range(4, 30)
+}
+RULES |= {
     name: declared.first(rule) if name in (*declared.MANAGERS, "go") else rule
     for names, rule in (*_TABLE, *node_tools.TABLE)
     for name in names.split()

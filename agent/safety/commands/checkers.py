@@ -33,6 +33,7 @@ CHECKERS = words(
     "sass vue-tsc cspell markdownlint-cli2 publint attw size-limit madge depcruise tailwindcss commitlint "
     "tsd "
     "pest pyproject-build "
+    "simple-phpunit oxfmt swift-format codespell "
     "valgrind gprof gcov lcov genhtml luacheck stylua busted elm hlint ormolu hlint"
 )
 """Compilers, test runners and linters."""

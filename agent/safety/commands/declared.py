@@ -17,20 +17,23 @@ INSTALLS = "installs packages, which may run their programs"
 """The reason to ask about everything else that installs."""
 INSTALLED = fine("installs what the project lists")
 
+_NEWER = r"update|upgrade|up"
+_NAMES = r"(?: @?[A-Za-z][\w.-]*(?:/[\w.-]+)?)*"
+"""Names of packages without versions or sources: only those that are listed are renewed."""
 _WORDS: dict[str, str] = {
-    "npm": r"ci|install|i|clean-install|prune|dedupe",
-    "pnpm": r"install|i",
-    "yarn": r"install|",
-    "bun": r"install|i",
+    "npm": rf"ci|install|i|clean-install|prune|dedupe|(?:{_NEWER}){_NAMES}",
+    "pnpm": rf"install|i|(?:{_NEWER}){_NAMES}",
+    "yarn": rf"install||dedupe|upgrade{_NAMES}",
+    "bun": rf"install|i|update{_NAMES}",
     "uv": r"sync|lock|venv",
-    "poetry": r"install|lock|sync",
-    "pdm": r"install|lock|sync",
-    "pipenv": r"install|sync|lock",
-    "bundle": r"install|",
-    "composer": r"install",
+    "poetry": rf"install|lock|sync|update{_NAMES}",
+    "pdm": rf"install|lock|sync|update{_NAMES}",
+    "pipenv": r"install|sync|lock|update",
+    "bundle": rf"install||update{_NAMES}",
+    "composer": rf"install|(?:{_NEWER}){_NAMES}",
     "cargo": r"fetch",
     "dotnet": r"restore|tool restore",
-    "mix": r"deps\.get",
+    "mix": rf"deps\.get|deps\.update(?: --all|{_NAMES})",
     "flutter": r"pub get",
     "dart": r"pub get",
 }
@@ -42,14 +45,14 @@ _OPTIONS = re.compile(
     r"--(?:no-[a-z-]+|frozen(?:-lockfile)?|locked|immutable|prefer-(?:offline|dist|frozen-lockfile)|offline"
     r"|production|silent|quiet|verbose|ignore-scripts|legacy-peer-deps|dev|only-group|all-extras|all-groups"
     r"|extras?|all-packages|group|with|without|only|omit|include|sync|root|jobs|retry|optimize-autoloader"
-    r"|check|deploy|workspaces?|recursive|filter|strict-peer-dependencies|color|progress|no-progress"
+    r"|check|deploy|workspaces?|recursive|filter|strict-peer-dependencies|compile-bytecode|latest|all|color|progress|no-progress"
     r"|loglevel|reporter|non-interactive|fix-lockfile|lockfile-only|package-lock-only|upgrade|ansi|check-cached"
     r"|deployment|inline-builds|python|save(?:-dev|-exact|-prod|-optional)?)(?:=[\w.,:*/@-]+)?|-[qvsrjDPEanS]+\d*"
 )
 _VALUED = frozenset(
     {"--extra", "--group", "--with", "--without", "--only", "--omit", "--include", "-E", "--extras", "--jobs"}
     | {"--filter", "--only-group", "--loglevel", "--reporter", "-j", "--retry", "--python", "-P"}
-    | {"--upgrade-package"}
+    | {"--upgrade-package", "--package"}
 )
 _INNER_VALUE = re.compile(r"[\w.,:*@^-]+")
 
@@ -130,6 +133,14 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
     return INSTALLED if installs_listed else None
 
 
+def takes_out_of_environment(call: Call) -> bool:
+    """Whether `pip uninstall` names packages of an environment of the project; said no by name otherwise."""
+    own = call.inside and (call.ground.confined or _is_environment(call))
+    given = call.arguments[1:]
+    return own and bool(given) and all(_TAKEN_OUT.fullmatch(argument) for argument in given)
+
+
+_TAKEN_OUT = re.compile(r"-y|--yes|-q|(?!pip$)[A-Za-z][\w.-]*")
 _PACKED = re.compile(r"\.(?:whl|zip|tar(?:\.\w+)?|tgz|egg)$")
 
 

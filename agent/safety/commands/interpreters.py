@@ -185,6 +185,16 @@ def _file(call: Call, path: str, given: Sequence[str] = ()) -> Opinion:
     return runs(path, language, given) if language and absolute(full) in call.held else ask(OUTSIDE)
 
 
+_NODE_FLAGS = re.compile(
+    r"--(?:trace-warnings|no-warnings|enable-source-maps|trace-deprecation|trace-uncaught|expose-gc"
+    r"|allow-natives-syntax|no-deprecation|throw-deprecation|experimental-(?:strip-types|transform-types"
+    r"|vm-modules|json-modules|specifier-resolution=node|fetch|test-coverage|sqlite)"
+    r"|(?:max-old-space-size|max-semi-space-size|stack-size|unhandled-rejections)=\w+)"
+)
+"""Options that load nothing."""
+_NODE_TOOL = re.compile(r"(?:\./)?node_modules/(?:\.bin/([\w-]+)|([\w-]+)/bin/[\w./-]+)")
+
+
 def node(call: Call) -> Opinion:
     """node, bun and their like."""
     arguments = list(call.arguments)
@@ -205,8 +215,11 @@ def node(call: Call) -> Opinion:
             break
         if argument == "--test":
             return fine("builds or tests the project") if call.inside else ask(OUTSIDE)
-        if argument in ("--trace-warnings", "--no-warnings", "--enable-source-maps", "--trace-deprecation"):
+        if _NODE_FLAGS.fullmatch(argument):
             continue
+        if (tool := _NODE_TOOL.fullmatch(argument)) and (tool[1] or tool[2]) in CHECKERS:
+            name = tool[1] or tool[2]
+            return check(replace(call, name=name, word=name, arguments=tuple(arguments)))
         if argument.startswith("-") or UNKNOWN in argument:
             return ask("runs a JavaScript program with options that may load others")
         return _file(replace(call, name="node"), argument, arguments)

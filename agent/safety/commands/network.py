@@ -19,6 +19,8 @@ _CONTROLS = re.compile(
     r"|[/_-](?:delete|drop|flush|purge|truncate|wipe|destroy|reset)(?:[/_-]|$)"
 )
 """Ports and paths of services that start programs or delete data at a word."""
+_ONE_THING = re.compile(r"[^/]*(?://)?[^/]+/[\w./-]*[\w-]+/[\w.-]+(?:\?[\w=&.-]*)?")
+"""An address of one thing in a collection: `host/things/1`, not the collection nor the whole server."""
 _QUIET = words(
     "-s -S -f -i -I -L -v -k -g -4 -6 --silent --show-error --fail --include --head --location "
     "--verbose --insecure "
@@ -39,6 +41,7 @@ def curl(call: Call) -> Opinion:
         return fine("only looks")
     addresses: list[str] = []
     outputs: list[str] = []
+    sent: list[str] = []
     asked, sends = "GET", False
     while arguments:
         argument = arguments.pop(0)
@@ -50,13 +53,14 @@ def curl(call: Call) -> Opinion:
         elif argument in ("-X", "--request"):
             arguments[:1] = []
             asked = following.upper()
-            if following.upper() not in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH"):
+            if following.upper() not in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
                 return ask("sends data over the network")
         elif argument in ("-d", "--data", "--data-raw", "--json", "--data-urlencode"):
             arguments[:1] = []
             sends = True
-            if UNKNOWN in following or re.match(r"@|[\w.-]+@", following):
+            if UNKNOWN in following or re.match(r"@-|[\w.-]+@", following):
                 return ask("sends data over the network")
+            sent += [following[1:]] if following.startswith("@") else []
         elif argument in ("-o", "--output"):
             arguments[:1] = []
             outputs.append(following)
@@ -73,12 +77,15 @@ def curl(call: Call) -> Opinion:
         return _documentation(call, outputs)
     if not addresses or any(UNKNOWN in a or not _LOOPBACK.fullmatch(a) for a in addresses):
         return ask("reaches the network")
-    if asked in ("POST", "PUT", "PATCH") and not sends:
-        return ask("makes a server do something")
+    sends |= asked in ("POST", "PUT", "PATCH", "DELETE")
+    if asked == "DELETE" and not all(map(_ONE_THING.fullmatch, addresses)):
+        return ask("deletes what a server holds")
     if sends and any(_CONTROLS.search(address) for address in addresses):
         return ask("sends data to a service that controls this machine")
     what = "asks a server" if sends else "reads from a server"
-    return call.changed(outputs) or fine(f"{what} on this machine")
+    if not all(call.ground.inside(call.path(path)) for path in sent):
+        return ask("sends data over the network")
+    return call.changed(outputs) or call.revealed(sent) or fine(f"{what} on this machine")
 
 
 _PLAIN_HEADER = re.compile(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs
 from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
-from agent.safety.commands.declared import INSTALLS
+from agent.safety.commands.declared import INSTALLS, installs
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
@@ -37,7 +38,8 @@ def node_manager(call: Call) -> Opinion:
         at = call.arguments.index(option) if option in call.arguments[:-1] else -1
         if at >= 0 and call.ground.inside(folder := call.path(call.arguments[at + 1])):
             rest = (*call.arguments[:at], *call.arguments[at + 2 :])
-            return node_manager(replace(call, arguments=rest, cwd=folder))
+            inner = replace(call, arguments=rest, cwd=folder)
+            return opinion if (opinion := installs(inner)) is not None else node_manager(inner)
     if call.flag("--prefix", "-C", "--cwd", "--dir", *_SETTINGS, "-g", "--global"):
         return ask("works outside of the workspace, or for every project")
     if (inner := _of_package(call)) is not None:
@@ -104,6 +106,8 @@ def node_manager(call: Call) -> Opinion:
         return npx(replace(call, name="npx", word="npx", arguments=tuple(call.arguments[1:])))
     if verb == "init" and not rest and call.name != "bun" and call.inside:
         return BUILDS if call.flag("-y", "--yes") or call.name == "pnpm" else ask("asks questions")
+    if verb in _TAKE_OUT.get(call.name, ()) and rest and all(map(_TAKEN_OUT.fullmatch, call.arguments[1:])):
+        return fine("takes packages out of the project") if call.inside else ask(INSTALLS)
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
         return ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
@@ -123,6 +127,7 @@ def node_manager(call: Call) -> Opinion:
             )
         )
         or (call.name == "bun" and verb in ("test", "build"))
+        or (call.name != "npm" and verb in scripts_of(call))
     )
     if verb in ("start", "restart") or (verb in _SCRIPT_WORDS and script == "start"):
         return BUILDS if call.inside else ask("works outside of the workspace")
@@ -140,6 +145,33 @@ def node_manager(call: Call) -> Opinion:
     return BUILDS if call.inside else ask("works outside of the workspace")
 
 
+_TAKE_OUT: dict[str, frozenset[str]] = {
+    "npm": words("uninstall remove rm un unlink"),
+    "pnpm": words("remove rm uninstall un"),
+    "yarn": words("remove"),
+    "bun": words("remove rm"),
+}
+_TAKEN_OUT = re.compile(
+    r"-D|-S|-w|--(?:save(?:-dev)?|no-save|silent|legacy-peer-deps)|@?[A-Za-z][\w.-]*(?:/[A-Za-z][\w.-]*)?"
+)
+_LARGEST = 262_144
+"""Bytes of a `package.json` that are read."""
+
+
+def scripts_of(call: Call) -> frozenset[str]:
+    """The names of the scripts in `package.json`, unless the same text has changed it."""
+    path = Path(call.path("package.json"))
+    if "package.json" in call.named or not call.inside:
+        return frozenset()
+    try:
+        if path.stat().st_size > _LARGEST:
+            return frozenset()
+        scripts = json.loads(path.read_bytes())["scripts"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return frozenset()
+    return frozenset(scripts) if isinstance(scripts, dict) else frozenset()
+
+
 _FRONTENDS = "vite next astro nuxt ng vue-cli-service gatsby remix storybook"
 _BROWSERS = "playwright cypress"
 _LOCAL = CHECKERS | words(f"{_FRONTENDS} {_BROWSERS} prisma")
@@ -149,6 +181,9 @@ _LOCAL = CHECKERS | words(f"{_FRONTENDS} {_BROWSERS} prisma")
 def npx(call: Call) -> Opinion:
     """npx fetches what is not installed; known tools that the project has run from there."""
     name = next((argument for argument in call.arguments if not argument.startswith("-")), "")
+    if name in _PACKAGES and call.arguments[0] == name:
+        name = _PACKAGES[name]
+        call = replace(call, arguments=(name, *call.arguments[1:]))
     installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
     options = call.arguments[: call.arguments.index(name)] if name else ()
     known = name in _LOCAL and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
@@ -168,15 +203,17 @@ def npx(call: Call) -> Opinion:
     return ask("fetches and runs a package")
 
 
+_PACKAGES = {"@biomejs/biome": "biome", "@playwright/test": "playwright", "@angular/cli": "ng"}
+"""Tools by the names of the packages that hold them."""
 _RUNNERS = words("tsx ts-node esno vite-node babel-node")
 """Programs that run a file of the project, which projects have in their own `node_modules`."""
 
 
+_OPENS = re.compile(r"(?:--host|-H|--hostname)(?:=(?!localhost$|127\.).*)?")
 FRONTEND = Verbs(
-    harmless="build|lint|check|info|typecheck|preview|optimize|export|sync|test|prepare",
+    harmless="build|lint|check|info|typecheck|preview|optimize|export|sync|test|prepare|dev|start|serve",
     reason="builds or tests the project",
-    effects=(("dev|start|serve", RUNS_PROJECT), ("upgrade|add|init", INSTALLS)),
-    bare=False,
+    effects=(("upgrade|add|init|new|generate|deploy", INSTALLS),),
     inside=True,
 )
 BROWSER_TESTS = Verbs(
@@ -199,6 +236,8 @@ def _settled(rule: Rule) -> Rule:
     """The rule, for tools whose settings are code: settings from elsewhere ask."""
 
     def judged(call: Call) -> Opinion:
+        if rule is FRONTEND and any(map(_OPENS.fullmatch, call.arguments)):
+            return ask("opens a server to the network")
         for argument in call.arguments:
             place = argument.partition("=")[2] if argument.startswith("-") else argument
             path = call.path(place)

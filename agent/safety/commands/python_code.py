@@ -43,6 +43,7 @@ _LIMITED: dict[str, frozenset[str]] = {
     "importlib.metadata": frozenset({"version", "packages_distributions", "requires"}),
     "operator": frozenset({"add", "mul", "itemgetter"}),
 }
+_ACT_WHEN_IMPORTED = words("antigravity idlelib turtledemo this")
 _OF_PACKAGES = frozenset({"__version__", "__file__", "__name__", "VERSION", "version"})
 _NAMES = words(
     "eval exec compile __import__ globals locals vars getattr setattr delattr breakpoint help "
@@ -97,7 +98,10 @@ def _imports(node: ast.Import | ast.ImportFrom, limited: dict[str, frozenset[str
             limited[alias.asname or name] = _LIMITED[name]
         elif name not in _MODULES:
             if name.partition(".")[0] in sys.stdlib_module_names:
-                return False
+                if "." in name or name in _ACT_WHEN_IMPORTED:
+                    return False
+                limited[alias.asname or name.partition(".")[0]] = frozenset()
+                continue
             limited[alias.asname or name.partition(".")[0]] = tables_code.NAMES.get(name, _OF_PACKAGES)
     return True
 

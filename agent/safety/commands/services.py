@@ -27,6 +27,8 @@ def pip(call: Call) -> Opinion:
     if call.arguments[:1] == ("install",):
         opinion = declared.into_environment(call, call.arguments[1:])
         return _PIP(call) if opinion is None else opinion
+    if call.arguments[:1] == ("uninstall",) and declared.takes_out_of_environment(call):
+        return fine("takes packages out of the environment of the project")
     return _PIP(call)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from agent.safety.commands import servers
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine
 from agent.safety.commands.checkers import BUILDS, OUTWARD
 from agent.safety.commands.declared import INSTALLS
 from agent.safety.commands.verbs import Verbs
+from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, words
 
 LOOKS = fine("only looks")
@@ -120,6 +122,15 @@ _ALEMBIC = Verbs(
     dangerous=words("-c --config -x --sql"),
     inside=True,
 )
+
+
+def alembic(call: Call) -> Opinion:
+    """alembic: with `--sql` the steps are only printed."""
+    if call.arguments[:1] in (("upgrade",), ("downgrade",)) and call.arguments[-1:] == ("--sql",):
+        return _ALEMBIC(replace(call, arguments=("history",)))
+    return _ALEMBIC(call)
+
+
 _FLASK = Verbs(
     harmless="routes",
     reason="runs the settings of the project, as its tests do",
@@ -150,6 +161,22 @@ _SITES = Verbs(
     bare=False,
     inside=True,
 )
+
+
+def jekyll(call: Call) -> Opinion:
+    """jekyll: pages are made from and into folders of the workspace."""
+    arguments = list(call.arguments)
+    for option in ("-d", "--destination", "-s", "--source"):
+        if option in arguments[:-1]:
+            at = arguments.index(option)
+            if opinion := call.changed([arguments[at + 1]]):
+                return opinion
+            if absolute(call.path(arguments[at + 1])) == absolute(call.cwd):
+                return ask("empties the folder it writes to")
+            del arguments[at : at + 2]
+    return _SITES(replace(call, arguments=tuple(arguments)))
+
+
 _DIRENV = Verbs(
     harmless="status|version|help",
     reason="only looks",
@@ -228,10 +255,11 @@ RULES: dict[str, Rule] = (
         "gleam": _ELM_LIKE,
         "nix": nix,
         "ansible-inventory": inventory,
-        "alembic": _ALEMBIC,
+        "alembic": alembic,
         "flask": flask,
         "hugo": _HUGO,
-        **dict.fromkeys(("mdbook", "zola", "jekyll"), _SITES),
+        **dict.fromkeys(("mdbook", "zola"), _SITES),
+        "jekyll": jekyll,
         "wasm-pack": _WASM_PACK,
         "direnv": _DIRENV,
         "act": act,

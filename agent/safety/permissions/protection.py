@@ -113,6 +113,7 @@ def _sets(command: Command) -> bool:
     if "config" not in arguments:
         return False
     rest = arguments[arguments.index("config") + 1 :]
+    rest = rest[1:] if rest[:1] == ["--local"] else rest
     operands = [word for word in rest if not word.startswith("-")]
     if rest == operands and len(operands) == 2 and is_harmless_setting(operands[0]):
         return False

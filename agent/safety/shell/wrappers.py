@@ -84,6 +84,7 @@ WRAPPERS: dict[str, Wrapper] = {
     "systemd-inhibit": _wrapper("what who why mode"),
     "caffeinate": _wrapper("t w"),
     "dbus-run-session": _wrapper("config-file dbus-daemon"),
+    "cross-env": _wrapper(assigns=True),
     "xvfb-run": _wrapper("e f n p s w"),
     "busybox": _wrapper(),
     "toybox": _wrapper(),
