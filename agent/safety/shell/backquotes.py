@@ -1,7 +1,8 @@
-"""Backquotes rewritten as `$(…)`, which nest and which the grammar reads rightly.
+"""Backquotes rewritten as `$(…)`, and words joined that go on in the next line, for the sake of the grammar.
 
 tree-sitter-bash takes everything from the first backquote of a line to the last
-for one substitution, so that commands between two of them would be hidden.
+for one substitution, so that commands between two of them would be hidden, and
+ends a word at a backslash before a line feed, which means nothing to a shell.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_SPECIAL = re.compile(r"\\|'|\"|`|<<<|<<-?[ \t]*|\n|(?:(?<=\s)|^)#")
+_CONTINUED = re.compile(r"(?<=[^\s\\;&|()])\\\n(?=[^\s;&|()#])")
+"""A line that ends in the midst of a word."""
+_SPECIAL = re.compile(r"\$'(?:[^'\\]|\\.)*'|\\|'|\"|`|<<<|<<-?[ \t]*|\n|(?:(?<=\s)|^)#")
 _DELIMITER = re.compile(r"(?:\\.|'[^'\n]*'|\"[^\"\n]*\"|[^\s;&|<>()'\"\\])+")
 DEEPEST = 8
 """Backquotes inside backquotes that are rewritten."""
@@ -25,8 +28,11 @@ class Document:
 
 
 def rewritten(text: str, depth: int = 0) -> str:
-    """Shell text with the same meaning without backquotes. Text without them comes back as it is."""
-    if "`" not in text or depth > DEEPEST:
+    """Shell text with the same meaning without backquotes and broken words.
+
+    Text without them comes back as it is.
+    """
+    if ("`" not in text and _CONTINUED.search(text) is None) or depth > DEEPEST:
         return text
     pieces: list[str] = []
     waiting: list[Document] = []
@@ -36,8 +42,12 @@ def rewritten(text: str, depth: int = 0) -> str:
         pieces.append(text[at : match.start()])
         mark, at = match[0], match.end()
         if mark == "\\":
-            pieces.append(text[match.start() : at + 1])
+            if _CONTINUED.match(text, match.start()) is None:
+                pieces.append(text[match.start() : at + 1])
             at += 1
+        elif mark.startswith("$'") and quoted:
+            pieces.append("$")
+            at = match.start() + 1
         elif mark == '"':
             quoted = not quoted
             pieces.append(mark)
@@ -48,7 +58,7 @@ def rewritten(text: str, depth: int = 0) -> str:
                 break
             pieces.append(_substitution(text[at:end], quoted, depth))
             at = end + 1
-        elif quoted or mark == "<<<":
+        elif quoted or mark == "<<<" or mark.startswith("$'"):
             pieces.append(mark)
         elif mark in ("'", "#"):
             end = text.find("'" if mark == "'" else "\n", at)

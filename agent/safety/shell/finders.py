@@ -6,7 +6,7 @@ import re
 
 from agent.safety.shell import names
 from agent.safety.shell.host import Starter
-from agent.safety.shell.marks import ANY, UNKNOWN, globbing, value, words
+from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, globbing, value, words
 from agent.safety.shell.output import content
 from agent.safety.shell.values import Arguments, Output
 from agent.safety.shell.wrappers import unwrap
@@ -133,16 +133,35 @@ def xargs(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     return None
 
 
+_PARALLEL_PLACES = re.compile(r"\{(?:\d*|[-+]?\d*[./]+|#|%|=.*?=)\}")
+
+
 def parallel(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
-    if ":::" in arguments:
-        place = arguments.index(":::")
-        items = "\n".join(arguments[place + 1 :])
-        return xargs(commands, ("-I", "{}", *_filled(arguments[:place])), [items])
-    return xargs(commands, ("-I", "{}", *_filled(arguments)), stdin)
+    """The words are joined to shell text, with an input in place of `{}`; without words each input is one."""
+    first = next((at for at, word in enumerate(arguments) if re.fullmatch(r":{3,4}\+?", word)), None)
+    inner = unwrap("parallel", arguments[:first])
+    line = " ".join(inner.argv) if inner is not None else ""
+    items: list[str] = [UNKNOWN]
+    if first is not None and "::::" not in "".join(arguments[first:]):
+        items = [word for word in arguments[first:] if not re.fullmatch(r":::\+?", word)]
+    elif first is None and stdin is not None and _value_of(arguments, "-a", "--arg-file") is None:
+        items = [item for text in stdin for item in text.splitlines()]
+    for item in dict.fromkeys(items):
+        text = _with_input(value(line), item)
+        with commands.shell.state.scope(merge=False):
+            commands.shell.run(text, None)
+    return None
 
 
-def _filled(arguments: Arguments) -> Arguments:
-    return arguments if any("{}" in argument for argument in arguments) else (*arguments, "{}")
+def _with_input(line: str, item: str) -> str:
+    """A line of `parallel` with an input in it, which is one word, or as many as its pattern finds."""
+    if not line:
+        return value(item)
+    word = value(item)
+    if not any(mark in item for mark in GLOBS):
+        word = "'" + word.replace("'", "'\\''") + "'"
+    text = _PARALLEL_PLACES.sub(lambda _: word, line)
+    return f"{line} {word}" if text == line else text
 
 
 def _value_of(arguments: Arguments, *options: str) -> str | None:

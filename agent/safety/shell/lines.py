@@ -32,10 +32,17 @@ def redirections(source: Source, node: Node) -> Redirection:
     known = source.redirections.get(node.id)
     if known is None:
         found = redirection(source, [child for child in node.children if child.type in REDIRECTS])
+        found.words[:0] = _dropped(source, node)
         if (body := source.body(node)) is not None:
             found.empties_input = reads_its_target(source.text(body), found)
         known = source.redirections[node.id] = found
     return known
+
+
+def _dropped(source: Source, node: Node) -> list[str]:
+    """Words between the parts of a node, which the grammar leaves out: a lone dash before `<<`."""
+    pairs = itertools.pairwise(node.children)
+    return [word for one, other in pairs for word in source.slice(one.end_byte, other.start_byte).split()]
 
 
 _LINE_END = re.compile(r"(?<!\\)\n")

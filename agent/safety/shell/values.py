@@ -75,6 +75,13 @@ def indexed(value: Value, index: str) -> list[Value]:
     return [elements[place] if -len(elements) <= place < len(elements) else ""]
 
 
+def cut_out(value: Value, start: int, length: int | None) -> Value:
+    """`${value:start:length}`, of a text or of the elements of an array."""
+    if isinstance(value, str):
+        return sliced(value, start, length)
+    return value[start:] if length is None else value[start:][:length]
+
+
 def sliced(text: str, start: int, length: int | None) -> str:
     if UNKNOWN in text:
         # The beginning may be known although the rest is not.

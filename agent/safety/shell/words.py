@@ -16,10 +16,10 @@ from agent.safety.shell.values import (
     SLICE,
     Value,
     ansi_decoded,
+    cut_out,
     indexed,
     recased,
     replaced,
-    sliced,
     split,
     stripped,
 )
@@ -355,10 +355,13 @@ class _Reader:
         if values is not None and match["index"]:
             values = [found for value in values for found in indexed(value, match["index"][1:-1])]
         if operation:
-            return self._operated(name, values, operation)
+            if values is not None and not match["index"] and name not in ("@", "*"):
+                # An array without an index is its first element.
+                values = [each if isinstance(each, str) else "".join(each[:1]) for each in values]
+            values = self._operated(name, values, operation)
         if values is None:
             return [UNKNOWN]
-        if match["index"] == "[@]" and quoted:
+        if quoted and (match["index"] == "[@]" or name == "@"):
             return [
                 GAP.join(e + KEEP for e in value) if isinstance(value, tuple) else value for value in values
             ]
@@ -380,9 +383,13 @@ class _Reader:
         default = re.match(r":?([-=+?])", operation)
         if default is not None:
             return self._defaulted(name, values, default[1], operation[default.end() :])
-        texts = [value if isinstance(value, str) else " ".join(value) for value in values or [UNKNOWN]]
         if cut := SLICE.fullmatch(operation):
-            return [sliced(text, int(cut[1]), int(cut[2]) if cut[2] else None) for text in texts]
+            # The first of the arguments of a script has the number one.
+            start = max(int(cut[1]) - 1, 0) if name in ("@", "*") else int(cut[1])
+            return [cut_out(each, start, int(cut[2]) if cut[2] else None) for each in values or [UNKNOWN]]
+        if any(isinstance(value, tuple) for value in values or ()):
+            return self._each_operated(name, values or [], operation)
+        texts = [value for value in values or [UNKNOWN] if isinstance(value, str)]
         if removal := re.match(r"##?|%%?", operation):
             patterns = _Reader(operation[removal.end() :], self._scope).read()
             return [stripped(text, removal[0], each) for text in texts for each in patterns]
@@ -395,6 +402,20 @@ class _Reader:
                     self._scope.output(text)
         self._run_inside(operation)
         return recased(texts, operation)
+
+    def _each_operated(self, name: str, values: list[Value], operation: str) -> list[Value]:
+        """What an operation makes of arrays: it is carried out on each element."""
+        found: list[Value] = []
+        for value in values:
+            if isinstance(value, str):
+                found += self._operated(name, [value], operation)
+                continue
+            self._scope.spend(4 * len(value))
+            made = [self._operated(name, [element], operation) for element in value]
+            found.append(tuple([str(options[0]) for options in made]))
+            if any(len(options) > 1 for options in made):
+                found.append(UNKNOWN)
+        return found
 
     def _defaulted(self, name: str, values: list[Value] | None, kind: str, word: str) -> list[Value]:
         if kind == "?":
