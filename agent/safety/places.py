@@ -145,7 +145,7 @@ class Places:
             return None
         names = parts(path)
         if names and names[0] == "dev" and is_disk(path):
-            return f"the disk {literal(path)}"
+            return f"the disk {literal('/' + '/'.join(names))}"
         if (file := _find(names, self._files)) is not None:
             return file
         return "Hermes' own files" if self._guarded.covers(names) else None

@@ -97,7 +97,8 @@ def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | N
         money += cost or Span(0.0, 0.0)
     bounded = Span(*(min(end, left) if left is not None else end for end in (tokens.low, tokens.high)))
     if tokens.high > 0 and bounded != tokens:
-        money = Span(*(_share(*ends) for ends in _ends(money, bounded, tokens)))
+        # A token may cost less where there are more of them, so the ends may change places.
+        money = Span(*sorted(_share(*ends) for ends in _ends(money, bounded, tokens)))
     return Forecast(
         models=tuple(Counter(each.model for each in planned).items()),
         goals=tuple(each.goal for each in planned),

@@ -164,10 +164,21 @@ PARTS = st.sampled_from(["a", "b", "c d", 'q"', "\n", os.fsdecode(b"\xf0"), "ü"
 PATHS = st.lists(PARTS, min_size=1, max_size=3).map("/".join)
 
 
+def leads_below_itself(path: str, target: bytes) -> bool:
+    """Whether a link at `path` can be followed only through itself."""
+    return os.path.join(os.path.dirname(path), os.fsdecode(target)).startswith(f"{path}/")
+
+
 def possible(tree: Tree) -> Tree:
-    """Without paths below one that is no folder."""
+    """Without paths below one that is no folder, and links to what is below themselves.
+
+    Where such a link becomes a folder git refuses every patch: to look below it leads nowhere.
+    """
     return {
-        path: what for path, what in tree.items() if not any(path.startswith(f"{other}/") for other in tree)
+        path: what
+        for path, what in tree.items()
+        if not any(path.startswith(f"{other}/") for other in tree)
+        and not (what[0] == "link" and leads_below_itself(path, what[1]))
     }
 
 

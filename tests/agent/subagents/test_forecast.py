@@ -77,3 +77,8 @@ def test_the_low_end_never_lies_above_the_high_one_and_no_ceiling_is_passed(
         assert told.tokens.high <= left
     if all(most is not None for _, most in agents):
         assert told.tokens.high <= sum(most or 0 for _, most in agents)
+
+
+def test_a_ceiling_that_leaves_next_to_nothing_never_turns_the_money_round() -> None:
+    told = forecast([planned(start=1, budget=Budget())], [0, 0, 0, 0, 402], 1)
+    assert told.money is not None and told.money.low <= told.money.high
