@@ -2,38 +2,43 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
+import threading
+import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from agent.home import Home
 from widgets.prompt.completion import Command
 
-SECONDS = 10
+SECONDS = 10.0
 MAX_FILES = 200_000
-NOISE = ("!.git", "!node_modules", "!__pycache__", "!.venv")
+NOISE = (".git", "node_modules", "__pycache__", ".venv")
 
 
 def files_of(root: Path) -> Callable[[], list[str]]:
-    """A function that lists the files below `root`, ignored ones left out. It blocks: call it in a thread."""
+    """A function that lists the files below `root`, ignored ones left out. It blocks: call it in a thread.
+
+    Of very many, or where the disk is slow, it lists what was found within `SECONDS`.
+    """
 
     def listed() -> list[str]:
-        from tools.files.searching import find_ripgrep
+        from tools.files.searching import Ending, Request, records
+        from tools.results import ToolError
 
-        program = find_ripgrep()
-        if program is None:
-            return sorted(path.name for path in root.iterdir())
-        globs = [argument for noise in NOISE for argument in ("--glob", noise)]
-        command = [program, "--no-config", "--files", "--hidden", *globs, "--null"]
+        names: list[str] = []
+        until = time.monotonic() + SECONDS
         try:
-            done = subprocess.run(
-                command, cwd=root, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return []
-        # A name that is no text keeps halves of characters, by which the prompt knows not to offer it.
-        names = done.stdout.decode("utf-8", "surrogateescape").split("\0")
-        return [name for name in names[:MAX_FILES] if name]
+            with closing(records(Request(root, None, NOISE), Ending(), threading.Event())) as found:
+                for name in found:
+                    # A name that is no text keeps halves of characters: by them the prompt leaves it out.
+                    names.append(os.fsdecode(name).removeprefix("./"))
+                    if len(names) >= MAX_FILES or time.monotonic() > until:
+                        break
+        except (OSError, ToolError):
+            pass  # what was found until then is better than nothing
+        return names
 
     return listed
 
