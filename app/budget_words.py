@@ -28,9 +28,11 @@ LONGEST = 40
 
 
 def heading(request: ForecastAsked) -> str:
-    """Who wants to send how many."""
-    count = request.forecast.agents
-    return f"{request.agent} wants to send {count} agent{'s' * (count != 1)}"
+    """Who wants to send how many agents, or requests to how many models."""
+    count, models = request.forecast.agents, len(request.forecast.models)
+    if request.forecast.single:
+        return f"{request.agent} wants to send {_many(count, 'request')} to {_many(models, 'model')}"
+    return f"{request.agent} wants to send {_many(count, 'agent')}"
 
 
 def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
@@ -47,6 +49,10 @@ def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
         yield "left", "no ceiling bounds them"
     for place, (model, count) in enumerate(made.models):
         yield ("" if place else "model"), f"{count} × {_one_line(model)}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
 
 
 def left(room: Room) -> str:

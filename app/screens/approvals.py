@@ -14,7 +14,6 @@ from agent.events import ApprovalAsked
 from agent.safety.grants import Grant, Grants, GrantsError
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
-from app.screens.keyline import KeyLine
 from app.screens.page import Page
 from app.screens.wording import line
 from widgets.row_text import fit
@@ -76,7 +75,7 @@ class ApprovalsScreen(Page[None]):
         waiting = len(self._lines) - len(grants)
         counts = ((waiting, "waiting"), (len(grants) - always, "for this session"), (always, "always"))
         self.state(" · ".join(f"{count} {what}" for count, what in counts if count) or "none")
-        self.query_one(KeyLine).say(self.keys if len(self._lines) else "? help · esc back")
+        self.offer(len(self._lines) > 0)
 
 
 class ApprovalRows(RowList):
@@ -121,7 +120,7 @@ class ApprovalRows(RowList):
             drawn.append("◆ ", self.ink("warning")).append(f"{'waiting':<9}", self.ink("warning"))
             drawn.append(f"{line(row.agent)[:20]:<21}", self.ink("dim"))
             drawn.append(line(f"{row.tool}: {row.headline}"), self.ink("text"))
-        return [fit(drawn, width)]
+        return [fit(drawn, width - 1)]
 
 
 def about(row: Row) -> str:

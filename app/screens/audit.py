@@ -164,7 +164,7 @@ class AuditRows(RowList):
         if who := asker(entry):
             row.append(f"{line(who)}: ", self.ink("dim"))
         row.append(line(entry.headline), self.ink("text"))
-        return [fit(row, width)]
+        return [fit(row, width - 1)]
 
 
 def told(report: Report) -> str:

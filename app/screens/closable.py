@@ -12,6 +12,9 @@ from textual.worker import Worker
 
 Outcome = TypeVar("Outcome")
 
+HEIGHTS = [(0, "-low"), (15, "-tall")]
+"""Classes of a screen from so many lines on; a low one has no room for rules between its parts."""
+
 
 class ClosableScreen(Screen[Outcome]):
     """Its work ends before its parts go, and it is dismissed once, when it is there and uppermost.
@@ -21,6 +24,8 @@ class ClosableScreen(Screen[Outcome]):
     dismissed, and another one for each time the same is. And a screen that goes before it is mounted
     is mounted all the same, without its parts.
     """
+
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     _going = False
     _ended = False

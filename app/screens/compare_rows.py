@@ -19,7 +19,7 @@ from widgets.rows import RowList
 from widgets.timeline.paint import count, shown_path
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
-NOTHING = "Nothing was said on this branch since."
+NOTHING = "Nothing was said on either branch since."
 SAME_FILES = "Both branches have the same files."
 
 
@@ -29,6 +29,13 @@ class Title:
 
     text: str
     right: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Words about both branches."""
+
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +55,7 @@ class Messages:
     right: Item | None
 
 
-Row = Title | Pair | Messages | FileChange
+Row = Title | Sentence | Pair | Messages | FileChange
 
 
 class CompareRows(RowList):
@@ -73,12 +80,16 @@ class CompareRows(RowList):
                 return f"{left}  {right}"
             case Title(text, right):
                 return f"{text}  {right}"
+            case Sentence(text):
+                return text
 
     def _draw_row(self, index: int, width: int) -> list[Text]:
         match self.all[index]:
             case Title(text, right):
-                line = spread(Text(f" {text}", self.ink("dim")), Text(f"{right} ", self.ink("dim")), width)
-                return [Text(" " * width, self.ink("text")), line]
+                title = Text(f" {text}", self.ink("accent", bold=True))
+                return [Text(" "), spread(title, Text(f"{right} ", self.ink("dim")), width)]
+            case Sentence(text):
+                return [fit(Text(f" {text}", self.ink("dim")), width - 1)]
             case Pair(left, right, role):
                 style = self.ink(role, bold=role == "accent")
                 return [self._beside(Text(left, style), Text(right, style), width)]
@@ -114,7 +125,7 @@ class CompareRows(RowList):
         right = Text(one_line(change.note), self.ink("dim"))
         right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
         right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
-        return spread(left, right.append("  "), width)
+        return spread(left, right.append(" "), width)
 
 
 def words_of(item: Item | None) -> str:
@@ -134,20 +145,20 @@ def rows_of(
     """All rows, top to bottom. `left` and `right` are what was said and done on each branch alone."""
     parting = compared.parting
     words = clean(first_line(parting.content)) if parting is not None else ""
-    yield Title(f"They part after “{one_line(words, 200)}”" if words else "They part at the beginning")
+    yield Sentence(f"They part after “{one_line(words, 200)}”" if words else "They part at the beginning")
     yield Pair(f"↳ {one_line(compared.left.head)}", f"↳ {one_line(compared.right.head)}", "accent")
     for figure in (_said, _used, _tested):
         yield Pair(figure(compared.left), figure(compared.right), "dim")
-    yield Title("MESSAGES")
+    yield Title("Messages")
     if not left and not right:
-        yield Pair(NOTHING, NOTHING, "dim")
+        yield Sentence(NOTHING)
     for pair in zip_longest(left, right):
         yield Messages(*pair)
     added, removed = sum(f.added or 0 for f in files), sum(f.removed or 0 for f in files)
     total = f"{count(len(files), 'file')} +{added:,} −{removed:,}" if files else ""
-    yield Title(f"FILES, from {compared.left.head} to {compared.right.head}", total)
+    yield Title(f"Files, from {compared.left.head} to {compared.right.head}", total)
     if not files:
-        yield Pair(SAME_FILES, "", "dim")
+        yield Sentence(SAME_FILES)
     yield from files
 
 

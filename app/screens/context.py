@@ -88,14 +88,14 @@ class ContextRows(RowList):
         self.reset(len(rows))
 
     def heading(self, width: int) -> Text:
-        head = f"  {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
+        head = f" {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
         return fit(Text(f"{head}{'share':>{SHARE_CELLS}}", self.ink("dim")), width)
 
     def _lines(self, index: int, width: int) -> list[Text]:
         row = self._rows[index]
         match row.kind:
             case "heading":
-                return [Text(f"  {row.name}", self.ink("accent", bold=True))]
+                return [Text(f" {row.name}", self.ink("accent", bold=True))]
             case "sentence":
                 return self._sentence(row, width)
             case "blank":
@@ -106,11 +106,11 @@ class ContextRows(RowList):
     def _sentence(self, row: Row, width: int) -> list[Text]:
         text = Text(line(row.name), self.ink("text"))
         wrapped = text.wrap(self.app.console, max(width - 4, 1))
-        return [Text("  ").append_text(each) for each in wrapped]
+        return [Text(" ").append_text(each) for each in wrapped]
 
     def _figures(self, row: Row, width: int) -> list[Text]:
         name = fit(Text(row.name), NAME_CELLS - 1).plain
-        words = f"  {name:<{NAME_CELLS}}{row.count:>{COUNT_CELLS}}{row.tokens:>{TOKEN_CELLS}}"
+        words = f" {name:<{NAME_CELLS}}{row.count:>{COUNT_CELLS}}{row.tokens:>{TOKEN_CELLS}}"
         share = part(row.share) if row.share is not None else ""
         text = Text(f"{words}{share:>{SHARE_CELLS}}", self.ink("dim" if row.kind == "free" else "text"))
         if row.kind != "fact" and row.share is not None:
@@ -120,7 +120,7 @@ class ContextRows(RowList):
             )
         lines = [fit(text, width)]
         if row.below or row.note:
-            below = Text("    ").append(line(row.below), self.ink("dim"))
+            below = Text("   ").append(line(row.below), self.ink("dim"))
             below.append("  " if row.below else "").append(row.note, self.ink("warning"))
             lines.append(fit(below, width))
         return lines

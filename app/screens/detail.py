@@ -6,10 +6,9 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
-from textual.widgets import Static
 
 from app.screens.closable import ClosableModal
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
 from app.screens.wording import Skinned, line
@@ -35,12 +34,12 @@ class DetailScreen(ClosableModal[None]):
         super().__init__()
         self._title = line(title)
         show = reveal if spelled else str
-        self.reader = Skinned(text if spelled else clean(text), show, wrap=spelled, focusable=True, margin=2)
+        self.reader = Skinned(text if spelled else clean(text), show, wrap=spelled, focusable=True, margin=1)
 
     def compose(self) -> ComposeResult:
-        yield Static(Content(self._title), id="detail-title")
+        yield Head(self._title)
         yield self.reader
-        yield KeyLine("↑↓←→ move · w wrap · y copy · esc back", id="detail-keys")
+        yield KeyLine("↑↓←→ move · w wrap · y copy · esc back")
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.get_selected_text() or clean(self.reader.text))

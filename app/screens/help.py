@@ -92,7 +92,7 @@ class HelpRows(RowList):
     def _lines(self, index: int, width: int) -> list[Text]:
         entry = self._entries[index]
         if not entry.name:
-            title = Text(f"  {entry.section}", self.ink("accent", bold=True))
+            title = Text(f" {entry.section}", self.ink("accent", bold=True))
             return [Text(" "), fit(title, width)] if index else [fit(title, width)]
         first, *more = in_column(entry.keys, KEY_CELLS - 2)
         line = self._lead(first)
@@ -104,7 +104,7 @@ class HelpRows(RowList):
         room = max(width - 2 - KEY_CELLS - indent - 1, 20)
         about = [*Text(entry.about, self.ink("dim")).wrap(self.app.console, room)] if entry.about else []
         if wide and about:
-            gap = 2 + KEY_CELLS + indent - line.cell_len
+            gap = 1 + KEY_CELLS + indent - line.cell_len
             line.append(" " * max(gap, 2)).append_text(about.pop(0))
         below = [
             self._lead(keys).append(" " * indent).append_text(words)
@@ -114,7 +114,7 @@ class HelpRows(RowList):
 
     def _lead(self, keys: str | Text) -> Text:
         """The gutter and the column of the keys."""
-        return Text(f"  {keys!s:<{KEY_CELLS}}", self.ink("text"))
+        return Text(f" {keys!s:<{KEY_CELLS}}", self.ink("text"))
 
 
 def in_column(keys: str, cells: int) -> list[str]:

@@ -7,14 +7,11 @@ from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from textual import work
-from textual.content import Content
-from textual.widgets import Static
 
 from agent.workspace.checkpoints.restore.parts import Parted
 from app.screens.plan_words import RESTORE, Words, some_hunks
 from app.screens.timeline_files import FileScreen
 from app.screens.timeline_services import FileChange
-from app.screens.wording import line
 from widgets.timeline.hunk_rows import HunkRows
 from widgets.timeline.paint import shown_path
 
@@ -37,8 +34,8 @@ class HunkScreen(FileScreen):
     ) -> None:
         self._words = words
         self._hunks = HunkRows(taken)
-        super().__init__(change, rows=self._hunks)
         self._parted = parted
+        super().__init__(change, rows=self._hunks)
         self._chosen = chosen
 
     def on_mount(self) -> None:
@@ -54,5 +51,5 @@ class HunkScreen(FileScreen):
 
     def on_hunk_rows_chosen(self, event: HunkRows.Chosen) -> None:
         event.stop()
-        self.query_one("#page-state", Static).update(Content(line(self.told(""))))
+        self.head.say(self.told(""))
         self._chosen(event.taken)

@@ -13,7 +13,15 @@ __all__ = ["BETWEEN", "KeyLine", "fitted"]
 class KeyLine(Widget):
     """Says as many of the keys as have room: the way back always, of the others the first ones."""
 
-    DEFAULT_CSS = "KeyLine { width: 100%; height: 1; }"
+    DEFAULT_CSS = """
+    KeyLine {
+        width: 100%;
+        height: 1;
+        padding: 0 1;
+        color: $text-muted;
+        text-style: $muted-style;
+    }
+    """
 
     def __init__(self, keys: str = "", *, id: str | None = None, classes: str | None = None) -> None:
         """`keys` are parted by ` · `, the most important first and the way back last."""

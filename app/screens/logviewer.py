@@ -134,4 +134,4 @@ class LogRows(RowList):
             line.append(entry.message, self.ink("text"))
         else:
             line.append(f"  {entry.message}", self.ink("dim"))
-        return [fit(line, width)]
+        return [fit(line, width - 1)]

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.content import Content
-from textual.widgets import Static
 
 from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
 from app.screens.page import HELP
@@ -57,7 +55,7 @@ class MergeScreen(RestoringScreen, inherit_bindings=False):
         if self._agent:
             # The place first: a long name is cut at its end.
             place = f"Merge {self._place}:" if self._place else "Merge"
-            self.query_one("#page-title", Static).update(Content(f"{place} {self._agent}"))
+            self.head.retitle(f"{place} {self._agent}")
 
     def action_discard(self) -> None:
         self.discards = True

@@ -6,20 +6,19 @@ from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
-from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Static
 
 from app.screens.closable import ClosableModal
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
-from app.screens.wording import line
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.rows import RowList
 
 Outcome = TypeVar("Outcome")
 
+WAYS_OUT = "? help · esc back"
+"""The keys of a page without rows."""
 HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="page.help")
 """For screens where nothing is written."""
 
@@ -41,15 +40,14 @@ class Page(ClosableModal[Outcome]):
     def __init__(self, rows: RowList) -> None:
         super().__init__()
         self.rows = rows
-        rows.margin = 2  # as its title has
+        self.head = Head(self.heading)
+        self.foot = KeyLine(self.keys)
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="page-top"):
-            yield Static(Content(self.heading), id="page-title")
-            yield Static(id="page-state")
+        yield self.head
         yield self.rows
         yield from self.below()
-        yield KeyLine(self.keys, id="page-keys")
+        yield self.foot
 
     def below(self) -> list[Widget]:
         """Widgets between the rows and the keys."""
@@ -60,9 +58,13 @@ class Page(ClosableModal[Outcome]):
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
 
     def state(self, text: str) -> None:
-        """Say something at the right end of the title; nothing once the screen is gone."""
-        for place in self.query("#page-state").results(Static):
-            place.update(Content(line(text)))
+        """Say something at the right end of the title."""
+        self.head.say(text)
+
+    def offer(self, some: bool) -> None:
+        """Say the keys that work: all where there are `some` rows, else those that lead elsewhere."""
+        self.set_class(not some, "bare")
+        self.foot.say(self.keys if some else WAYS_OUT)
 
     def action_back(self) -> None:
         self.dismiss(None)

@@ -96,7 +96,7 @@ class PlanRows(PointedRows):
         else:
             sign, role = ("◆", "warning") if item.state == "conflict" else ("✗", "error")
         left = Text.assemble(" ", (sign, self.ink(role)), " ", (shown_path(item.path), self.ink("text")))
-        return [spread(left, self._right(item, change).append("  "), width)]
+        return [spread(left, self._right(item, change).append(" "), width)]
 
     def _right(self, item: PlanItem, change: FileChange | None) -> Text:
         choice = self.choice(item)
@@ -210,7 +210,9 @@ class RestoringScreen(SplitPage[Mapping[str, Choice] | None]):
         self._diff.show(diff, nothing)
 
     async def _difference(self, item: PlanItem) -> tuple[str, str]:
-        """What would happen to a path, as a diff; else why there is none."""
+        """What would happen to a path, as a diff; else why there is none, if that is not said above."""
+        if item.state == "lost":
+            return "", ""
         change = FileChange(item.path)
         choice = self._list.choice(item)
         try:

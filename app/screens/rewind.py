@@ -99,7 +99,7 @@ class RewindScreen(SplitPage[Back | None]):
 
     def beside(self) -> Iterable[Widget]:
         with Vertical(id="split-text"):
-            yield Skinned("", focusable=False)
+            yield Skinned("", focusable=False, margin=0)
         yield Static(id="split-files")
 
     def on_mount(self) -> None:
@@ -113,6 +113,7 @@ class RewindScreen(SplitPage[Back | None]):
             self.state(str(error))
             return
         self._said.show(said)
+        self.offer(bool(said))
         self.state(f"{count(len(said), 'message')} of yours on this branch" if said else "")
         for index, each in enumerate(said[:COUNTED_ROWS]):
             if each.files:

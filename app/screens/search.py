@@ -22,6 +22,7 @@ from agent.store.search import MAX_HITS, PATIENCE, Hits, Order
 from agent.store.store import Store
 from app.screens.closable import ClosableModal
 from app.screens.field import Field
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
 from app.screens.wording import line
@@ -82,8 +83,8 @@ class SearchScreen(ClosableModal[Chosen | None]):
         )
         self._rows = HitRows(now, self._preview)
         self._around = HitPreview(id="search-preview")
-        self._told = Static(id="search-state")
-        self._keys = KeyLine(id="search-keys")
+        self._head = Head("Search")
+        self._keys = KeyLine()
         self._query = parse("")
         self._asked = QueryLine()
         self._chips = Static(chips(self._asked), id="search-chips")
@@ -99,9 +100,7 @@ class SearchScreen(ClosableModal[Chosen | None]):
         return self._order
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="search-top"):
-            yield Static(Content("Search"), id="search-title")
-            yield self._told
+        yield self._head
         with Horizontal(id="search-field"):
             yield Static(Content("⌕"), id="search-sign")
             yield self._field
@@ -209,7 +208,7 @@ class SearchScreen(ClosableModal[Chosen | None]):
         self._keys.say(KEYS.format(other=other))
 
     def _state(self, text: str) -> None:
-        self._told.update(Content(text), layout=False)
+        self._head.say(text)
 
     def _wear_skin(self) -> None:
         palette = Palette(getattr(self.app, "skin", None) or Skin())

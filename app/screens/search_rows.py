@@ -51,7 +51,6 @@ class HitRows(RowList):
         super().__init__(self._draw_hit, search_text=lambda at: self.hits[at].snippet, empty=EMPTY)
         self.can_focus = False
         self.lit = True
-        self.margin = 2
         self.hits: tuple[Hit, ...] = ()
         self._query: Query | None = None
         self._now = now
@@ -77,7 +76,7 @@ class HitRows(RowList):
 
     def _draw_hit(self, index: int, width: int) -> list[Text]:
         hit = self.hits[index]
-        title = Text("  ", self.ink("text")).append(line(hit.title) or NO_TITLE, self.ink("text", bold=True))
+        title = Text(" ", self.ink("text")).append(line(hit.title) or NO_TITLE, self.ink("text", bold=True))
         about = " · ".join(filter(None, (who(hit.kind, hit.tool), when(hit.created, self._now()))))
         head = spread(title, Text(about + " ", self.ink("dim")), width)
         return [head, self._snippet(hit, width)]
@@ -90,10 +89,10 @@ class HitRows(RowList):
             start = max(places[0][0] - width // 4, 0)
             text, shift = "…" + text[start:], start - 1
             places = [(max(first - shift, 0), last - shift) for first, last in places if last > start]
-        row = Text("    ", self.ink("text")).append(text, self.ink("dim"))
+        row = Text("   ", self.ink("text")).append(text, self.ink("dim"))
         for first, last in places:
             # Without colours, what is dim would stay dim within the match.
-            row.stylize(self.palette.style("text", "match") + Style(dim=False), first + 4, last + 4)
+            row.stylize(self.palette.style("text", "match") + Style(dim=False), first + 3, last + 3)
         return fit(row, max(width - 1, 1))
 
 

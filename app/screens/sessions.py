@@ -28,6 +28,7 @@ from agent.workspace.checkpoints.upkeep import drop_sessions
 from app.screens.closable import ClosableModal
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.field import Field
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
 from app.screens.wording import line
@@ -80,15 +81,24 @@ class SessionsScreen(ClosableModal[str | None]):
         self._now = now
         self._rows: dict[str, Row] = {}
         self._pause: Timer | None = None
+        self._listed: str | None = None
+        self._previewed: str | None = None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the list shows what was searched for, and beside it the session under the cursor."""
+        row = self._highlighted()
+        shown = row is None or row.session.id == self._previewed
+        return self._listed == self.query_one(Input).value and shown
 
     def compose(self) -> ComposeResult:
-        yield Static(Content("Sessions"), id="sessions-title")
+        yield Head("Sessions")
         yield Field(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
         with Horizontal():
             yield OptionList(id="sessions-list", compact=True)
             with VerticalScroll(id="sessions-preview", can_focus=False):
                 yield Static(id="sessions-text")
-        yield KeyLine(KEYS, id="sessions-keys")
+        yield KeyLine(KEYS)
 
     def on_mount(self) -> None:
         self._fill("")
@@ -115,6 +125,7 @@ class SessionsScreen(ClosableModal[str | None]):
         else:
             hint = "Nothing found; try fewer words." if text.strip() else EMPTY
             self.query_one("#sessions-text", Static).update(Content(hint))
+        self._listed = text
 
     async def _newest(self) -> list[Row]:
         return [Row(session) for session in await self._store.list_sessions(SHOWN)]
@@ -135,6 +146,7 @@ class SessionsScreen(ClosableModal[str | None]):
             self.query_one("#sessions-text", Static).update(Content(line(str(error))))
             return
         self.query_one("#sessions-text", Static).update(preview(nodes))
+        self._previewed = session
         self.query_one("#sessions-preview", VerticalScroll).scroll_end(animate=False)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
@@ -230,11 +242,11 @@ def title_of(session: Session) -> str:
 def label(row: Row, now: float, current: str) -> Content:
     """Two lines: the title, and when and where; or what was found. Pure."""
     session = row.session
-    mark = "▶ " if session.id == current else "  "
+    mark = " ▶ " if session.id == current else "   "
     below = (
         line(row.snippet) if row.snippet else f"{age(now - session.updated)} · {Path(session.workspace).name}"
     )
-    return Content.assemble(mark, title_of(session), "\n  ", (below, "$text-muted"))
+    return Content.assemble(mark, title_of(session), "\n   ", (below, "$text-muted"))
 
 
 def preview(nodes: list[Node]) -> Content:

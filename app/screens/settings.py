@@ -14,6 +14,7 @@ from agent.errors import ConfigError, HermesError
 from app.keys import resolve
 from app.preferences import Snapshot
 from app.screens.closable import ClosableModal
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.settings_edit import ChoiceEditor, LineEditor
 from app.screens.settings_list import SettingsList
@@ -47,14 +48,15 @@ class SettingsScreen(ClosableModal[None]):
         self._snapshot = snapshot
         self._keeper = keeper
         self._palette = palette
+        self._head = Head("Settings")
         self.list = SettingsList(self._rows())
 
     def compose(self) -> ComposeResult:
-        yield Static(id="settings-title")
+        yield self._head
         yield Static(id="settings-problems")
         yield self.list
         yield Static(id="settings-about")
-        yield KeyLine(id="settings-keys")
+        yield KeyLine()
 
     def on_mount(self) -> None:
         if self._palette is not None:
@@ -144,15 +146,15 @@ class SettingsScreen(ClosableModal[None]):
         self.app.notify(line(sentence), severity="warning", timeout=8, markup=False)
 
     def _tell(self) -> None:
-        title = Content.assemble(
-            ("  Settings", "bold $accent"), (f"  {line(str(self._snapshot.file))}", "$text-muted")
-        )
-        self.query_one("#settings-title", Static).update(title)
-        self.query_one("#settings-problems", Static).update(problems(self._snapshot))
+        self._head.say(str(self._snapshot.file))
+        wrong = problems(self._snapshot)
+        told = self.query_one("#settings-problems", Static)
+        told.update(wrong)
+        told.display = bool(wrong)
         keys = resolve(self._snapshot.loaded.settings.keys)
         change, find, copy = map(keys.shown, ("rows.open", "rows.filter", "rows.copy"))
         hints = f"{change} change · r default · {find} filter · {copy} copy · esc back"
-        self.query_one("#settings-keys", KeyLine).say(hints)
+        self.query_one(KeyLine).say(hints)
         self._describe()
 
     def _describe(self) -> None:

@@ -23,6 +23,7 @@ from app import skin_files
 from app.screens.closable import ClosableScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.field import Field
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
 from app.screens.wording import line
@@ -126,17 +127,17 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self.draft = Draft.of(skin)
         self._saved: str | None = None
         # Held, because what waits may come round when the screen is being taken down.
-        self._title = Static(id="editor-title")
+        self._head = Head("Skin editor")
         self._roles = RoleList(self.draft)
         self._preview = SkinPreview(self._worn(self.draft.skin))
         self._about = Static(id="editor-about")
         self._value = Field(compact=True, id="editor-value", select_on_focus=True)
         self._says = Static(id="editor-says")
-        self._keys = KeyLine(id="editor-keys")
+        self._keys = KeyLine()
 
     def compose(self) -> ComposeResult:
-        yield self._title
-        with Horizontal():
+        yield self._head
+        with Horizontal(id="editor-sides"):
             with Vertical(id="editor-roles"):
                 yield self._roles
             yield self._preview
@@ -163,12 +164,7 @@ class SkinEditorScreen(ClosableScreen[str | None]):
         self.draft = draft
         count = len(draft.changes)
         state = f"{count} change{'s' * (count != 1)}, not saved" if count else "nothing changed"
-        title = Content.assemble(
-            ("Skin editor", "bold"),
-            (f"  {line(draft.base.name)}", "$foreground"),
-            (f" · {state}", "$text-muted"),
-        )
-        self._title.update(title)
+        self._head.say(f"{draft.base.name} · {state}")
         self._roles.show(draft, tightest(draft.skin))
         self._preview.show(self._worn(draft.skin))
         self.show_role()

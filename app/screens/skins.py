@@ -17,6 +17,7 @@ from textual.widgets import Static
 from agent.errors import HermesError
 from app.looks import findings, told
 from app.screens.closable import ClosableModal
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.preview import SkinPreview
 from app.screens.wording import line
@@ -29,6 +30,8 @@ from widgets.rows import RowList
 if TYPE_CHECKING:
     from app.application import HermesApp
 
+WIDTHS = [(0, "-narrow"), (82, "-wide")]
+"""Classes of the screen from so many columns on; a narrow one is nothing but the list."""
 PAUSE = 0.03
 """Seconds the cursor rests on a skin before it is put on, so that running through the list stays quick."""
 
@@ -106,6 +109,7 @@ class SkinsScreen(ClosableModal[Choice | None]):
     """Ends with a skin to keep or to edit, or None to go back to the one before. Lies at the right edge."""
 
     CSS_PATH = "skins.tcss"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
     AUTO_FOCUS = "SkinList"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "back"),
@@ -119,12 +123,12 @@ class SkinsScreen(ClosableModal[Choice | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="skins"):
-            yield Static(Content("Skins"), id="skins-title")
-            with Horizontal():
+            yield Head("Skins")
+            with Horizontal(id="skins-sides"):
                 yield SkinList()
                 yield SkinPreview(self._looks.shown)
             yield Static(id="skins-about")
-            yield KeyLine("↑↓ look · ⏎ keep · e edit · / filter · esc back", id="skins-keys")
+            yield KeyLine("↑↓ look · ⏎ keep · e edit · / filter · esc back")
 
     def use(self, palette: Palette) -> None:
         """Draw in these styles from now on."""

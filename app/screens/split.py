@@ -7,13 +7,10 @@ from typing import ClassVar, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
-from textual.containers import Container, Horizontal, Vertical
-from textual.content import Content
+from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.widget import Widget
-from textual.widgets import Static
 
-from app.screens.keyline import KeyLine
 from app.screens.page import Page
 from widgets.rows import Draw, RowList
 
@@ -57,14 +54,12 @@ class SplitPage(Page[Outcome]):
     CSS_PATH: ClassVar = ["page.tcss", "split.tcss"]
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="page-top"):
-            yield Static(Content(self.heading), id="page-title")
-            yield Static(id="page-state")
+        yield self.head
         with Container(id="split"):
             yield self.rows
             with Vertical(id="split-beside"):
                 yield from self.beside()
-        yield KeyLine(self.keys, id="page-keys")
+        yield self.foot
 
     def beside(self) -> Iterable[Widget]:
         """What is to be seen of the row under the cursor."""

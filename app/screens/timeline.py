@@ -11,8 +11,7 @@ from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.content import Content
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from agent.errors import HermesError
 from agent.store.marks import Mark
@@ -57,6 +56,7 @@ class TimelineScreen(Page[None]):
     CSS_PATH: ClassVar = ["page.tcss", "timeline.tcss"]
     AUTO_FOCUS = "Timeline"
     heading = "Timeline"
+    keys = WAYS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "restore", "Restore", id="timeline.restore"),
         Binding("b", "branch", "Branch from here", id="timeline.branch"),
@@ -83,14 +83,11 @@ class TimelineScreen(Page[None]):
         self._at = at
         self._now = now
         self._preview = Preview()
-        self._state = Static(id="page-state")
         self.complete = False
         """Whether the whole tree is shown."""
 
     def compose(self) -> ComposeResult:
-        with Horizontal(id="page-top"):
-            yield Static(Content(self.heading), id="page-title")
-            yield self._state
+        yield self.head
         with Horizontal(id="timeline-body"):
             with Vertical(id="timeline-tree"):
                 with Horizontal():
@@ -98,8 +95,8 @@ class TimelineScreen(Page[None]):
                     yield self._minimap
                 yield Field(placeholder="words to look for", compact=True, id="timeline-search")
             yield self._preview
-        yield KeyLine(ACTIONS, classes="keys")
-        yield KeyLine(WAYS, classes="keys")
+        yield KeyLine(ACTIONS, id="timeline-actions")
+        yield self.foot
 
     def on_mount(self) -> None:
         self.state("reading …")
@@ -113,10 +110,6 @@ class TimelineScreen(Page[None]):
     def _wear_skin(self) -> None:
         super()._wear_skin()
         self._minimap.use(self.timeline.palette)
-
-    def state(self, text: str) -> None:
-        # Held, because the tree may arrive when the screen is being taken down.
-        self._state.update(Content(line(text)))
 
     # The tree
 
@@ -150,6 +143,8 @@ class TimelineScreen(Page[None]):
     def _say_state(self) -> None:
         shown, look = self.timeline, self.timeline.look
         self._preview.set_class(self.complete and not shown.nodes.rows, "none")
+        if self.complete:
+            self.offer(bool(shown.nodes.rows))
         if self.complete and not shown.nodes.rows:
             self.state("")
             return

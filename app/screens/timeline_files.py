@@ -10,13 +10,13 @@ from rich.text import Text
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
 from agent.errors import HermesError
 from app.screens.closable import ClosableModal
+from app.screens.head import Head
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP, Page
 from app.screens.timeline_services import FileChange, Sides, TimelineServices
@@ -57,7 +57,7 @@ class FileRows(RowList):
         right = Text(one_line(change.note), self.ink("dim"))
         right.append(f" +{change.added:,}" if change.added else "", self.ink("added"))
         right.append(f" −{change.removed:,}" if change.removed else "", self.ink("removed"))
-        return [spread(left, right.append("  "), width)]
+        return [spread(left, right.append(" "), width)]
 
 
 class FilesScreen(Page[None]):
@@ -136,14 +136,12 @@ class FileScreen(ClosableModal[None]):
         self._change = change
         self._note = note
         self.rows = rows or DiffRows()
+        self.head = Head(shown_path(change.path), self.told(figures(change)))
 
     def compose(self) -> ComposeResult:
-        change = self._change
-        with Horizontal(id="page-top"):
-            yield Static(Content(shown_path(change.path)), id="page-title")
-            yield Static(Content(line(self.told(figures(change)))), id="page-state")
+        yield self.head
         yield self.rows
-        yield KeyLine(self.keys, id="page-keys")
+        yield KeyLine(self.keys)
 
     def told(self, happened: str) -> str:
         """What stands at the right end of the title, given what happened to the file."""

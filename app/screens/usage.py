@@ -94,10 +94,10 @@ class UsageRows(RowList):
         row = self._rows[index]
         match row.kind:
             case "heading":
-                return [fit(Text(f"  {row.name}", self.ink("accent", bold=True)), width)]
+                return [fit(Text(f" {row.name}", self.ink("accent", bold=True)), width)]
             case "sentence":
                 wrapped = Text(row.name, self.ink("dim")).wrap(self.app.console, max(width - 4, 1))
-                return [Text("  ").append_text(each) for each in wrapped]
+                return [Text(" ").append_text(each) for each in wrapped]
             case "blank":
                 return [Text(" ")]
             case "bound":
@@ -108,7 +108,7 @@ class UsageRows(RowList):
 
     def _bound(self, row: Row, width: int) -> Text:
         used, ceiling = row.cells
-        text = Text(f"  {row.name:<{NAME_CELLS}}{used:>{NUMBER_CELLS}} of {ceiling:<{NUMBER_CELLS}}")
+        text = Text(f" {row.name:<{NAME_CELLS}}{used:>{NUMBER_CELLS}} of {ceiling:<{NUMBER_CELLS}}")
         text.append(f"{UNKNOWN if row.share is None else part(row.share):>5}  ")
         text.stylize(self.ink("text"))
         share = row.share or 0.0
@@ -118,7 +118,7 @@ class UsageRows(RowList):
 
 
 def _columns(name: str, cells: Sequence[str]) -> str:
-    return f"  {name:<{NAME_CELLS}}" + "".join(f"{cell:>{NUMBER_CELLS}}" for cell in cells)
+    return f" {name:<{NAME_CELLS}}" + "".join(f"{cell:>{NUMBER_CELLS}}" for cell in cells)
 
 
 def rows_of(found: Overview) -> list[Row]:

@@ -43,7 +43,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         await scene.until(lambda: rows.count)
         shown = drawn(rows)
         assert "They part after" in shown and "↳ side" in shown and "│ ↳ main" in shown
-        assert "❯ write a two" in shown and "FILES, from side to main" in shown and "M a" in shown
+        assert "❯ write a two" in shown and "Files, from side to main" in shown and "M a" in shown
         await scene.pilot.press("enter")
         await scene.until(screen(scene, DetailScreen))
         await scene.pilot.press("escape", "G", "enter")

@@ -20,6 +20,8 @@ LONG = (
     "Read every file below src/payments and src/invoices, note each place where an amount is rounded, "
     "compare it with the table of currencies and say, with the line, which of them lose a cent"
 )
+PANEL = "Is banker's rounding what the tax office expects for yen?"
+MODELS = ("anthropic/claude-sonnet-5", "openai/gpt-5.5", "openrouter/qwen3-coder")
 HOSTILE = (
     "[bold]Look[/] \x1b]52;c;aGk=\x07 at \u202e.gnp",
     "a\nmodel  5 × free",
@@ -56,6 +58,12 @@ DIALOGS: dict[str, Act] = {
     "forecast-hostile": asking(
         story.forecast, goals=HOSTILE, models=[("[red]m[/]\x1b[2J\nleft  all of it", 3)]
     ),
+    "forecast-mixture": asking(
+        story.forecast,
+        goals=[f"{who}: {PANEL}" for who in (*(f"round 1, {model}" for model in MODELS), "aggregator")],
+        models=[(MODELS[0], 2), (MODELS[1], 1), (MODELS[2], 1)],
+        single=True,
+    ),
     "forecast-why": asking(story.forecast, "4", *"look yourself first"),
     "ceiling": asking(story.ceiling, agent="agent-1"),
     "ceiling-by": asking(story.ceiling, "2", *"500k"),
@@ -82,7 +90,7 @@ DIALOGS: dict[str, Act] = {
         setting="subagents.turns",
     ),
 }
-BOTH = ("forecast", "forecast-many", "forecast-unknown", "ceiling")
+BOTH = ("forecast", "forecast-mixture", "forecast-many", "forecast-unknown", "ceiling")
 
 
 @pytest.mark.parametrize(

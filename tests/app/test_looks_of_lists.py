@@ -26,10 +26,8 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "SEARCH_DELAY", 0.01)
 
 
-async def still(app: Staged, pilot: Pilot[Any]) -> None:
-    await pilot.pause(0.1)
-    await until(pilot, lambda: not any(worker.group in ("list", "preview") for worker in app.workers))
-    await pilot.pause(0.05)
+async def still(screen: SessionsScreen, pilot: Pilot[Any]) -> None:
+    await until(pilot, lambda: screen.is_mounted and screen.settled, "the list and its preview")
 
 
 def listed(folder: Path, *keys: str, empty: bool = False, dialog: bool = False) -> Any:
@@ -41,10 +39,10 @@ def listed(folder: Path, *keys: str, empty: bool = False, dialog: bool = False) 
             newest = await store.latest_session()
             screen = SessionsScreen(store, newest.id if newest else "", folder, lambda: shelf.NOW)
             app.push_screen(screen)
-            await still(app, pilot)
+            await still(screen, pilot)
             for key in keys:
                 await pilot.press(key)
-                await still(app, pilot)
+                await still(screen, pilot)
             if dialog:
                 await until(pilot, lambda: isinstance(app.screen, Dialog) and app.screen.armed, "a dialog")
 

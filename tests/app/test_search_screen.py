@@ -103,7 +103,7 @@ async def test_the_order_changes_with_a_key(store: Store) -> None:
         await pilot.press("ctrl+r")
         ranked = [hit.node for hit in (await store.search("rounding")).hits]
         await until(pilot, lambda: [hit.node for hit in screen.query_one(HitRows).hits] == ranked)
-        assert "best first" in str(screen.query_one("#search-state", Static).render())
+        assert "best first" in str(screen.query_one("#page-state", Static).render())
 
 
 class Slow:

@@ -92,7 +92,7 @@ async def test_a_colour_is_changed_saved_worn_and_kept(home: Path) -> None:
         screen = await opened(app, pilot)
         await change(pilot, screen, ACCENT, "steelblue")
         assert screen.draft.changes == {"accent": "#4682b4"}
-        assert "1 change, not saved" in words(app, "#editor-title")
+        assert "1 change, not saved" in words(app, "#page-state")
         assert app.skin.name == "night"
         await save_as(app, pilot, "mine")
         await until(pilot, lambda: "Saved in" in words(app, "#editor-says"), "saving")
@@ -138,7 +138,7 @@ async def test_a_role_is_reset(home: Path) -> None:
         await change(pilot, screen, ACCENT, "#ffffff")
         await pilot.press("r")
         assert screen.draft.changes == {}
-        assert "nothing changed" in words(app, "#editor-title")
+        assert "nothing changed" in words(app, "#page-state")
 
 
 async def test_leaving_with_changes_asks_and_the_safe_answer_stays(home: Path) -> None:
@@ -218,7 +218,7 @@ async def test_the_list_of_skins_leads_to_the_editor(home: Path) -> None:
         await pilot.press("e")
         await until(pilot, lambda: isinstance(app.screen, SkinEditorScreen), "the editor")
         assert app.skin.name == "night"
-        assert "amber" in words(app, "#editor-title")
+        assert "amber" in words(app, "#page-state")
 
 
 async def test_letters_of_a_filter_are_no_commands(home: Path) -> None:

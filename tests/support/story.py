@@ -334,6 +334,7 @@ def forecast(
     money: Span | None = Span(0.31, 4.2),  # noqa: B008 - frozen
     rooms: Sequence[Room] = ROOMS,
     past: int = 37,
+    single: bool = False,
 ) -> ForecastAsked:
     """The person is asked whether agents are sent. Needs a running event loop."""
     made = Forecast(
@@ -343,6 +344,7 @@ def forecast(
         money=money,
         left=1_412_000,
         from_past=past,
+        single=single,
     )
     reply = asyncio.get_running_loop().create_future()
     return ForecastAsked(agent=agent, id="f1", forecast=made, rooms=tuple(rooms), reply=reply)

@@ -14,13 +14,16 @@ from themes.skin import Skin
 from widgets.filtered import Drawn
 from widgets.palette import Palette
 from widgets.panes import figures
-from widgets.panes.agent_row import LIVE, LOOKS, TIGHT, WORDS, AgentRow, Look, doing, speed_of, took
+from widgets.panes.agent_row import LIVE, LOOKS, TIGHT, WORDS, AgentRow, Look, doing, speed_of, took, unmerged
 from widgets.panes.sparkline import draws_ascii_only
 from widgets.row_text import fit, one_line, spread, to_strip
 
 
 class AgentHeader(Drawn):
-    """`▶ callers  works · agent-1      0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, below it goal and action."""
+    """`▶ callers  works · agent-1      0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, below it goal and action.
+
+    Of one that is over, what it changed and nobody has merged stands in place of the action.
+    """
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "AgentHeader { height: 2; }"
@@ -91,7 +94,8 @@ class AgentHeader(Drawn):
         look = Look(style, self._clock(), self.motion, self._ascii_only)
         left = Text(f"   {one_line(row.goal)}", style("dim"))
         if row.state not in LIVE:
-            return fit(left, width)
+            mark = f"{unmerged(row)} not merged " if unmerged(row) else ""
+            return spread(left, Text(mark, style("warning")), width)
         share = f"  {figures.percent(row.budget)} of its budget" if row.budget is not None else ""
         right = Text.assemble(
             fit(Text(doing(row), style("text" if row.state == "running" else "warning")), width // 2),

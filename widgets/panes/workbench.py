@@ -233,7 +233,7 @@ class Workbench(Covered):
 
     def _tell_keys(self) -> None:
         """Say below the panes what the keys of the one that has them do."""
-        keys = next((pane.KEYS for pane in self.panes if pane.has_focus), "")
+        keys = next((pane.KEYS for pane in self.panes if pane.has_focus and pane.count), "")
         if self._jump is None and (keys or self._bottom.hint):
             room = self._room.width - 2 * MARGIN
             self._bottom.say(Text(f" {fitted(keys, room)} ", self.palette.style("dim")) if keys else Text())

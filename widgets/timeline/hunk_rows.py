@@ -60,7 +60,7 @@ class HunkRows(DiffRows):
         for sign, shown, role in (("+", "+", "added"), ("-", "−", "removed")):
             if count := sum(line.sign == sign for line in lines):
                 right.append(f" {shown}{count:,}", self.ink(role if taken else "dim"))
-        return spread(left, right.append("  "), width)
+        return spread(left, right.append(" "), width)
 
     def row(self, number: int, width: int) -> list[Text]:
         rows = super().row(number, width)
