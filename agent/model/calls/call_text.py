@@ -1,8 +1,9 @@
 """The forms in which models write tool calls as text, read without judging them.
 
 Known are bare JSON objects and lists (OpenAI, Llama, Qwen-Coder), fences, the
-tags of Hermes and Qwen, `<function=…>` with JSON or XML parameters, and the
-marks of Mistral, Llama, Granite, Kimi, DeepSeek, GLM and Claude.
+tags of Hermes and Qwen, `<function=…>` with JSON or XML parameters, Python
+calls, and the marks of Mistral, Llama, Granite, Kimi, DeepSeek, GLM, MiniMax,
+Cohere, Claude and more (`call_marks`).
 """
 
 from __future__ import annotations
@@ -13,83 +14,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from agent.model.calls.call_marks import LANGUAGES, MARKS, SPACE, TAG, TAGS, WRAPPING
+from agent.model.calls.harmony import BEGINNINGS
 from agent.model.calls.lenient_json import LenientError, LenientReader
+from agent.model.calls.python_calls import CALL, LIST, read_python
 from agent.model.calls.repair import repair_name
 from agent.model.protocol import ToolSpec
 
-TAGS = (
-    "<tool_call>",
-    "<tool_calls>",
-    "<tools>",
-    "<function_call>",
-    "<function_calls>",
-    "<function=",
-    "<function name=",
-    "<invoke name=",
-    "[TOOL_CALLS]",
-    "<|python_tag|>",
-    "<|tool_call|>",
-    "<|tool_calls_section_begin|>",
-    "<|tool_call_begin|>",
-    "<｜tool▁calls▁begin｜>",
-    "<｜tool▁call▁begin｜>",
-)
-"""What announces a call, whatever came before it."""
-
-TAG = re.compile("|".join(map(re.escape, TAGS)))
-
-_LANGUAGES = (
-    "json",
-    "jsonc",
-    "json5",
-    "tool",
-    "tools",
-    "tool_call",
-    "tool_calls",
-    "tool_code",
-    "xml",
-    "text",
-)
-_WRAPPING = re.compile(
-    r"[\s,;]+|</?tool_calls?>|</?tools>|</?function_calls?>|</function>|\[/?TOOL_CALLS\]|\[ARGS\]|\[CALL_ID\]\w+"
-    r"|<\|/?(?:python_tag|tool_call|tool_calls_section_begin|tool_calls_section_end|tool_call_begin|tool_call_end"
-    r"|tool_call_argument_begin|im_end|eot_id|eom_id|end_of_text|endoftext|end|return)\|>|</s>"
-    r"|<｜(?:tool▁(?:calls▁begin|calls▁end|call▁begin|call▁end|sep)|end▁of▁sentence)｜>"
-    rf"|`{{3,}}(?:{'|'.join(sorted(_LANGUAGES, reverse=True))})?(?![\w`])"
-)
-"""What may stand around calls without a meaning of its own."""
-
-_MARKS = tuple(
-    [
-        f"</{name}>"
-        for name in ("tool_call", "tool_calls", "tools", "function_call", "function_calls", "function")
-    ]
-    + ["</s>", "[TOOL_CALLS]", "[/TOOL_CALLS]", "[ARGS]", "[CALL_ID]"]
-    + [
-        f"<|{slash}{name}|>"
-        for slash in ("", "/")
-        for name in (
-            *("python_tag", "tool_call", "tool_calls_section_begin", "tool_calls_section_end"),
-            *("tool_call_begin", "tool_call_end", "tool_call_argument_begin"),
-            *("im_end", "eot_id", "eom_id", "end_of_text", "endoftext", "end", "return"),
-        )
-    ]
-    + [
-        f"<｜{name}｜>"
-        for name in (
-            *("tool▁calls▁begin", "tool▁calls▁end", "tool▁call▁begin"),
-            *("tool▁call▁end", "tool▁sep", "end▁of▁sentence"),
-        )
-    ]
-)
-"""The wrapping that is written with marks; a beginning of one may still become wrapping."""
-
-_FUNCTION = re.compile(r'<(?:function=|function name=|invoke name=)"?([\w.:-]+)"?\s*>')
-_FUNCTION_END = re.compile(r"\s*</(?:function|invoke|tool_call)>")
+_FUNCTION = re.compile(rf'<{SPACE}(?:function=|function name=|invoke name=)"?([\w.:-]+)"?\s*>')
+_FUNCTION_BEGUN = re.compile(rf"<{SPACE}(?:function=|function name=|invoke name=)[^>]*$")
+_FUNCTION_END = re.compile(rf"\s*</{SPACE}(?:function|invoke|tool_call)>")
 _PARAMETER = re.compile(
-    r'\s*(?:<parameter(?:=| name=)"?([\w.-]+)"?[^<>\n]*>|<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>)'
+    rf'\s*(?:<{SPACE}parameter(?:=| name=)"?([\w.-]+)"?[^<>\n]*>'
+    r"|<arg_key>\s*([\w.-]+)\s*</arg_key>\s*<arg_value>)"
 )
-_PARAMETER_END = re.compile(r"</parameter>|</arg_value>|(?=<parameter[= ]|</function>|</invoke>)")
+_PARAMETER_END = re.compile(
+    rf"</{SPACE}parameter>|</arg_value>|(?=<{SPACE}parameter[= ]|</{SPACE}function>|</{SPACE}invoke>)"
+)
 _NAME = re.compile(r"[A-Za-z_][\w.:-]*(?=\s*(?:[\[{<`]|$))")
 
 _NAME_KEYS = ("name", "tool", "tool_name", "function", "function_name")
@@ -105,6 +46,7 @@ _FIRST_KEY = re.compile(r"""[\[\s]*\{\s*["'](\w{1,20})["']\s*:\s*""")
 _NAME_VALUE = re.compile(
     r"""["'](?:name|tool|tool_name|function_name|function)["']\s*:\s*["']([^"']{1,100})["']"""
 )
+_LIST_BEGUN = re.compile(r"\[\s*([A-Za-z_][\w.]*)")
 _FENCE_BEGUN = re.compile(r"`{1,3}(\w*)")
 
 Names = tuple[str, ...] | None
@@ -132,22 +74,28 @@ def _read_calls(text: str) -> list[Draft] | None:
     drafts: list[Draft] = []
     at, name, tagged = 0, "", False
     while at < len(text):
-        if wrapping := _WRAPPING.match(text, at):
-            tagged = tagged or TAG.match(text, at) is not None
+        if wrapping := WRAPPING.match(text, at):
+            tagged = tagged or _is_tag(text, at)
             at = wrapping.end()
             continue
         found: list[Draft] | None
-        if text[at] in "{[":
+        if LIST.match(text, at) or (tagged and CALL.match(text, at)):
+            calls, at = read_python(text, at)
+            found = [Draft(*call) for call in calls] if calls else None
+        elif text[at] in "{[":
             value, at = _json_value(text, at)
             found = [Draft(name, value)] if name and isinstance(value, dict) else _drafts(value, tagged)
             name = ""
         elif function := _FUNCTION.match(text, at):
             found, at = _function(text, function[1], function.end())
+            name = ""
         elif name and (parameter := _PARAMETER.match(text, at)):
             found, at = _function(text, name, parameter.start())
             name = ""
         elif tagged and (word := _NAME.match(text, at)):
             name, at, found = word.group(), word.end(), []
+        elif drafts and any(mark.startswith(text[at:]) for mark in MARKS):
+            break  # the end of the message cut the last mark short
         else:
             return None
         if found is None:
@@ -156,11 +104,16 @@ def _read_calls(text: str) -> list[Draft] | None:
     return [*drafts, Draft(name, {})] if name else drafts
 
 
+def _is_tag(text: str, at: int) -> bool:
+    """Whether what stands at `at` announces a call; a fence of Gemma does so only where a message begins."""
+    return TAG.match(text, at) is not None or text.startswith("```tool_code", at)
+
+
 def skip_wrapping(text: str) -> tuple[int, bool]:
     """The length of the wrapping that `text` begins with, and whether a tag is part of it."""
     at, tagged = 0, False
-    while wrapping := _WRAPPING.match(text, at):
-        tagged = tagged or TAG.match(text, at) is not None
+    while wrapping := WRAPPING.match(text, at):
+        tagged = tagged or _is_tag(text, at)
         at = wrapping.end()
     return at, tagged
 
@@ -181,15 +134,21 @@ def may_be_call(
 
 
 def _verdict(rest: str, names: Names, tagged: bool) -> Literal["yes", "no", "open"]:
-    if any(mark.startswith(rest) for mark in (*TAGS, *_MARKS)):
+    if any(mark.startswith(rest) for mark in (*TAGS, *MARKS)):
+        return "open"
+    if rest.startswith(BEGINNINGS):
+        return "yes"
+    if python := LIST.match(rest) or (tagged and CALL.match(rest)):
+        return "yes" if _offered(python[1].removesuffix(".call"), names) else "no"
+    if (begun := _LIST_BEGUN.fullmatch(rest)) and (names is None or _begins(begun[1], names)):
         return "open"
     if rest[0] in "{[":
         return _json_verdict(rest, names)
     if fence := _FENCE_BEGUN.fullmatch(rest):
-        return "open" if any(language.startswith(fence[1]) for language in _LANGUAGES) else "no"
+        return "open" if any(language.startswith(fence[1]) for language in LANGUAGES) else "no"
     if function := _FUNCTION.match(rest):
         return "yes" if _offered(function[1], names) else "no"
-    if rest.startswith(("<function=", "<function name=", "<invoke name=")) and ">" not in rest:
+    if _FUNCTION_BEGUN.match(rest):
         return "open"
     word = re.match(r"[A-Za-z_][\w.:-]*\s*", rest) if tagged else None
     if word is None:
@@ -216,6 +175,11 @@ def _json_verdict(rest: str, names: Names) -> Literal["yes", "no", "open"]:
     if named := _NAME_VALUE.search(rest):
         return "yes" if _offered(named[1], names) else "no"
     return "open"
+
+
+def _begins(word: str, names: tuple[str, ...]) -> bool:
+    """Whether a word may be the beginning of the name of a tool."""
+    return any(name.startswith(word) for name in names)
 
 
 def _offered(name: str, names: Names) -> bool:

@@ -12,10 +12,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from agent.messages import ToolCall
-from agent.model.calls.call_text import TAG, Draft, read_calls
+from agent.model.calls.call_marks import TAG
+from agent.model.calls.call_text import Draft, read_calls
+from agent.model.calls.harmony import HarmonyReply
 from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from agent.model.protocol import ToolSpec
 from tools.arguments import check_arguments
@@ -25,6 +28,8 @@ LONGEST_LEAD = 500
 """Characters of prose that may come before a tagged call."""
 
 _MOST_CALLS = 64
+_LONGEST_END = 20_000
+"""Characters at the end of reasoning that are searched for calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +56,40 @@ def find_calls(text: str, tools: Sequence[ToolSpec]) -> Rescued | None:
     offered = {tool.name: tool for tool in tools}
     lead, body = split_lead(text)
     drafts = read_calls(body)
-    if not drafts or len(drafts) > _MOST_CALLS:
+    calls = _all_valid(drafts, offered, text) if drafts else None
+    return Rescued(lead, calls) if calls else None
+
+
+def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
+    """The tagged calls that reasoning ends with, each tag on a line of its own; `lead` is what came before.
+
+    Models that do not close their reasoning call tools from within it.
+    """
+    end = thought[-_LONGEST_END:]
+    for tag in islice(TAG.finditer(end), _MOST_CALLS):
+        before = thought[: len(thought) - len(end) + tag.start()]
+        if before.strip(" \t")[-1:] not in ("", "\n"):
+            continue
+        found = find_calls(end[tag.start() :], tools)
+        if found and not found.lead:
+            return Rescued(before.rstrip(), found.calls)
+    return None
+
+
+def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
+    """The calls of a reply in the channels of Harmony, possibly none; None if one of them is no real call."""
+    offered = {tool.name: tool for tool in tools}
+    drafts = [Draft(name, arguments) for name, arguments in reply.calls]
+    return _all_valid(drafts, offered, reply.text) if drafts else ()
+
+
+def _all_valid(
+    drafts: Sequence[Draft], offered: Mapping[str, ToolSpec], text: str
+) -> tuple[ToolCall, ...] | None:
+    if len(drafts) > _MOST_CALLS:
         return None
     calls = tuple(_validated(drafts, offered, text))
-    return Rescued(lead, calls) if len(calls) == len(drafts) else None
+    return calls if len(calls) == len(drafts) else None
 
 
 def split_lead(text: str) -> tuple[str, str]:

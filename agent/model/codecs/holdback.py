@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.model.calls.call_text import TAG, TAGS, may_be_call, skip_wrapping
+from agent.model.calls.call_marks import TAG, TAGS
+from agent.model.calls.call_text import may_be_call, skip_wrapping
 from agent.model.codecs.thinking import CodeState, partial_suffix
 from agent.model.protocol import ToolSpec
 

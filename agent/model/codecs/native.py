@@ -9,8 +9,9 @@ from typing import Any
 
 from agent.messages import Message, ToolCall
 from agent.model.calls.assembly import UNNAMED, Assembled, CallAssembler, NewId
+from agent.model.calls.harmony import read_harmony
 from agent.model.calls.repair import repair_arguments, without_surrogates
-from agent.model.calls.rescue import LONGEST_LEAD, find_calls
+from agent.model.calls.rescue import LONGEST_LEAD, Rescued, find_calls, find_in_harmony, find_in_thought
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.codecs.holdback import HoldBack
 from agent.model.codecs.pictures import content_parts, without_lost
@@ -106,6 +107,9 @@ class NativeDecoder:
             rest, done = self._settle(held, done)
             shown += self._say(rest)
         text = "".join(self._text)
+        if not done.calls and not text.strip() and (found := self._in_thought()):
+            self._reasoning = [found.lead]
+            done = self._assembled(found.calls)
         if done.calls:
             text = text.rstrip()
         return shown, DecodedReply(
@@ -118,6 +122,9 @@ class NativeDecoder:
 
     def _settle(self, held: str, done: Assembled) -> tuple[str, Assembled]:
         """What of the held text is to be shown, and the calls of the reply."""
+        if (reply := read_harmony(held)) and (calls := find_in_harmony(reply, self._tools)) is not None:
+            self._reasoning.append(reply.reasoning)
+            return reply.text, done if done.calls else self._assembled(calls)
         found = self._read(held)
         if found is None and any(tag in held for tag in CLOSING):
             # Reasoning without an opening tag that spoke of a call, and the answer behind it.
@@ -134,13 +141,21 @@ class NativeDecoder:
             return ("" if same else held), done
         return rest, read
 
+    def _in_thought(self) -> Rescued | None:
+        return find_in_thought("".join(self._reasoning), self._tools) if self._tools else None
+
     def _read(self, held: str) -> tuple[str, Assembled] | None:
         """The text and the calls that held text means, if it is calls."""
         found = find_calls(held, self._tools)
         if found is None:
             return None
-        calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found.calls)
-        return found.lead, Assembled(calls, {}, ("A tool call written as text was read as a call.",))
+        return found.lead, self._assembled(found.calls)
+
+    def _assembled(self, found: Sequence[ToolCall]) -> Assembled:
+        """Calls read from text, with ids of their own."""
+        calls = tuple(ToolCall(self._new_id(), call.name, call.arguments) for call in found)
+        repairs = ("A tool call written as text was read as a call.",) if calls else ()
+        return Assembled(calls, {}, repairs)
 
     def _part(self, kind: str, text: str) -> list[Delta]:
         if kind == "reasoning":

@@ -60,6 +60,31 @@ WRITTEN_CALLS = [
     "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>terminal\n"
     '```json\n{"command": "ls"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
     "<tool_call>terminal\n<arg_key>command</arg_key>\n<arg_value>ls</arg_value>\n</tool_call>",
+    f"<tool_call>{LS}</tool_call",
+    '<｜DSML｜function_calls>\n<｜DSML｜invoke name="terminal">\n'
+    '<｜DSML｜parameter name="command" string="true">ls</｜DSML｜parameter>\n'
+    "</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+    '<minimax:tool_call>\n<invoke name="terminal">\n<parameter name="command">ls</parameter>\n</invoke>\n'
+    "</minimax:tool_call>",
+    "<seed:tool_call><function=terminal><parameter=command>ls</parameter></function></seed:tool_call>",
+    f"<longcat_tool_call>{LS}</longcat_tool_call>",
+    f"<TOOLCALL>[{LS}]</TOOLCALL>",
+    f"functools[{LS}]",
+    f"<|action_start|><|plugin|>{LS}<|action_end|>",
+    '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "terminal", "parameters": {"command": "ls"}}]'
+    "<|END_ACTION|>",
+    "<|tool_call_section_begin|><|tool_call_begin|>functions.terminal:0 <|tool_call_argument_begin|>"
+    '{"command": "ls"}<|tool_call_end|><|tool_call_section_end|>',
+    "<｜tool_calls_begin｜><｜tool_call_begin｜>function<｜tool_sep｜>"
+    '<steptml:invoke name="terminal"><steptml:parameter name="command">ls</steptml:parameter>'
+    "</steptml:invoke>"
+    "<｜tool_call_end｜><｜tool_calls_end｜>",
+    '[terminal(command="ls")]',
+    '<|python_start|>[terminal(command="ls")]<|python_end|>',
+    '<|python_tag|>terminal.call(command="ls")',
+    '<|tool_call_start|>[terminal(command="ls")]<|tool_call_end|>',
+    '<function_calls>\nterminal(command="ls")\n</function_calls>',
+    "```tool_code\nterminal(command='ls')\n```",
 ]
 
 ANSWERS = [
@@ -102,6 +127,13 @@ ANSWERS = [
     "```json\n```",
     '{"function": {"function": {"function": {}}}}',
     '{"users": [{"name": "terminal", "arguments": {"command": "ls"}}]}',
+    '[terminal("ls")]',
+    "[terminal(command=input())]",
+    '[terminal(command="ls"), 1]',
+    "[terminal](command)",
+    'terminal(command="ls")',
+    "```python\nterminal(command='ls')\n```",
+    "[search(pattern='\\d')]",
 ]
 
 
