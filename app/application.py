@@ -151,6 +151,11 @@ class HermesApp(App[None], inherit_bindings=False):
         return BranchWatch(self._show_branch)
 
     @property
+    def direct_write(self) -> Callable[[str], None] | None:
+        """What takes rows to the terminal past Textual's frames; None where there is no terminal of ours."""
+        return None if self.is_headless or self.is_inline or self.is_web else self._write
+
+    @property
     def crashed(self) -> bool:
         """Whether a fault of ours ended the application."""
         return self.crash.happened
@@ -268,6 +273,7 @@ class HermesApp(App[None], inherit_bindings=False):
             await bring(FURNITURE)
             await self.beginning.lull()
             await self.session.furnish()
+            self.session.transcript.direct.write = self.direct_write
             self.beginning.complete()
             await bring("themes.watch")
             self.run_worker(self.looks.watch, group="looks")

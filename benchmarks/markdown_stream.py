@@ -19,6 +19,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +34,7 @@ from textual.strip import Strip
 from textual.widgets import Markdown
 
 from app.line import lasting
+from app.terminal import speaking
 from tests.support import command
 from tests.support.terminal import Terminal
 from widgets.ground import Ground
@@ -130,7 +132,10 @@ class Streamer(App[Spent]):
         return Stage()
 
     def get_driver_class(self) -> type[Driver]:
-        return lasting(super().get_driver_class(), self.exit, self.draw_anew)
+        def hear(write: Callable[[str], None]) -> None:
+            self.transcript.direct.write = write
+
+        return speaking(lasting(super().get_driver_class(), self.exit, self.draw_anew), hear)
 
     def draw_anew(self) -> None:
         self.refresh()

@@ -9,11 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from rich.segment import Segment
+from rich.style import Style
 from textual.color import Color
-from textual.filter import LineFilter
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
+
+STYLES = 2_048
+"""Styles that are remembered; each address of a link is one of its own."""
 
 
 class FilteredRows:
@@ -28,6 +33,8 @@ class FilteredRows:
 
         A row that scrolls is the same row in another place.
         """
+        self._true: dict[int, tuple[Style, bool]] = {}
+        """Styles by their identity, and whether `ANSIToTruecolor` leaves them as they are."""
 
     def filter(self, rows: Sequence[Strip], start: int, end: int) -> list[Strip]:
         """`rows`, cut to the columns from `start` to `end`."""
@@ -35,6 +42,7 @@ class FilteredRows:
         if look != self._look:
             self._look = look
             self._known.clear()
+            self._true.clear()
         before, self._known = self._known, {}
         filtered: list[Strip] = []
         for row in rows:
@@ -49,8 +57,27 @@ class FilteredRows:
         filters, background = self._look
         runs = list(row)
         for line_filter in filters:
-            runs = line_filter.apply(runs, background)
+            # Of each run it makes another, most of the time the same one, in most of the time filters take.
+            if not (type(line_filter) is ANSIToTruecolor and self._are_true(runs, line_filter)):
+                runs = line_filter.apply(runs, background)
         return Strip(runs, row.cell_length)
+
+    def _are_true(self, runs: list[Segment], line_filter: ANSIToTruecolor) -> bool:
+        """Whether the filter would leave all runs as they are."""
+        for _, style, control in runs:
+            if control is not None:
+                return False
+            if style is None:
+                continue
+            known = self._true.get(id(style))
+            if known is None:
+                if len(self._true) >= STYLES:
+                    self._true.clear()
+                same = line_filter.truecolor_style(style, self._look[1].rich_color) == style
+                known = self._true[id(style)] = (style, same)
+            if not known[1]:
+                return False
+        return True
 
 
 class Kept(Widget):
@@ -65,8 +92,12 @@ class Kept(Widget):
     def refresh(
         self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
     ) -> Self:
-        self._rows_shown = None
+        self.forget_rows()
         return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def forget_rows(self) -> None:
+        """The rows are others now; whoever calls this brings them to the screen."""
+        self._rows_shown = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
         filters = self.app.get_line_filters()

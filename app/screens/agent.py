@@ -110,6 +110,8 @@ class AgentScreen(ClosableScreen[None]):
         self._ground = Ground(self)
         self._told: tuple[str, ...] = ()
         """The keys as they were told last."""
+        self._stood = bridge.team.row(agent)
+        """The agent as the header was last told of it by the clock."""
         self._stop: Callable[[], None] = lambda: None
         self._missed: list[Event] | None = []
         """What was told while the conversation was read; None once it is shown."""
@@ -128,6 +130,7 @@ class AgentScreen(ClosableScreen[None]):
         main = app.session
         self.transcript.document.archive.folder = main.transcript.document.archive.folder
         self.transcript.wrap_code(main.transcript.document.wrap)
+        self.transcript.direct.write = app.direct_write
         self.prompt.vi = main.prompt.vi
         self.prompt.bind_keys(app.keys.for_prompt())
         self.prompt.files_provider = main.prompt.files_provider
@@ -141,8 +144,8 @@ class AgentScreen(ClosableScreen[None]):
         self.use(app.looks.palette)
         self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
         self._show_standing()
-        # Of the agents it sent nobody tells this screen.
-        self.set_interval(1.0, self._show_below)
+        # Of the agents it sent, and of what is merged, nobody tells this screen.
+        self.set_interval(1.0, self._keep_up)
         self.run_worker(self._read, group="read")
 
     def on_unmount(self) -> None:
@@ -225,6 +228,12 @@ class AgentScreen(ClosableScreen[None]):
             self.prompt.steering = self._agents.waiting(row.agent)
         self.header.tell()
         self._show_keys()
+
+    def _keep_up(self) -> None:
+        self._show_below()
+        if self._row != self._stood:
+            self._stood = self._row
+            self.header.tell()
 
     def _show_below(self) -> None:
         self.below.show(self._bridge.team.below(self.shows_agent))

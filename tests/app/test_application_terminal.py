@@ -128,3 +128,15 @@ def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> No
     shown.until(b"otter-42", since=start)
     drawn = shown.painted[start:]
     assert b"\x1b]52" not in drawn and b"\x1b]0;" not in drawn and b"\xc2\x9b" not in drawn
+
+
+def test_an_answer_reaches_the_terminal_past_the_frames_of_the_screen(terminal: Start) -> None:
+    shown = terminal("--demo")
+    shown.until(b"TODO")
+    shown.press("hello")
+    shown.until(b"hello")
+    time.sleep(0.1)
+    since = len(shown.painted)
+    shown.press("\r")
+    # This terminal never said that it knows these; the frames of the screen come without them.
+    shown.until(b"\x1b[?2026h", since=since)

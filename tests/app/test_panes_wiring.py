@@ -34,6 +34,7 @@ from app.screens.clarify import ClarifyDialog
 from app.screens.detail import DetailScreen
 from tests.support.waiting import until
 from tools.results import Display
+from widgets.direct import uncovered
 from widgets.reader import Reader
 
 
@@ -264,3 +265,25 @@ async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(
         await pilot.press("x")
         await until(pilot, lambda: made.app.session.prompt.text == "x")
         assert made.app.focused is made.app.session.prompt
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)], ids=str)
+async def test_nothing_lies_over_the_conversation_so_its_rows_may_go_out_at_once(
+    size: tuple[int, int],
+) -> None:
+    app = HermesApp(Scene()._open)
+    async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
+        await until(pilot, lambda: app.session.furnished and app.session.transcript.region)
+        await until(pilot, lambda: uncovered(app.session.transcript) == app.session.transcript.region)
+        await pilot.press("/")
+        await until(pilot, lambda: uncovered(app.session.transcript) is None, "the menu")
+        await pilot.press("backspace")
+        await until(pilot, lambda: uncovered(app.session.transcript), "the end of the menu")
+        app.notify("something happened", timeout=1_000)
+        await until(pilot, lambda: uncovered(app.session.transcript) is None, "the notification")
+
+
+async def test_an_application_without_a_terminal_has_no_direct_way() -> None:
+    async with scene() as (stage, _):
+        assert stage.app.session.furnished
+        assert stage.app.session.transcript.direct.write is None

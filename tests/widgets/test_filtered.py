@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest import MonkeyPatch
 from rich.segment import Segment
 from rich.style import Style
 from textual.app import App, ComposeResult
@@ -9,7 +10,8 @@ from textual.filter import LineFilter, Monochrome
 from textual.geometry import Region
 from textual.strip import Strip
 
-from widgets.filtered import Drawn
+from widgets import filtered as filtered_module
+from widgets.filtered import Drawn, FilteredRows
 
 RED = Style(color="#ff0000", bgcolor="#100000")
 
@@ -107,3 +109,45 @@ async def test_a_new_word_reaches_the_screen() -> None:
         app.words.refresh()
         await pilot.pause()
         assert "after" in app.export_screenshot()
+
+
+STYLES = {
+    "true colours": Style(color="#ff0000", bgcolor="#100000", bold=True),
+    "the terminal's colours": Style(color="red", bgcolor="#100000"),
+    "the terminal's background": Style(color="#ff0000", bgcolor="blue"),
+    "dim": Style(color="#ff0000", bgcolor="#100000", dim=True),
+    "nothing": Style.null(),
+    "no style": None,
+}
+
+
+async def test_rows_come_out_as_the_filters_make_them_whatever_their_styles() -> None:
+    app = Stage()
+    async with app.run_test(size=(20, 3)):
+        background = app.words.background_colors[1]
+        rows = [
+            Strip([Segment("a", one), Segment("b", two)])
+            for one in STYLES.values()
+            for two in STYLES.values()
+        ]
+        filtered: list[Strip] = []
+        for _ in range(2):
+            filtered = FilteredRows(app.words).filter(rows, 0, 2)
+            for row, new in zip(rows, filtered, strict=True):
+                runs = list(row)
+                for each in app.get_line_filters():
+                    runs = each.apply(runs, background)
+                assert list(new) == runs
+        assert any(list(new) != list(row) for row, new in zip(rows, filtered, strict=True))
+
+
+async def test_more_styles_than_are_remembered_are_filtered_all_the_same(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(filtered_module, "STYLES", 3)
+    app = Stage()
+    async with app.run_test(size=(20, 3)):
+        kept = FilteredRows(app.words)
+        for number in range(20):
+            plain, dim = Style(color=f"#0000{number:02x}"), Style(color=f"#{number:02x}0000", dim=True)
+            row = Strip([Segment("a", plain), Segment("b", dim)])
+            first, second = kept.filter([row], 0, 2)[0]
+            assert first.style == plain and second.style != dim

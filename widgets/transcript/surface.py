@@ -8,6 +8,7 @@ from textual.strip import Strip
 
 from themes.skin import Skin
 from tools.text import clean
+from widgets.direct import DirectRows
 from widgets.filtered import FilteredRows, Kept
 from widgets.palette import Palette
 from widgets.transcript.document import Document
@@ -43,6 +44,7 @@ class Surface(Kept):
         """The rows in sight."""
         self._lines: list[Strip] = []
         self._filtered = FilteredRows(self)
+        self.direct = DirectRows(self)
         self._known: dict[tuple[object, ...], tuple[Strip, Strip]] = {}
         """The document's rows of the last frame and how they were painted.
 
@@ -65,19 +67,32 @@ class Surface(Kept):
         if not self.is_attached or not height or width < 8:
             return 0
         before, screen = self._lines, self._lines_in_sight(width, height)
-        runs: list[list[int]] = []
+        changed: list[int] = []
         for row, strip in enumerate(screen):
             if row < len(before) and (strip is before[row] or strip == before[row]):
                 screen[row] = before[row]
-            elif runs and runs[-1][1] == row:
+            else:
+                changed.append(row)
+        self._lines = screen
+        if changed:
+            self._bring_to_screen(changed)
+        self.painted()
+        return len(changed)
+
+    def _bring_to_screen(self, changed: list[int]) -> None:
+        """Paint rows by their numbers, in order: at once where that can be, else in Textual's next frame."""
+        self.forget_rows()
+        width = self.size.width
+        shown = self._filtered.filter(self._lines, 0, width)
+        if self.direct.put((row, shown[row]) for row in changed):
+            return
+        runs: list[list[int]] = []
+        for row in changed:
+            if runs and runs[-1][1] == row:
                 runs[-1][1] = row + 1
             else:
                 runs.append([row, row + 1])
-        self._lines = screen
-        if runs:
-            self.refresh(*(Region(0, start, width, end - start) for start, end in runs))
-        self.painted()
-        return sum(end - start for start, end in runs)
+        self.refresh(*(Region(0, start, width, end - start) for start, end in runs))
 
     def painted(self) -> None:
         """Called after each repaint."""
