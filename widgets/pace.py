@@ -20,6 +20,11 @@ class Pace:
         self._due = 0.0
         self._waiting: asyncio.TimerHandle | None = None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether `paint` was asked for and has not been called yet."""
+        return self._waiting is not None
+
     def soon(self) -> None:
         """Paint as soon as it may be."""
         if self._waiting is None:

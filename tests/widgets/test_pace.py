@@ -33,9 +33,9 @@ async def test_the_first_picture_is_painted_at_once_however_often_it_is_asked_fo
     painter = Painter(LONG)
     for _ in range(10):
         painter.pace.soon()
-    assert painter.pictures == 0
+    assert painter.pictures == 0 and painter.pace.waiting
     await turns()
-    assert painter.pictures == 1
+    assert painter.pictures == 1 and not painter.pace.waiting
 
 
 async def test_the_next_picture_waits_for_the_rest_the_last_one_asked_for():

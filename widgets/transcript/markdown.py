@@ -75,11 +75,11 @@ def _parser() -> MarkdownIt:
 def _new_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
+    from widgets.transcript.links import BareLinks
+
     parser = MarkdownIt("commonmark", {"maxNesting": NESTING + 10, "linkify": True})
     parser.enable(["table", "strikethrough", "linkify"]).disable("reference")
-    if parser.linkify is not None:
-        # `main.py` and `me@host` are names more often than addresses.
-        parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})
+    parser.linkify = BareLinks()
     return parser
 
 

@@ -259,7 +259,7 @@ class Transcript(Browser):
 
     def _soon(self) -> None:
         """Paint with the next frame, however often this is called until then."""
-        if self.is_attached:
+        if not self._pace.waiting and self.is_attached:
             self._pace.soon()
 
     def _tick_while_running(self) -> None:
