@@ -36,6 +36,8 @@ _SIMPLE = re.compile(rf"'[^']*'|\"(?:[^\"\\$`]|{_NAMED})*+\"|(?:[\w./:=@%+,\-]|{
 _SHORT = 80
 """Characters of a word up to which it is remembered how it is made up."""
 _INNER = re.compile(r"[\\'\"`(){}]")
+_IN_DOUBLE_QUOTES = re.compile(r"[\\\"]|\$[({]")
+_IN_BACKQUOTES = re.compile(r"[\\`]")
 _BRACED = re.compile(
     r"(?P<prefix>[!#]?)(?P<name>[A-Za-z_]\w*|[0-9]+|[@*#?$!-])(?P<index>\[[^]]*\])?(?P<operation>.*)",
     re.ASCII | re.DOTALL,
@@ -468,15 +470,13 @@ def closing(source: str, at: int, bracket: str) -> int:
 
 def after_quote(source: str, at: int, quote: str) -> int:
     """The place after the closing quote; substitutions inside double quotes have quotes of their own."""
-    while at < len(source):
-        if source[at] == quote:
-            return at + 1
-        if source[at] == "\\":
-            at += 2
-        elif quote == '"' and source.startswith("$(", at):
-            at = closing(source, at + 2, ")") + 1
-        elif quote == '"' and source.startswith("${", at):
-            at = closing(source, at + 2, "}") + 1
-        else:
+    search = _IN_DOUBLE_QUOTES.search if quote == '"' else _IN_BACKQUOTES.search
+    while (match := search(source, at)) is not None:
+        found, at = match[0], match.end()
+        if found == quote:
+            return at
+        if found == "\\":
             at += 1
-    return at
+        else:
+            at = closing(source, at, ")" if found == "$(" else "}") + 1
+    return max(at, len(source))
