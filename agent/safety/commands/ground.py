@@ -53,7 +53,7 @@ class Ground:
         self._guard = guard(workspace, self._home, own)
         self._known: dict[tuple[str, str, bool], str | None] = {}
         self._ordinary: dict[str, bool] = {}
-        self._special: dict[str, bool] = {}
+        self._alike: dict[str, bool] = {}
         self._workspace = _spellings(workspace)
         self._scratch = _spellings(scratch) if scratch is not None else ()
         self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(self._home)))))
@@ -63,7 +63,7 @@ class Ground:
         twin = copy(self)
         twin._known = {}
         twin._ordinary = {}
-        twin._special = {}
+        twin._alike = {}
         return twin
 
     def inside(self, path: str) -> bool:
@@ -103,20 +103,23 @@ class Ground:
         return known[path]
 
     def _is_nothing_special(self, path: str) -> bool:
-        """The same for a path that is itself: one answer for all names in a folder that say nothing."""
+        """The same for a path that is itself: looked at once for all names in a folder that say nothing."""
         folder, _, name = path.rpartition("/")
-        alike = name and self._guard.says_nothing(name) and says_nothing(name) and not may_hold(folder)
-        key = f"{folder}/" if alike else path
-        found = self._special.get(key)
-        if found is None:
-            found = self._special[key] = not (
-                absolute(path) == path
-                and not path.startswith("/dev/")
-                and _within(path, self._workspace)
-                and not is_secret(path)
-                and self._guarded(path) is None
-            )
-        return not found
+        if not name or not self._guard.says_nothing(name) or not says_nothing(name):
+            return self._lies_openly(path)
+        alike = self._alike.get(folder)
+        if alike is None:
+            alike = self._alike[folder] = not may_hold(folder) and self._lies_openly(path)
+        return alike or self._lies_openly(path)
+
+    def _lies_openly(self, path: str) -> bool:
+        return (
+            absolute(path) == path
+            and not path.startswith("/dev/")
+            and _within(path, self._workspace)
+            and not is_secret(path)
+            and self._guarded(path) is None
+        )
 
     def _once(self, what: str, path: str, whole: bool, find: Callable[[str, bool], str | None]) -> str | None:
         key = (what, path, whole)

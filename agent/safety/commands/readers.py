@@ -160,8 +160,14 @@ def asks_people(call: Call) -> Opinion:
 _SHOWS_ENVIRONMENT = re.compile(r"\$ENV\b|(?:^|[|(,;\[])\s*(?:str)?env\b(?!\s*:)")
 
 
+_OWN_WAYS = words("less more most zless zmore jq yq xq grep egrep fgrep rg ag ack tr") | _DANGERS.keys()
+"""Of the viewers, those that do more than print the files they are given."""
+
+
 def views(call: Call) -> Opinion:
     """Prints contents: secrets ask, and so does searching the whole home or system."""
+    if call.name not in _OWN_WAYS and "-" not in [argument[:1] for argument in call.arguments]:
+        return call.revealed(call.arguments) or LOOKS
     if danger := _dangerous(call):
         return danger
     if call.name in ("less", "more", "most", "zless", "zmore") and any(

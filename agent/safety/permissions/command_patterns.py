@@ -254,6 +254,8 @@ def _found(operands: Sequence[str], arguments: Sequence[str]) -> Certainty:
             else:
                 following[at] = max(following[at], behind[at])
         plain, behind = _closed(following, operands), _closed(after, operands)
+        if not any(plain) and not any(behind):
+            return NO
     return max(plain[end], behind[end])
 
 

@@ -94,10 +94,11 @@ def _landings(command: Command) -> Iterator[str]:
             target = following
     if target is None and len(operands) > 1:
         target = operands.pop()
+    folder = f"{target.rstrip('/')}/" if target else ""
     for source in operands if target else ():
         name = source.rstrip("/").rpartition("/")[2]
         if name not in ("", ".", ".."):
-            yield f"{target}/{name}"
+            yield folder + name
 
 
 def _in_place(command: Command) -> bool:

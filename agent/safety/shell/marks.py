@@ -54,6 +54,7 @@ is_special = re.compile(f"[{ANY}-{KEEP}]").search
 _MARKS = re.compile("[\ue000-\ue0ff\r\v\f]")
 _EXTENDED = re.compile(r"[?*+@!]\([^()]*\)")
 _SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
+_is_brace = re.compile(f"[{OPEN}{CLOSE}{COMMA}]").finditer
 _SEQUENCE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.-?\d{1,9})?")
 
 
@@ -191,10 +192,11 @@ def _pairs(text: str) -> tuple[dict[int, int], dict[int, list[int]]]:
     ends: dict[int, int] = {}
     commas: dict[int, list[int]] = {}
     stack: list[int] = []
-    for place in (match.start() for match in re.finditer(f"[{OPEN}{CLOSE}{COMMA}]", text)):
-        if text[place] == OPEN:
+    for match in _is_brace(text):
+        mark, place = match[0], match.start()
+        if mark == OPEN:
             stack.append(place)
-        elif text[place] == COMMA:
+        elif mark == COMMA:
             if stack:
                 commas.setdefault(stack[-1], []).append(place)
         elif stack:
@@ -207,6 +209,8 @@ def _expand(
 ) -> list[str]:
     if depth > 20:
         return [UNKNOWN]
+    if text.find(OPEN, start, end) < 0:
+        return [text[start:end].translate(_UNBRACED)]
     segments: list[list[str]] = []
     at = start
     plain = start
