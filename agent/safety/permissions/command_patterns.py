@@ -70,6 +70,8 @@ class CommandPattern:
         """Whether `command` is, or may be, one of those the pattern means."""
         if self._any:
             return YES
+        if not command.name.startswith("git"):
+            return self._spelled(command)
         return max((self._spelled(each) for each in _spellings(command)), default=NO)
 
     def exactly(self, command: Command) -> bool:
@@ -97,8 +99,10 @@ class CommandPattern:
         missing = any(word not in command.arguments for word in self._needed)
         if missing and "".join(command.arguments).isascii():
             return NO
-        options = min((_given(option, command.arguments) for option in self._options), default=YES)
-        return min(program, options, _found(self._operands, command.arguments)) if options else NO
+        found = _found(self._operands, command.arguments)
+        if found is NO or not self._options:
+            return min(program, found)
+        return min(program, found, *(_given(option, command.arguments) for option in self._options))
 
     def _loose_program(self, command: Command) -> Certainty:
         if "/" in self._program:
