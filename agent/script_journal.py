@@ -31,6 +31,7 @@ from typing import Any
 from agent.errors import StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.store.recovery import Unfinished
+from agent.workspace.checkpoints.lived import look_at_clock
 from tools.results import Outcome, ToolError
 
 log = logging.getLogger(__name__)
@@ -334,7 +335,8 @@ def _files(folder: Path) -> list[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove what nobody went on with for a long time, in all sessions."""
-    oldest = time.time() - KEPT_DAYS * 86_400
+    # A clock that is wrong must not make what was begun this morning old.
+    oldest = look_at_clock(root, time.time()).before(KEPT_DAYS * 86_400)
     for path in root.glob("*/*.jsonl"):
         try:
             if path.stat().st_mtime < oldest:

@@ -43,6 +43,9 @@ _WAYS = {
 MOST = 2_000
 """Permanent grants that are kept; a person does not read more."""
 
+_SET_BACK = 60.0
+"""Seconds by which a clock may be set back without ending a grant that holds for a time."""
+
 
 class GrantsError(HermesError):
     """The file of permanent grants cannot be used. The message is a sentence for the person."""
@@ -79,7 +82,11 @@ class Grant:
         return "allowed for this session" if self.scope == "session" else "always allowed in this workspace"
 
     def holds(self, now: float) -> bool:
-        return self.expires is None or now < self.expires
+        """Whether it is in force at `now`, in seconds since the epoch.
+
+        One that ends does not hold before it was given: a clock that is set back must not prolong it.
+        """
+        return self.expires is None or self.given - _SET_BACK <= now < self.expires
 
 
 def subject(action: Action) -> Subject | None:

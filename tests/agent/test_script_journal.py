@@ -378,6 +378,16 @@ async def test_old_journals_and_those_of_deleted_sessions_go(tmp_path: Path) -> 
     assert not (tmp_path / "two").exists() and tmp_path.exists()
 
 
+async def test_a_clock_a_year_ahead_takes_no_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    morning = Journals(tmp_path / "one").new("call", 1)
+    await morning.begin(1, "terminal", "x", "{}", durable=False)
+    now = time.time()
+    monkeypatch.setattr("agent.script_journal.time.time", lambda: now + 365 * 86_400)
+    later = Journals(tmp_path / "two").new("call", 1)
+    await later.begin(1, "terminal", "x", "{}", durable=False)
+    assert morning.path.exists() and later.path.exists()
+
+
 async def test_a_call_that_cannot_be_taken_down_is_not_made(tmp_path: Path) -> None:
     code = "from hermes_tools import terminal\nprint(terminal('touch made.txt')['error'])\n"
     async with bench(tmp_path, resuming(code)) as b:

@@ -140,6 +140,20 @@ async def test_an_expired_grant_is_none(tmp_path: Path) -> None:
     assert held.find(run()) is None and held.all() == ()
 
 
+async def test_a_clock_that_is_set_back_prolongs_no_grant(tmp_path: Path) -> None:
+    now = [1_000_000.0]
+    held = Grants(WORKSPACE, tmp_path / "grants.json", clock=lambda: now[0])
+    lasting = await give(held, write(), "always")
+    grant = await give(held, run(), "always")
+    assert grant is not None
+    held._keep(replace(grant, expires=1_003_600.0))
+    now[0] -= 30.0
+    assert held.find(run()) is not None
+    now[0] -= 365 * 86_400.0
+    assert held.find(run()) is None
+    assert held.all() == (lasting,)
+
+
 async def test_the_same_yes_twice_is_one_grant(tmp_path: Path) -> None:
     held = Grants(WORKSPACE, tmp_path / "grants.json")
     for scope in ("always", "always", "session", "session"):
