@@ -9,8 +9,8 @@ from collections.abc import Callable
 class Pace:
     """Calls `paint` soon after it is asked to, however often it is asked until then.
 
-    The first picture after a pause is painted in the same turn of the event loop, the next one
-    `rest` seconds later; `paint` returns how long that is. What it raises goes to `fail`.
+    The first picture after a pause is painted in the same turn of the event loop, the next one begins
+    `rest` seconds after it began; `paint` returns how long that is. What it raises goes to `fail`.
     Cheaper than a timer of Textual's, which is a task and several messages for each picture.
     """
 
@@ -39,9 +39,14 @@ class Pace:
 
     def _run(self) -> None:
         self._waiting = None
+        clock = asyncio.get_running_loop().time
+        began = clock()
         try:
             rest = self._paint()
         except Exception as error:
             self._fail(error)
         else:
-            self._due = asyncio.get_running_loop().time() + rest
+            ended = clock()
+            # Painting is part of the rest, or pictures would be rarer the more there is on them; but at least
+            # as much time as it takes is left to other work.
+            self._due = max(began + rest, ended + (ended - began))

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
 
+import pytest
+
+from widgets import pace
 from widgets.pace import Pace
 
 LONG = 3_600.0
@@ -83,3 +88,46 @@ async def test_a_fault_is_handed_over_and_the_next_picture_is_painted_all_the_sa
     broken.soon()
     await turns()
     assert painter.faults == [fault, fault]
+
+
+class Loop:
+    """An event loop whose clock goes on only while a picture is painted."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.waiting: list[tuple[float, Callable[[], None]]] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, call: Callable[[], None]) -> object:
+        self.waiting.append((when, call))
+        return object()
+
+    def run(self) -> float:
+        """Do what is due next; when that was."""
+        when, call = self.waiting.pop(0)
+        self.now = max(self.now, when)
+        call()
+        return when
+
+
+@pytest.mark.parametrize(
+    ("takes", "begins"), [(0.0, [0, 10, 20]), (4.0, [0, 10, 20]), (5.0, [0, 10, 20]), (30.0, [0, 60, 120])]
+)
+def test_pictures_begin_a_rest_apart_unless_painting_would_take_more_than_half_of_the_time(
+    monkeypatch: pytest.MonkeyPatch, takes: float, begins: list[float]
+) -> None:
+    loop = Loop()
+    monkeypatch.setattr(pace, "asyncio", SimpleNamespace(get_running_loop=lambda: loop))
+
+    def paint() -> float:
+        loop.now += takes
+        return 10.0
+
+    paced = Pace(paint, lambda error: None)
+    seen: list[float] = []
+    for _ in begins:
+        paced.soon()
+        seen.append(loop.run())
+    assert seen == begins
