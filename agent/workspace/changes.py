@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from tools.text import clean, reveal
 
@@ -46,6 +46,8 @@ class Changes:
     removed: tuple[str, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    folder: Literal["", "gone", "back"] = ""
+    """What became of the project folder itself: moved away, removed, or no longer to be reached."""
 
     @property
     def count(self) -> int:
@@ -53,7 +55,7 @@ class Changes:
         return len(self.added) + len(self.modified) + len(self.removed) + len(self.renamed)
 
     def __bool__(self) -> bool:
-        return self.count > 0
+        return self.count > 0 or self.folder != ""
 
     def followed_by(self, later: Changes) -> Changes:
         """Both as one, as far as they can be told apart: a file that came and changed has come.
@@ -71,10 +73,14 @@ class Changes:
             removed=tuple(sorted(is_absent - was_absent)),
             diffs=(*self.diffs, *later.diffs),
             renamed=(*self.renamed, *later.renamed),
+            folder=later.folder or self.folder,
         )
 
     def sentence(self) -> str:
         """What happened in one line, such as `You changed src/settings.py (+1 −1)`. Safe to show."""
+        if self.folder:
+            held = f", with {self.count:,} {'file' if self.count == 1 else 'files'}" if self.count else ""
+            return f"The project folder is {self.folder}{held}"
         lines = {diff.path: _lines(diff) for diff in self.diffs}
         parts = [
             *_part("changed", self.modified, lambda path: shown(path) + lines.get(path, "")),
@@ -86,7 +92,11 @@ class Changes:
 
     def note(self) -> str:
         """The same for the model, with what changed, in at most `NOTE_CHARACTERS` characters."""
+        if self.folder == "gone":
+            return "The project folder is gone: nothing can be read or written there until it is back.\n"
         head = "The person changed files of the project since you last looked:\n" + self._list()
+        if self.folder == "back":
+            head = f"The project folder is back.\n{head}"
         if len(head) > NOTE_CHARACTERS:
             cut = head.rfind("\n", 0, NOTE_CHARACTERS - 40) + 1
             return f"{head[:cut]}… and more of {self.count:,} files\n"

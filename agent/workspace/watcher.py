@@ -9,7 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -277,6 +277,7 @@ class Watcher:
 
     def _look(self, for_claim: bool) -> Changes:
         tree, guard = self._known(), self._guard
+        had_root = tree.has_root
         if for_claim and self._source is not None:
             self._source.catch_up()
         paths = self._words.take()
@@ -286,7 +287,10 @@ class Watcher:
             found = tree.look(paths)
             if tree.unwatched:
                 found = merged(found, self._sweep(tree, for_claim))
-        return summarize(found, self._root, guard) if found and guard is not None else Changes()
+        changes = summarize(found, self._root, guard) if found and guard is not None else Changes()
+        if tree.has_root != had_root:
+            changes = replace(changes, folder="back" if tree.has_root else "gone")
+        return changes
 
     def _sweep(self, tree: Tree, for_claim: bool) -> list[Difference]:
         """Look at the folders that cannot be watched, if it is time to, or quick enough to do for a claim."""

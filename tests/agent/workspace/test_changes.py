@@ -69,6 +69,19 @@ def test_of_very_many_files_only_few_are_looked_at(monkeypatch: pytest.MonkeyPat
     assert len(looked) < 20
 
 
+def test_a_project_folder_that_goes_and_comes_back_is_said_as_that() -> None:
+    gone = Changes(removed=("a", "b"), folder="gone")
+    back = Changes(added=("a",), folder="back")
+    assert gone.sentence() == "The project folder is gone, with 2 files"
+    assert back.sentence() == "The project folder is back, with 1 file"
+    assert "until it is back" in gone.note() and "- removed" not in gone.note()
+    assert back.note().startswith("The project folder is back.\n") and "- added a" in back.note()
+    assert Changes(folder="gone") and Changes(folder="gone").sentence() == "The project folder is gone"
+    assert (
+        gone.followed_by(back).folder == "back" and back.followed_by(Changes(added=("c",))).folder == "back"
+    )
+
+
 def test_no_change_is_false() -> None:
     assert not Changes()
     assert Changes(removed=("a",))

@@ -236,3 +236,23 @@ async def test_a_project_nested_deeper_than_calls_are_is_watched_to_the_ground(t
             added.extend((await watched.next()).added)
         assert sorted(added) == [".gitignore", f"{below}/seen"]
         assert "watched" in watched.watcher.coverage
+
+
+async def test_a_project_that_is_moved_away_and_back_is_told_even_when_it_is_empty(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    async with watching(root) as watched:
+        for files in (0, 2):
+            for number in range(files):
+                watched.write(f"{number}.txt", "1")
+            added: list[str] = []
+            while len(added) < files:
+                added.extend((await watched.next()).added)
+            root.rename(tmp_path / "elsewhere")
+            gone = await watched.next()
+            assert (gone.folder, len(gone.removed)) == ("gone", files)
+            assert "is gone" in watched.watcher.coverage
+            (tmp_path / "elsewhere").rename(root)
+            back = await watched.next()
+            assert (back.folder, len(back.added)) == ("back", files)
+        await watched.only_the_mark()
