@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import stat
 import threading
 from collections.abc import Mapping
 from contextlib import closing
@@ -14,7 +15,7 @@ from typing import Any
 
 from tools.context import ToolContext
 from tools.files.access import Access
-from tools.files.descriptors import entry_status
+from tools.files.descriptors import entry_status, require_file
 from tools.files.failures import explain
 from tools.files.globs import ignore_rules, is_glob, matcher
 from tools.files.hits import MAX_HITS, Hits
@@ -28,6 +29,8 @@ from tools.results import Display, TextDetail, ToolError
 NAME = "search"
 DEFAULT_LIMIT, MAX_LIMIT = 50, 500
 MAX_CONTEXT = 20
+MAX_PATTERN = 20_000
+"""Characters of a pattern; more bytes than four times that cannot be handed to a program."""
 MAX_FILES = 200_000
 """Files after which a list of files ends."""
 
@@ -77,6 +80,8 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     file_glob = args.get("file_glob") or ""
     if not pattern or not _is_plain(pattern + file_glob):
         raise ToolError("The pattern is empty or holds what is no text; give the text or glob to look for.")
+    if len(pattern) > MAX_PATTERN or len(file_glob) > MAX_PATTERN:
+        raise ToolError(f"The pattern has more than {MAX_PATTERN:,} characters; look for a part of it.")
     root = await asyncio.to_thread(access.target, args.get("path") or ".")
     name = access.name(root)
     await access.permit_read(root)
@@ -111,8 +116,12 @@ async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
 
 
 def _exists(root: Path, name: str) -> bool:
+    """Whether a folder or file is there. Raises `ToolError` for what would never end, such as a FIFO."""
     try:
-        return entry_status(root) is not None
+        status = entry_status(root)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            require_file(status)
+        return status is not None
     except OSError as error:
         raise explain(error, f"search {name}") from error
 

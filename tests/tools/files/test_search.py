@@ -358,3 +358,11 @@ def test_how_a_search_looks() -> None:
     assert describe({"pattern": "x"}, {"total_count": 1, "files": ["a"]}).summary == "1 file"
     assert describe({"pattern": "x"}, {"total_count": 0, "files_with_matches": 0}).summary == "no hits"
     assert re.fullmatch('"x"', describe({"pattern": "x"}, None).subject)
+
+
+async def test_what_never_ends_or_is_too_long_is_refused_at_once(work: Path, search: Search) -> None:
+    os.mkfifo(work / "fifo")
+    assert "is a FIFO" in (await search(pattern="x", path="fifo"))["error"]
+    for asked in ({"pattern": "ü" * 20_001}, {"pattern": "x", "file_glob": "*" * 20_001}):
+        assert "more than 20,000 characters" in (await search(**asked))["error"]
+    assert (await search(pattern="ü" * 20_000))["total_count"] == 0
