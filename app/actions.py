@@ -57,6 +57,8 @@ class Actions:
     def allowed(self, id: str) -> bool:
         """Whether the keys of a command act now; if not, the focused widget gets them."""
         app = self._app
+        if BY_ID[id].group == "Conversation" and not front.screen(app).furnished:
+            return False
         match BY_ID[id].action:
             case "stop":
                 return app.host.busy

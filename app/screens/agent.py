@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Region
 from textual.strip import Strip
+from textual.widget import MountError
 
 from agent.errors import HermesError
 from agent.events import (
@@ -34,12 +35,14 @@ from app.conversation import ended, tell
 from app.replay import newest_first
 from app.screens.closable import ClosableScreen
 from app.screens.keyline import BETWEEN, KeyLine
+from app.screens.placing import bring_in, put_in_place
 from widgets.ground import Backdrop, Ground
 from widgets.palette import Palette
 from widgets.panes.agent_header import AgentHeader
 from widgets.panes.agent_row import LIVE, UNDER_WAY, AgentRow
 from widgets.panes.agents import AgentsPane
 from widgets.panes.bar import PaneBar
+from widgets.panes.empty import EmptyBench
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import Command as MenuCommand
@@ -106,6 +109,9 @@ class AgentScreen(ClosableScreen[None]):
         self.below = AgentsPane(clock=clock)
         self.workbench = Workbench(self.transcript, (self.todo, self.below), PaneBar())
         self.prompt = Prompt()
+        self.furnished = False
+        """Whether conversation and panes are there."""
+        self._empty = EmptyBench()
         self._keys = KeyLine(id="agent-keys")
         self._ground = Ground(self)
         self._told: tuple[str, ...] = ()
@@ -118,7 +124,7 @@ class AgentScreen(ClosableScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield self.header
-        yield self.workbench
+        yield self._empty
         yield Backdrop(self.prompt, id="agent-prompt")
         yield self._keys
 
@@ -138,22 +144,24 @@ class AgentScreen(ClosableScreen[None]):
             MenuCommand(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
         ]
         self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))
-        self.workbench.restore({"width": main.workbench.state()["width"]})
+        self._empty.wished = main.workbench.state()["width"]
+        self.workbench.restore({"width": self._empty.wished})
         self.workbench.add_jump_target("prompt", self.prompt)
         self.move(app.looks.motion)
         self.use(app.looks.palette)
         self._stop = self._bridge.streams.follow(self.shows_agent, self._hear)
         self._show_standing()
+        self._empty.column = not self.workbench.vacant
         # Of the agents it sent, and of what is merged, nobody tells this screen.
         self.set_interval(1.0, self._keep_up)
-        self.run_worker(self._read, group="read")
+        self.run_worker(self._begin, group="read")
 
     def on_unmount(self) -> None:
         self._stop()
 
     def use(self, palette: Palette) -> None:
         """Draw everything in another skin."""
-        for part in (self.header, self.workbench, self.transcript, self.prompt):
+        for part in (self.header, self._empty, self.workbench, self.transcript, self.prompt):
             part.use(palette)
 
     def move(self, motion: bool) -> None:
@@ -163,6 +171,16 @@ class AgentScreen(ClosableScreen[None]):
         self.below.move(motion)
 
     # What it shows
+
+    async def _begin(self) -> None:
+        """Bring in conversation and panes, without keeping the keys waiting, and fill them."""
+        try:
+            await bring_in(self, self.workbench, self._empty)
+        except MountError:
+            return  # the person has left already
+        self.furnished = True
+        await put_in_place(self, self.workbench, self._empty)
+        await self._read()
 
     async def _read(self) -> None:
         """Show what there is, and go on from there."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -16,6 +15,7 @@ from textual.strip import Strip
 
 from app.commands import bindings
 from app.screens.closable import ClosableScreen
+from app.screens.placing import bring_in, put_in_place
 from app.twice import Twice
 from app.warmup import bring
 from widgets.ground import Backdrop, Ground
@@ -109,20 +109,9 @@ class SessionScreen(ClosableScreen[None]):
         self.workbench.add_jump_target("prompt", self.prompt)
         for part in (self.workbench, self.transcript):
             part.use(self._empty.palette)
-        # Out of sight until it is complete: then one layout and one paint put it in place.
-        self.workbench.display = False
-        await self.mount(self.workbench, after=self._empty)
+        await bring_in(self, self.workbench, self._empty)
         self.furnished = True
-        await self._painted()
-        # What it covers stays, out of sight: taking it away would be one more layout.
-        self._empty.display, self.workbench.display = False, True
-        await self._painted()
-
-    async def _painted(self) -> None:
-        """Wait until everything so far is on the screen."""
-        painted = asyncio.Event()
-        self.call_after_refresh(painted.set)
-        await painted.wait()
+        await put_in_place(self, self.workbench, self._empty)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Esc leads out of the conversation while that has the keys; twice, back from an empty prompt."""

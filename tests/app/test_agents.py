@@ -131,6 +131,29 @@ async def test_detaching_leads_back_and_leaves_both_drafts_as_they_were(tmp_path
         assert again.prompt.text == "for the agent"
 
 
+async def test_its_screen_takes_text_before_conversation_and_panes_are_in_place(tmp_path: Path) -> None:
+    scripts = {"main": sending("look"), "look": [say("word " * 60, **SLOW)]}
+    async with team(tmp_path, scripts) as scene:
+        await scene.until(lambda: scene.bench.seen(TurnEnded))
+        app, held = scene.app, asyncio.Event()
+        screen = AgentScreen("agent-1", app.agents, app.bridge)
+        begin = screen._begin  # pyright: ignore[reportPrivateUsage]
+
+        async def later() -> None:
+            await held.wait()
+            await begin()
+
+        setattr(screen, "_begin", later)  # noqa: B010
+        await app.push_screen(screen)
+        await scene.until(lambda: screen.prompt.has_focus, "the prompt")
+        await scene.type("for the agent")
+        assert not screen.furnished and not app.actions.allowed("conversation.fold")
+        held.set()
+        await scene.until(lambda: screen.transcript.display and screen.transcript.region.area, "all of it")
+        await scene.until(lambda: answers(screen), "what was said")
+        assert screen.prompt.text == "for the agent" and app.actions.allowed("conversation.fold")
+
+
 async def test_what_is_told_steers_the_agent_before_its_next_request(tmp_path: Path) -> None:
     scripts = {
         "main": sending("look"),

@@ -26,6 +26,8 @@ class EmptyBench(Kept):
         self.palette = Palette(Skin())
         self.wished = WIDTH
         """Cells of the side column, as far as there is room."""
+        self.column = True
+        """Whether there will be panes, in a column or in a line below."""
         self._filtered = FilteredRows(self)
 
     def use(self, palette: Palette) -> None:
@@ -43,11 +45,11 @@ class EmptyBench(Kept):
         mode = mode_for(width)
         top = bottom = Strip([Segment("─" * width, rule)], width)
         middle = Strip([Segment(" " * width, ground)], width)
-        if mode == "wide":
+        if mode == "wide" and self.column:
             side = side_width(self.wished, width)
             main = width - side - 1
             top, bottom = (Strip([Segment("─" * main + joint + "─" * side, rule)], width) for joint in "┬┴")
             column = Segment(" " * side, style("text", "surface"))
             middle = Strip([Segment(" " * main, ground), Segment("│", rule), column], width)
-        below = [Strip([Segment(" " * width, ground)], width)] if mode == "bar" else []
+        below = [Strip([Segment(" " * width, ground)], width)] if mode == "bar" and self.column else []
         return [top, *[middle] * (height - 2 - len(below)), bottom, *below][:height]

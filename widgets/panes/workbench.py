@@ -72,6 +72,7 @@ class Workbench(Covered):
         """The pane that lies over the conversation."""
         self._main = main
         self._expected = room
+        self._veiled = False
         self._wished = Arrangement().width
         self._jump: dict[str, Callable[[], object]] | None = None
         self._targets: dict[str, Widget] = {}
@@ -120,6 +121,16 @@ class Workbench(Covered):
         for pane in self.panes:
             pane.folded = pane.label in folded
         self._arrange()
+
+    def veil(self, veiled: bool) -> None:
+        """Show the ground of the column in place of its panes, until they are to be seen."""
+        self._veiled = veiled
+        self._arrange()
+
+    @property
+    def vacant(self) -> bool:
+        """Whether no pane has anything to show."""
+        return bool(self.panes) and all(pane.vacant for pane in self.panes)
 
     def add_jump_target(self, label: str, widget: Widget) -> None:
         """Let jump mode also lead to a widget outside, such as the prompt."""
@@ -305,7 +316,7 @@ class Workbench(Covered):
         """Give every part its place. Sets only what changes, so it costs nothing when nothing does."""
         if not self.is_attached:
             return
-        vacant = bool(self.panes) and all(pane.vacant for pane in self.panes)
+        vacant = self.vacant
         wide = self.mode == "wide" and not vacant
         width = side_width(self._wished, self._room.width)
         over = self.opened is not None
@@ -327,7 +338,9 @@ class Workbench(Covered):
     def _stack(self, width: int) -> None:
         """Heights of the panes in the column, and the rules between those that are shown."""
         height = max(self._room.height - 2 - (self.mode == "bar"), 0)
-        if self.opened is not None:
+        if self._veiled:
+            heights = [0] * len(self.panes)
+        elif self.opened is not None:
             heights = [height if pane is self.opened else 0 for pane in self.panes]
         else:
             heights = self._heights(height, width)

@@ -62,6 +62,15 @@ async def test_it_looks_like_a_workbench_that_holds_nothing(size: tuple[int, int
     assert await painted(empty, size) == await painted(full, size)
 
 
+@pytest.mark.parametrize("width", [120, 80, 50])
+async def test_where_there_will_be_no_panes_the_conversation_has_all_of_it(width: int) -> None:
+    bench = EmptyBench()
+    bench.column = False
+    async with Stage(bench).run_test(size=(width, 20)):
+        top, *middle, bottom = [row.text for row in bench.render_lines(Region(0, 0, width, 20))]
+        assert top == bottom == "─" * width and {*middle} == {" " * width}
+
+
 async def test_a_part_of_it_is_the_same_as_that_part_of_the_whole() -> None:
     bench = EmptyBench()
     async with Stage(bench).run_test(size=(120, 40)):

@@ -37,6 +37,22 @@ async def test_the_rules_meet() -> None:
         assert joints == [pane.region.y - 1 - first for pane in app.bench.panes[1:]]
 
 
+async def test_what_is_veiled_has_its_column_but_no_panes_until_they_are_to_be_seen() -> None:
+    app = Host()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.1)
+        heights = [pane.region.height for pane in app.bench.panes]
+        main, divider = app.main.region, app.bench.query_one("Divider")
+        app.bench.veil(True)
+        await pilot.pause(0.1)
+        assert not any(pane.region.area for pane in app.bench.panes)
+        assert app.bench.query_one("#workbench-side").region.width == 40
+        assert app.main.region == main and set(lines(divider)) == {"│"}
+        app.bench.veil(False)
+        await pilot.pause(0.1)
+        assert [pane.region.height for pane in app.bench.panes] == heights
+
+
 async def test_narrow_screens_have_one_line_instead() -> None:
     app = Host()
     async with app.run_test(size=(80, 24)) as pilot:
