@@ -198,7 +198,7 @@ _CARGO = Verbs(
     harmless=r"build|b|test|t|check|c|clippy|fmt|doc|d|bench|tree|metadata|clean|nextest (?:run|list)"
     r"|version|help|search|outdated|udeps|bloat|pkgid"
     r"|llvm-lines|asm|modules|geiger|hack (?:check|test|build|clippy)|msrv"
-    r"|insta (?:test|pending-snapshots|show)"
+    r"|insta (?:test|pending-snapshots|show)|fuzz (?:build|list|check)"
     r"|semver-checks|sort|spellcheck|hakari"
     r"|update|locate-project|verify-project|audit|deny|machete|llvm-cov|expand"
     r"|read-manifest|generate-lockfile",
@@ -347,9 +347,10 @@ RAILS = Verbs(
 )
 COMPOSER = Verbs(
     harmless=r"show|validate|outdated|test|lint|check|licenses|dump-autoload|run-script (?:test|lint)"
-    r"|diagnose|audit",
+    r"|diagnose|audit|config (?:platform|minimum-stability|prefer-stable|--list)",
     reason="builds or tests the project",
     effects=(("install|update|require|remove|global|create-project|exec", INSTALLS),),
+    dangerous=words("--global -g --working-dir -d"),
     inside=True,
 )
 PRE_COMMIT = Verbs(
@@ -397,7 +398,7 @@ _TABLE: tuple[tuple[str, Rule], ...] = (
     ("rails", RAILS),
     ("composer", COMPOSER),
     ("artisan", ARTISAN),
-    ("pre-commit", PRE_COMMIT),
+    ("pre-commit prek", PRE_COMMIT),
     ("perf", TRACE),
 )
 

@@ -97,7 +97,7 @@ def first(rule: Rule) -> Rule:
 
 
 _PIP_FLAGS = re.compile(
-    r"-[qvU]+|--(?:upgrade|quiet|verbose|no-(?:cache-dir|deps|input|build-isolation|warn-script-location)"
+    r"-[qvU]+|--(?:timeout|retries|group)=[\w-]+|--(?:upgrade|quiet|verbose|no-(?:cache-dir|deps|input|build-isolation|warn-script-location)"
     r"|require-hashes|disable-pip-version-check|progress-bar=\w+)"
 )
 
@@ -114,7 +114,11 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
     installs_listed = False
     while arguments:
         argument = arguments.pop(0)
-        if argument in ("-r", "--requirement", "-c", "--constraint", "-e", "--editable"):
+        if argument in ("--timeout", "--retries", "--group") and arguments:
+            if not re.fullmatch(r"[\w.-]+", arguments.pop(0)):
+                return None
+            installs_listed |= argument == "--group"
+        elif argument in ("-r", "--requirement", "-c", "--constraint", "-e", "--editable"):
             if not arguments or not _is_own(call, arguments.pop(0)):
                 return None
             installs_listed = True

@@ -29,6 +29,7 @@ _PROGRAMS = re.compile(
 )
 _LOADING = frozenset({"PYTHONPATH", "NODE_OPTIONS", "ENV"})
 _HARMLESS: dict[str, str] = {
+    "UV_PROJECT_ENVIRONMENT": r"\.?venv[\w.-]*",
     r"GIT_(?:AUTHOR|COMMITTER)_(?:NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|GIT_OPTIONAL_LOCKS"
     r"|GIT_TRACE\w*|GIT_MERGE_AUTOEDIT|GIT_CEILING_DIRECTORIES": r"(?!/).*",
     r"\w*PAGER": r"cat|less|more|",

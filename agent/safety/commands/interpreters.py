@@ -15,10 +15,11 @@ from agent.safety.commands import (
     python_files,
     servers,
     services,
+    small_code,
     toolchains,
 )
 from agent.safety.commands.call import RUNS_PROJECT, Call, Opinion, Rule, ask, fine, runs, runs_text
-from agent.safety.commands.checkers import CHECKERS, check
+from agent.safety.commands.checkers import BUILDS, CHECKERS, check
 from agent.safety.commands.frameworks import ARTISAN, manage
 from agent.safety.places import absolute
 from agent.safety.shell.marks import UNKNOWN, literal, words
@@ -301,6 +302,48 @@ def _ruby_text(call: Call) -> tuple[Opinion, ...]:
     return (call.revealed(files) or COMPUTES,)
 
 
+_SMALL = {"Ruby": small_code.RUBY, "PHP": small_code.PHP, "R": small_code.R}
+_QUIET = re.compile(r"--(?:vanilla|no-save|no-restore|quiet|slave|silent|no-echo|no-init-file)|-q|-s")
+
+
+def _small_program(language: str, call: Call) -> Opinion | None:
+    """The opinion on texts of Ruby, PHP and R that only compute, read plain files or test; None otherwise."""
+    known = _SMALL.get(language)
+    if known is None or call.unsure:
+        return None
+    files: list[str] = []
+    arguments = list(call.arguments)
+    while arguments:
+        argument = arguments.pop(0)
+        if argument == ("-r" if language == "PHP" else "-e") and arguments:
+            code = literal(arguments.pop(0))
+            places = small_code.works_on_package(code) if language == "R" else None
+            if places is not None:
+                near = all(call.ground.inside(call.path(place)) for place in places)
+                return BUILDS if call.inside and near and not arguments else None
+            read = small_code.files_read(code, known)
+            if read is None:
+                return None
+            files += read
+        elif not (_QUIET if language == "R" else small_code.REQUIRED).fullmatch(argument):
+            return None
+    return call.revealed(files) or COMPUTES
+
+
+def r_tool(call: Call) -> Opinion:
+    """R: `R CMD build` and `R CMD check` of a package in the workspace; else as Rscript."""
+    if call.arguments[:1] != ("CMD",):
+        return _other("R", "-e")(call)
+    places = [word for word in call.arguments[2:] if not word.startswith("-")]
+    plain = all(_R_OPTIONS.fullmatch(word) for word in call.arguments[2:] if word.startswith("-"))
+    own = call.inside and bool(places) and all(call.ground.inside(call.path(place)) for place in places)
+    builds = call.arguments[1:2] in (("build",), ("check",)) and plain and own and not call.unsure
+    return BUILDS if builds else ask("runs or installs programs of R")
+
+
+_R_OPTIONS = re.compile(
+    r"--(?:no-manual|no-build-vignettes|no-vignettes|as-cran|no-tests|no-examples|no-codoc|compact-vignettes|md5)"
+)
 _PHP_VALUE = (
     r"(?:PHP_(?:VERSION|EOL|OS|OS_FAMILY|INT_MAX|INT_SIZE|MAJOR_VERSION|MINOR_VERSION|SAPI|BINARY)"
     r"|'[^'\\\\$]*'"
@@ -381,6 +424,8 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
         ):
             if language == "Ruby" and (opinion := _ruby_text(call)):
                 return opinion[0]
+            if (small := _small_program(language, call)) is not None:
+                return small
             if call.arguments[0] in ("-r", "-e") and len(call.arguments) == 2:
                 expression = _PRINTING.get(language)
                 if expression is not None and expression.fullmatch(literal(call.arguments[1])):
@@ -411,7 +456,7 @@ RULES: dict[str, Rule] = (
         "lua": _other("Lua", "-e", "-l"),
         "luajit": _other("Lua", "-e", "-l"),
         "Rscript": _other("R", "-e"),
-        "R": _other("R", "-e"),
+        "R": r_tool,
         "julia": _other("Julia", "-e", "-E"),
         "java": _other("Java", "-javaagent"),
         "tsx": _other("TypeScript", "-e", "-p"),

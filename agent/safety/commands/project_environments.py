@@ -89,7 +89,7 @@ def in_environment(rule: Rule) -> Rule:
             return rule(call)
         if inner.name in _PYTHONS:
             return python(inner)
-        if inner.name == "pre-commit":
+        if inner.name in ("pre-commit", "prek"):
             return PRE_COMMIT(inner)
         if inner.name in CHECKERS:
             return BUILDERS[inner.name](inner)

@@ -239,7 +239,7 @@ RULES: dict[str, Rule] = (
             "actionlint vale typos alex write-good proselint pylama refurb pyroma "
             "check-manifest interrogate deptry lint-imports import-linter ty rumdl dotenv-linter "
             "kubeconform kubeval kube-linter checkov tfsec cfn-lint gitlint swagger-cli gitleaks "
-            "editorconfig-checker lizard radon xenon"
+            "cmake-format cmake-lint reuse editorconfig-checker lizard radon xenon"
         ),
         checks,
     )
