@@ -29,6 +29,7 @@ from agent.config.schema import Settings
 from agent.model.choices import Choice, choices, served
 from agent.model.detect import DetectedServer
 from agent.workspace.repository import Checkout
+from app import front
 from app.agents import Past
 from app.screens import dialog as dialogs
 from app.screens.context import ContextScreen
@@ -149,7 +150,7 @@ async def attached(app: Staged, pilot: Pilot[Any]) -> None:
         return Past((), ())
 
     setattr(app.agents, "past", nothing_yet)  # noqa: B010 - there is no engine on this stage
-    app.agents.open("agent-1")
+    front.attach(app, "agent-1")
     await pilot.pause(SETTLING)
     app.hear(agents_stage.conversation())
     await pilot.press(*"Look at the admin views too")

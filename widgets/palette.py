@@ -138,7 +138,6 @@ def css_variables(skin: Skin) -> dict[str, str]:
         "ansi-foreground": colors["text"],
         "foreground-muted": colors["dim"],
         "text-muted": colors["dim"],
-        "muted-style": "dim" if colors["dim"] == DEFAULT else "none",
         "text-disabled": colors["dim"],
         "text-primary": colors["accent"],
         "text-accent": colors["accent"],

@@ -42,7 +42,9 @@ class Head(Horizontal):
         width: 1fr;
         text-align: right;
         color: $text-muted;
-        text-style: $muted-style;
+    }
+    Head > #page-state:ansi {
+        text-style: dim;
     }
     """
 

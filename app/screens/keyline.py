@@ -19,7 +19,9 @@ class KeyLine(Widget):
         height: 1;
         padding: 0 1;
         color: $text-muted;
-        text-style: $muted-style;
+    }
+    KeyLine:ansi {
+        text-style: dim;
     }
     """
 
