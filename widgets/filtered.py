@@ -55,12 +55,12 @@ class FilteredRows:
 
     def _filtered(self, row: Strip) -> Strip:
         filters, background = self._look
-        runs = list(row)
+        before = runs = list(row)
         for line_filter in filters:
             # Of each run it makes another, most of the time the same one, in most of the time filters take.
             if not (type(line_filter) is ANSIToTruecolor and self._are_true(runs, line_filter)):
                 runs = line_filter.apply(runs, background)
-        return Strip(runs, row.cell_length)
+        return row if runs is before else Strip(runs, row.cell_length)
 
     def _are_true(self, runs: list[Segment], line_filter: ANSIToTruecolor) -> bool:
         """Whether the filter would leave all runs as they are."""

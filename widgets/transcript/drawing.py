@@ -59,6 +59,8 @@ def rows_of(
     """Text that was drawn elsewhere, with the gutter in front and blanks behind."""
     base = palette.style("text")
     gutter = [Segment(set_cell_size(glyph, 1), palette.style(role)), Segment(" ", base)]
+    if (glyph, role) == (" ", "text"):
+        gutter = [Segment("  ", base)]
     room = width - GUTTER
     done: list[Strip] = []
     for strip in strips:
