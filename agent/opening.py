@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.errors import ConfigError
 from agent.future_marks import settle
 from agent.home import Home
-from agent.options import Options
+from agent.options import PREVIEWED, Options
 from agent.script_journal import Journals
 from agent.store.faults import NoSession
 from agent.store.locks import SessionLock
@@ -18,9 +18,6 @@ from agent.store.nodes import MAIN, Node, Session
 from agent.store.store import Store
 from tools.actions import Action, DeletePath, WritePath
 from tools.results import ToolError
-
-PREVIEWED = 100
-"""Nodes at the end of a session that are shown while the others are read."""
 
 
 @dataclass(frozen=True, slots=True)

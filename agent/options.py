@@ -14,6 +14,9 @@ from agent.store.store import Store
 if TYPE_CHECKING:
     from agent.inbox import Inbox
 
+PREVIEWED = 100
+"""Nodes at the end of a session that are shown while the others are read."""
+
 
 @dataclass(frozen=True, slots=True)
 class Beside:

@@ -15,6 +15,7 @@ from app.application import HermesApp
 from app.cli.folder import workspace
 from app.cli.output import say
 from app.collector import collecting
+from app.glimpse import Wanted, changing, glimpse
 from app.host import Listener, Wish
 from app.line import give_up_the_deaf
 from app.look_keeper import keep, kept_skin, look_of
@@ -44,19 +45,27 @@ async def _show(args: Options | argparse.Namespace) -> int:
 
     async def open_session(wish: Wish, listener: Listener) -> Engine:
         # Imported here, in a thread: the screen is drawn before the engine is read.
+        show = changing(app.preview)
+        if not app.host.session and (wanted := goes_on(wish)) is not None:
+            await glimpse(home, wanted, show)
         await bring_session()
         from agent import runtime
         from app.cli.options import options_of
 
         await wear_chosen_skin()
         options = options_of(args, attended=True, surface="tui", model=wish.model)
-        options = replace(options, preview=app.preview)
+        options = replace(options, preview=show)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
         engine = await runtime.open_engine(options, listener)
         reading = partial(warm_up, lambda: app.last_key, app.touched)
         app.run_worker(reading, group="warmup", exclusive=True)
         return engine
+
+    def goes_on(wish: Wish) -> Wanted | None:
+        """The session that is gone on with, if it is not a new one."""
+        id = wish.resume or args.resume
+        return Wanted(id, project) if not wish.fresh and (id is not None or args.resume_last) else None
 
     async def wear_chosen_skin() -> None:
         from agent.config.loader import load
