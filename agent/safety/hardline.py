@@ -108,6 +108,9 @@ class _Judge:
             if loss := self._places.wreck(joined(cwd, path)):
                 raise _ForbiddenError(f"it would overwrite {loss}")
 
+    def unsettled(self, path: str, cwds: Sequence[str]) -> None:
+        """What a file holds forbids nothing."""
+
     def read(self, path: str, cwds: Sequence[str]) -> None:
         for cwd in cwds:
             if self._places.hides(joined(cwd, path)):

@@ -363,6 +363,13 @@ class _Judge:
             # A branch that is not taken writes nothing, so what stood there before counts as well.
             self._held[path] = (*self._held.get(path, ()), *texts)
 
+    def unsettled(self, path: str, cwds: Sequence[str]) -> None:
+        for cwd in cwds:
+            full = absolute(joined(cwd, path))
+            if full in self._held and not current().missing(full):
+                before = scripts.held_there(full)
+                self._hold(full, None if before is None else (before,))
+
     def read(self, path: str, cwds: Sequence[str]) -> None:
         self._inputs = (path,)
         for cwd in cwds:

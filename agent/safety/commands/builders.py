@@ -18,9 +18,12 @@ from agent.safety.shell.marks import UNKNOWN, literal, words
 
 def make(call: Call) -> Opinion:
     """make: targets that build or test. Variables that name programs, and makefiles from elsewhere, ask."""
-    if call.flag("--eval", "-E", "-I", "--include-dir", "-f-") or (
-        call.value("f", "file", "makefile") or ""
-    ).startswith(("-", "/dev/", UNKNOWN)):
+    clustered = any(re.fullmatch(r"-[a-zA-Z]+[fCEI].*", option) for option in call.options())
+    if (
+        clustered
+        or call.flag("--eval", "-E", "-I", "--include-dir", "-f-")
+        or (call.value("f", "file", "makefile") or "").startswith(("-", "/dev/", UNKNOWN))
+    ):
         return ask("runs a makefile that is not known here")
     places = [call.value("C", "directory"), call.value("f", "file", "makefile")]
     cwd = call.cwd

@@ -44,7 +44,7 @@ def text(call: Call) -> str | None:
     elif file.rpartition("/")[2] in call.named:
         return None
     else:
-        held = _held(path)
+        held = held_there(path)
     if held is not None and sourced:
         # What it sets is not known to the lines behind it, so it may do nothing else.
         secret = call.ground.read(call.path(file)) is not None
@@ -56,7 +56,8 @@ def text(call: Call) -> str | None:
     return f"set -- {given}\n{held}" if given else held
 
 
-def _held(path: str) -> str | None:
+def held_there(path: str) -> str | None:
+    """The text of a file; None when there is none that is read."""
     try:
         status = os.stat(path)  # noqa: PTH116 - as cheap as it gets
         if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from agent.safety.shell import marks
-from agent.safety.shell.recording import Assigned, Opened, Start, record
+from agent.safety.shell.recording import Assigned, Opened, Remark, Start, record
 
 
 class Command(NamedTuple):
@@ -77,9 +77,9 @@ def read(text: str, cwd: str, home: str) -> Reading:
             (writes if event.writes else reads)[Touched(event.path, event.cwds)] = None
         elif isinstance(event, Assigned):
             names.add(event.name)
-        elif event.method == "doubt":
+        elif isinstance(event, Remark) and event.method == "doubt":
             doubts[event.text] = None
-        elif event.method == "bomb":
+        elif isinstance(event, Remark) and event.method == "bomb":
             doubts["it starts itself without end"] = None
     return Reading(
         tuple(commands),

@@ -176,6 +176,9 @@ class _Mounted:
                 if (place := self._place(path, cwd, source, target)) is not None:
                     self._outer.written(place, ("/",), texts)
 
+    def unsettled(self, path: str, cwds: Sequence[str]) -> None:
+        """What the container runs is not read."""
+
     def read(self, path: str, cwds: Sequence[str]) -> None:
         """Reading destroys nothing; that a container is started asks by itself."""
 

@@ -31,6 +31,9 @@ class Judge(Protocol):
         `texts` are what it may hold afterwards; None when that is not known, or only added to.
         """
 
+    def unsettled(self, path: str, cwds: Sequence[str]) -> None:
+        """What stood in a file before may still stand there: it was written to where perhaps nothing ran."""
+
     def read(self, path: str, cwds: Sequence[str]) -> None:
         """The shell itself would read a file."""
 

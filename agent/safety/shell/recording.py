@@ -46,6 +46,16 @@ class Opened(NamedTuple):
             judge.read(self.path, self.cwds)
 
 
+class Unsettled(NamedTuple):
+    """A file was written to in a part that perhaps does not run; see `Judge.unsettled`."""
+
+    path: str
+    cwds: tuple[str, ...]
+
+    def show(self, judge: Judge) -> None:
+        judge.unsettled(self.path, self.cwds)
+
+
 class Assigned(NamedTuple):
     """A variable would be set to one of the values."""
 
@@ -66,7 +76,7 @@ class Remark(NamedTuple):
         getattr(judge, self.method)(self.text)
 
 
-Event = Start | Opened | Assigned | Remark
+Event = Start | Opened | Unsettled | Assigned | Remark
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +136,9 @@ class _Recorder:
     def written(self, path: str, cwds: Sequence[str], texts: Sequence[str] | None = None) -> None:
         held = None if texts is None else tuple(texts)
         self.events[Opened(path, tuple(cwds), True, held)] = None
+
+    def unsettled(self, path: str, cwds: Sequence[str]) -> None:
+        self.events[Unsettled(path, tuple(cwds))] = None
 
     def read(self, path: str, cwds: Sequence[str]) -> None:
         self.events[Opened(path, tuple(cwds), False)] = None

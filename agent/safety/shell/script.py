@@ -9,8 +9,8 @@ every file that is written to is shown to a `Judge`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -67,6 +67,8 @@ class Interpreter:
         self.source = Source(b"", None)  # type: ignore[arg-type]
         self._depth = self._scripts = 0
         self._loops = 0
+        self._written: list[tuple[str, tuple[str, ...]]] = []
+        """Files that were opened for writing, with the folders they were seen from."""
         self._calls: Counter[int] = Counter()
         self._memory = Memory(self.state, self._calls)
 
@@ -126,6 +128,18 @@ class Interpreter:
 
     # Structure
 
+    @contextmanager
+    def _perhaps(self) -> Iterator[None]:
+        """What may run or not: what it changes is one possibility, what was before is another."""
+        mark = len(self._written)
+        with self.state.scope(merge=True):
+            yield
+        self._unsettle(mark)
+
+    def _unsettle(self, mark: int) -> None:
+        for path, cwds in dict.fromkeys(self._written[mark:]):
+            self.judge.unsettled(path, cwds)
+
     def _block(self, nodes: Iterable[Node], stdin: Output = None) -> Output:
         """One statement after the other."""
         output: Output = [""]
@@ -162,12 +176,12 @@ class Interpreter:
             left = left.children[0]
         output = self._statement(left, stdin) if left is not None else [""]
         operator = ""
-        with self.state.scope(merge=True):
+        with self._perhaps():
             for part in reversed(spine):
                 if not part.is_named:
                     operator = part.type
                 elif operator == "||":
-                    with self.state.scope(merge=True):
+                    with self._perhaps():
                         self._statement(part, stdin)
                     output = None
                 else:
@@ -189,9 +203,10 @@ class Interpreter:
     def _branches(self, node: Node, stdin: Output) -> Output:
         """`if`, `case` and their parts: the condition runs, the rest may run."""
         straight = True
+        mark = len(self._written)
         for child in node.children:
             if child.type in ("then", "in", ")"):
-                straight = False
+                straight, mark = False, len(self._written)
             elif not child.is_named:
                 continue
             elif straight:
@@ -199,11 +214,12 @@ class Interpreter:
             else:
                 with self.state.scope(merge=True):
                     self._statement(child, stdin)
+        self._unsettle(mark)
         return None
 
     def _case_item(self, node: Node, stdin: Output) -> Output:
         patterns = node.children_by_field_name("value")
-        with self.state.scope(merge=True):
+        with self._perhaps():
             self._block([child for child in node.children if child not in patterns], stdin)
         return None
 
@@ -231,7 +247,7 @@ class Interpreter:
             return None
         self._loops += 1
         try:
-            with self.state.scope(merge=True):
+            with self._perhaps():
                 if self._loops == 1:
                     self.state.repeat(lambda: self._statement(body, stdin))
                 else:
@@ -248,11 +264,13 @@ class Interpreter:
         if is_bomb(self.source, name, body):
             self.judge.bomb(name)
         self.state.put("function", name, (self.source, body))
+        mark = len(self._written)
         with self.state.scope(merge=False):
             self.state.positional = None
             self._call_body(self.source, body, None)
             # Redirections of a definition count each time the function runs.
             self._finish(redirections(self.source, node), None)
+        self._unsettle(mark)
         return [""]
 
     def call_function(self, name: str, arguments: Sequence[str], stdin: Output) -> Output:
@@ -296,7 +314,11 @@ class Interpreter:
             output = stdin if reads else [""]
         if around.empties_input and output != [""]:
             output = [""]
-        return self._finish(around, output)
+        mark = len(self._written)
+        output = self._finish(around, output)
+        if body is not None and body.type == "list":
+            self._unsettle(mark)  # the grammar's way to put `a && b > file`
+        return output
 
     def _input(self, around: Redirection, stdin: Output) -> Output:
         """What a command reads."""
@@ -327,7 +349,7 @@ class Interpreter:
         for stage in around.pipeline:
             output = self._statement(stage, output)
         for follower in around.followers:
-            with self.state.scope(merge=True):
+            with self._perhaps():
                 self._statement(follower)
         return output
 
@@ -339,6 +361,7 @@ class Interpreter:
         paths = expand_text(target, self, globs=True)
         for path in paths:
             self.judge.written(path, self.state.cwds, texts)
+            self._written.append((path, self.state.cwds))
         return paths
 
     def _command(self, node: Node, stdin: Output, more: Sequence[str] = ()) -> Output:

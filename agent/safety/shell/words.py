@@ -359,7 +359,9 @@ class _Reader:
         if operation:
             if values is not None and not match["index"] and name not in ("@", "*"):
                 # An array without an index is its first element.
-                values = [each if isinstance(each, str) else "".join(each[:1]) for each in values]
+                values = list[Value](
+                    [each if isinstance(each, str) else "".join(each[:1]) for each in values]
+                )
             values = self._operated(name, values, operation)
         if values is None:
             return [UNKNOWN]
