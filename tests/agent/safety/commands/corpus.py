@@ -72,6 +72,16 @@ ROUNDS = (
     Round(360, 75, 38, 413, 14),
 )
 
+OTHERS = (
+    ("first", "approved for agents", 481, 152, 32),
+    ("first", "run by projects", 702, 391, 75),
+    ("first", "typed by a model", 240, 56, 12),
+    ("second", "approved for agents", 121, 44, 4),
+    ("second", "run by projects", 384, 204, 22),
+    ("second", "typed by a model", 180, 65, 8),
+)
+"""(sample, source, commands, asked at first, of these needless) of lists that were not written for this."""
+
 FAMILIES = (
     ("git", 75, 10, 0, 73, 3, 3),
     ("gh, glab", 17, 0, 0, 22, 0, 0),
@@ -178,6 +188,34 @@ LOOSENED = (
         "nothing the agent can write lies there; files that only set variables are read",
     ),
     ("`cp .env.example .env` where there is none", "no secret is in either"),
+    (
+        "`bash -lc`, `zsh -c` of plain words, `nohup`, `setsid`",
+        "what they start is judged; start-up files are guarded, and background programs can be ended",
+    ),
+    (
+        "`docker exec`, `docker compose exec` and `kubectl exec` of what reads, queries or tests",
+        "nothing changes in the container; its environment, secrets, shells and all else ask",
+    ),
+    (
+        "short programs of Ruby, PHP and R given as text; `devtools::test()`, `R CMD check`",
+        "read as tokens: names are listed, names of files are written out",
+    ),
+    (
+        "`npm uninstall`, `pnpm remove`, `pip uninstall` of the project; `npm update`, `composer update`",
+        "fewer or newer packages of what is listed, by plain names",
+    ),
+    (
+        "`pnpm NAME`, `yarn NAME` of a script in `package.json`; `uv run --group dev TOOL`, `prek`",
+        "what `npm run NAME` and the tool by itself are; not when the same text changed `package.json`",
+    ),
+    (
+        "`curl -X POST`, `-X DELETE …/things/1` and files of the workspace to a server on this machine",
+        "the project's own; collections, services that control the machine and secrets ask",
+    ),
+    (
+        "`cargo +nightly`, `node --experimental-vm-modules node_modules/jest/…`",
+        "the same tools by another way",
+    ),
     ('`rm -rf "$tmp"` after `tmp=$(mktemp -d)`', "the folder is new and of this very command"),
 )
 """(what runs unasked now, why that is no loss)."""
@@ -279,6 +317,32 @@ def table() -> str:
         "cloud); now 60 (16.7 %). Of its 413 nasty ones 14 were silent, most of them ways to empty a file",
         "(`sort -o f /dev/null`, `sed -i /./d`, `write('')`) and variables that name a linker or a Java; now",
         "one, `split` into many small files, which loses nothing.",
+        "",
+        "## Lists that other people made",
+        "",
+        "Nothing here was thought up: the commands are those that people approved for coding agents (the",
+        "`Bash(…)` rules of settings in public repositories, `:*` taken as the bare command and as "
+        "a plausible",
+        "whole one), those that projects run (steps of workflows, recipes, scripts, blocks of documentation",
+        "of some 50 well-known repositories), and those that a model typed in a published "
+        "benchmark. Each was",
+        "judged in a folder with the files of its own repository, with the default settings. *Needless* was",
+        "counted by hand; all other askings stay: packages that nobody listed, pushing, publishing, other",
+        "hosts, the machine, containers, programs of the project that were not understood, and incomplete",
+        "commands (`python`, `$VERSION`) that come of cutting lists apart.",
+        "",
+        "| sample | source | commands | asked at first | of these, needless |",
+        "| --- | --- | ---: | ---: | ---: |",
+        *(
+            f"| {sample} | {source} | {total} | {_share(asked, total)} | {_share(needless, total)} |"
+            for sample, source, total, asked, needless in OTHERS
+        ),
+        "",
+        "The second sample is of other repositories, other steps and other tasks, and was judged after the",
+        "first was mended. What was needless in it is mended in part: flags of pip, environments of uv,",
+        "settings of Composer, formatters. Not mended: tasks called `assembleRelease`, `nginx -v`, "
+        "`dotenv --`,",
+        "environments of Python under odd names, and the clients of some clouds that only list.",
         "",
         "Round 5 by family, before and after mending:",
         "",
