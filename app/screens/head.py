@@ -13,6 +13,7 @@ from app.screens.wording import line
 class Head(Horizontal):
     """A title at the left edge and a state at the right one, each one line, cut where room is short.
 
+    Its colours are those every application has, as dialogs open such screens too.
     Where the terminal is low (class `-low` of the screen) the rule gives its line to what is below it.
     """
 
@@ -20,7 +21,7 @@ class Head(Horizontal):
     Head {
         height: 2;
         padding: 0 1;
-        border-bottom: solid $rule;
+        border-bottom: solid $border-blurred;
     }
     .-low Head {
         height: 1;
