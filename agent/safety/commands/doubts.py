@@ -48,6 +48,23 @@ PLANTS = re.compile(
 """Words in code that is written and run at once which start other programs or reach for keys."""
 
 
+_RECIPE = re.compile(
+    r"(?:^\t[@+-]*|[;&|]\s*|\":\s*\")(?:rm|rmdir|unlink|srm|wipe|chattr|shutdown|reboot|halt|poweroff|killall|pkill|iptables|userdel"
+    r"|passwd|mount|umount|swapoff|insmod|history|dropdb|psql|mysql|redis-cli|mongosh?|sqlite3|apt|apt-get|yum|dnf"
+    r"|brew|visudo|launchctl|defaults|osascript|diskutil|tmutil|csrutil|chflags|vercel|firebase|fly|gh|at|install"
+    r"|git\s+(?:stash|gc|reflog|update-ref|switch|worktree)|pip3?\s+uninstall|gem\s+yank)\s"
+    r"|\s-delete\b|\s/dev/null\s+[\w.]|\bmv\s[^\n;&|]*\s/|\s\.env\b|^\t[@+-]*(?:reboot|halt|poweroff)\s*$"
+    r"|\":\s*\"(?:reboot|halt|poweroff)\"",
+    re.MULTILINE,
+)
+"""Command lines of a build that a person sees first, where the same command writes them."""
+
+
+def builds_doubtful(text: str) -> bool:
+    """Whether the definition of a build has lines in it that a person sees first."""
+    return writes_doubtful(text) or _RECIPE.search(text) is not None
+
+
 def writes_doubtful(text: str) -> bool:
     """Whether a shell text has doubtful words in it, also behind the escapes of `printf`, or hides some."""
     return DOUBTFUL.search(re.sub(r"\\[nrt]", " ", text)) is not None or "base64" in text

@@ -365,7 +365,7 @@ def patch(call: Call) -> Opinion:
 
 
 RULES: dict[str, Rule] = (
-    dict.fromkeys(("rm", "grm", "unlink", "trash", "rmtrash", "del", "srm"), delete)
+    dict.fromkeys(("rm", "grm", "unlink", "trash", "rmtrash", "del"), delete)
     | dict.fromkeys(("mkdir", "touch", "tee", "mkfifo", "sponge"), make)
     | dict.fromkeys(("chmod", "gchmod", "chown", "chgrp", "chattr", "setfacl", "gchown", "chflags"), own)
     | dict.fromkeys(("tar", "bsdtar", "gtar"), tar)
@@ -373,7 +373,7 @@ RULES: dict[str, Rule] = (
         ("unzip", "7z", "7za", "unrar", "gunzip", "gzip", "bzip2", "bunzip2", "xz", "unxz", "zstd", "unzstd"),
         unpack,
     )
-    | dict.fromkeys(("shred", "wipe"), destroy)
+    | dict.fromkeys(("shred", "wipe", "srm"), destroy)
     | dict.fromkeys(("dos2unix", "unix2dos"), write_utility)
     | {
         "rmdir": remove_folder,

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from agent.safety.commands.call import Call
-from agent.safety.commands.doubts import DEFINITION, PLANTS, writes_doubtful
+from agent.safety.commands.doubts import DEFINITION, PLANTS, builds_doubtful, writes_doubtful
 from agent.safety.shell.marks import literal, words
 
 LARGEST = 200_000
@@ -116,7 +116,7 @@ class Planting:
 
 def _plants(name: str, content: str) -> bool:
     if DEFINITION.fullmatch(name):
-        return writes_doubtful(content)
+        return builds_doubtful(content)
     return _CODE.fullmatch(name) is not None and PLANTS.search(content) is not None
 
 
