@@ -85,7 +85,7 @@ def task(call: Call) -> Opinion:
             return _runs(call, [word for word in call.arguments if word != operand])
         if _STARTS_PROGRAM.fullmatch(operand):
             return ask(RUNS_PROJECT)
-        if OUTWARD.fullmatch(operand) and operand not in ("install",):
+        if OUTWARD.fullmatch(operand) and operand != "install" and not _VARIANT.fullmatch(operand):
             return ask(f"runs {literal(operand)}, which may reach beyond the workspace")
     return BUILDS
 
@@ -103,6 +103,10 @@ _FOREIGN_GOAL = re.compile(
 )
 """A goal of a plugin by its full coordinates, of a publisher that is not known."""
 _JVM = _MAVEN | words("gradle gradlew")
+_VARIANT = re.compile(
+    r"(?::?[\w-]+:)*(?:assemble|bundle|compile|lint|test|check|build)[A-Za-z]*Release(?:Kotlin|UnitTest)?"
+)
+"""Building the variant of an Android application that is called release; it is released by another task."""
 _RUNS_ITSELF = re.compile(
     r"(?::?[\w-]+:)*(?:run|bootRun|quarkusDev)"
     r"|(?:spring-boot|jetty|quarkus):(?:run|dev)"

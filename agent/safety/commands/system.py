@@ -82,7 +82,9 @@ def _reason_rule(reason: str) -> Rule:
     opinion = ask(reason)
 
     def rule(call: Call) -> Opinion:
-        asks_itself = call.arguments in (("--version",), ("--help",), ("-V",))
+        asks_itself = call.arguments in (("--version",), ("--help",), ("-V",)) or (
+            call.name in ("nginx", "httpd", "apachectl") and call.arguments == ("-v",)
+        )
         return LOOKS if asks_itself else opinion
 
     return rule

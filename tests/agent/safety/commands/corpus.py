@@ -340,9 +340,10 @@ def table() -> str:
         "",
         "The second sample is of other repositories, other steps and other tasks, and was judged after the",
         "first was mended. What was needless in it is mended in part: flags of pip, environments of uv,",
-        "settings of Composer, formatters. Not mended: tasks called `assembleRelease`, `nginx -v`, "
-        "`dotenv --`,",
-        "environments of Python under odd names, and the clients of some clouds that only list.",
+        "settings of Composer, formatters, `assembleRelease`. Not mended: `dotenv --`, environments of",
+        "Python under odd names, and the clients of some clouds that only list. After mending, commands",
+        "approved for agents asked 133 and 44 times, those typed by a model 54 and 61 times; 2 to 4 % of all",
+        "of them needlessly. Those of projects asked 358 times of 702 (391 at first). The aim is 2 %.",
         "",
         "Round 5 by family, before and after mending:",
         "",
