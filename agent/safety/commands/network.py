@@ -15,7 +15,7 @@ _LOOPBACK = re.compile(
 )
 _CONTROLS = re.compile(
     r":(?:237[5-7]|4243|2019|4646|5000|6443|8001|8080/(?:exec|script)|8200|8500|9000|9090|9200|9229|9222"
-    r"|1025\d|15672|5601|11434)(?![\d])|/(?:_cluster|_all|containers|exec|admin|shutdown|actuator)\b"
+    r"|1025\d|15672|5601|11434|7700|8983|8108|6333|5984|8086|8123|7474|8529)(?![\d])|/(?:_cluster|_all|containers|exec|admin|shutdown|actuator)\b"
     r"|[/_-](?:delete|drop|flush|purge|truncate|wipe|destroy|reset)(?:[/_-]|$)"
 )
 """Ports and paths of services that start programs or delete data at a word."""

@@ -150,6 +150,8 @@ def parallel(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
         text = _with_input(value(line), item)
         with commands.shell.state.scope(merge=False):
             commands.shell.run(text, None)
+            if inner is not None:  # other versions start the words as they are
+                commands.invoke((*inner.argv, item), None, functions=False)
     return None
 
 
