@@ -167,8 +167,11 @@ class Interpreter:
         finally:
             self._depth -= 1
 
-    def _list(self, node: Node, stdin: Output) -> Output:
-        """`a && b || c`: what follows `&&` sees what went before, what follows `||` may not run."""
+    def _list(self, node: Node, stdin: Output, around: Redirection | None = None) -> Output:
+        """`a && b || c`: what follows `&&` sees what went before, what follows `||` may not run.
+
+        `around` belongs to the last command: the grammar puts it around all of them.
+        """
         spine: list[Node] = []
         left: Node | None = node
         while left is not None and left.type == "list":
@@ -180,12 +183,11 @@ class Interpreter:
             for part in reversed(spine):
                 if not part.is_named:
                     operator = part.type
-                elif operator == "||":
-                    with self._perhaps():
-                        self._statement(part, stdin)
-                    output = None
-                else:
-                    output = after(output, self._statement(part, stdin))
+                    continue
+                with self._perhaps() if operator == "||" else nullcontext():
+                    last = around if part is spine[0] else None
+                    made = self._surrounded(part, last, stdin) if last else self._statement(part, stdin)
+                output = None if operator == "||" else after(output, made)
         return output
 
     def _pipeline(self, node: Node, stdin: Output) -> Output:
@@ -303,6 +305,11 @@ class Interpreter:
     def _redirected(self, node: Node, stdin: Output) -> Output:
         body = self.source.body(node)
         around = redirections(self.source, node)
+        if body is not None and body.type == "list":
+            return self._list(body, stdin, around)
+        return self._surrounded(body, around, stdin)
+
+    def _surrounded(self, body: Node | None, around: Redirection, stdin: Output) -> Output:
         stdin = self._input(around, stdin)
         if body is not None and body.type == "command":
             output = self._command(body, stdin, around.words)
@@ -314,11 +321,7 @@ class Interpreter:
             output = stdin if reads else [""]
         if around.empties_input and output != [""]:
             output = [""]
-        mark = len(self._written)
-        output = self._finish(around, output)
-        if body is not None and body.type == "list":
-            self._unsettle(mark)  # the grammar's way to put `a && b > file`
-        return output
+        return self._finish(around, output)
 
     def _input(self, around: Redirection, stdin: Output) -> Output:
         """What a command reads."""

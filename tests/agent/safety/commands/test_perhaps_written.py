@@ -64,3 +64,13 @@ def test_where_nothing_was_before_only_the_new_text_counts(workspace: Path) -> N
 def test_a_shell_script_that_is_perhaps_overwritten_asks(workspace: Path) -> None:
     (workspace / "run.sh").write_text("rm -rf src\n", "utf-8")
     assert kind(workspace, "if false; then echo 'echo new' > run.sh; fi; sh run.sh") == "ask"
+
+
+def test_a_document_behind_a_list_is_what_its_last_command_writes(workspace: Path) -> None:
+    made = "mkdir -p src && cat > src/run.py <<'END'\n{}\nEND\npython src/run.py"
+    assert kind(workspace, made.format("print('new')")) == "allow"
+    assert kind(workspace, made.format("import shutil\nshutil.rmtree('src')")) == "ask"
+
+
+def test_a_list_ends_in_the_pipe_of_its_last_command_alone(workspace: Path) -> None:
+    assert kind(workspace, "echo rm -rf src > x.sh && echo done > y.txt; cat y.txt; sh x.sh") == "ask"
