@@ -59,11 +59,16 @@ class Dialog(ClosableModal[Outcome]):
         super().__init__()
         self._spill = spill
         self._arming: Timer | None = None
+        self._frame = Vertical(id="dialog", disabled=True)
         self.armed = False
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="dialog", disabled=True):
+        with self._frame:
             yield from self.body()
+
+    def say_others(self, count: int) -> None:
+        """Say on the frame that so many others wait for the person behind this one."""
+        self._frame.border_subtitle = f"{count} more wait{'s' if count == 1 else ''}" if count > 0 else ""
 
     def body(self) -> ComposeResult:
         """The widgets inside the frame."""
@@ -107,7 +112,7 @@ class Dialog(ClosableModal[Outcome]):
             room = screen.height - AROUND_LOW - fields
             most = max(room - len(texts), 1)
             rest = room - sum(min(each.wrap(width), most) for each in lists)
-        self.query_one("#dialog").set_class(low, "low")
+        self._frame.set_class(low, "low")
         for each in lists:
             each.limit(most)
         wanted = [text.get_content_height(screen, screen, width) for text in texts]
@@ -160,7 +165,7 @@ class Dialog(ClosableModal[Outcome]):
 
     def _arm(self) -> None:
         self.armed = True
-        self.query_one("#dialog").disabled = False
+        self._frame.disabled = False
         self.entry().focus()
 
 

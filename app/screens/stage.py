@@ -27,6 +27,7 @@ class DialogStage:
     def __init__(self, app: HermesApp) -> None:
         self._app = app
         self._shown: Dialog[Any] | None = None
+        self._count = 0
 
     def typing_for(self) -> float:
         top = self._app.screen
@@ -52,6 +53,7 @@ class DialogStage:
             case _:
                 dialog = ApprovalDialog(asked, spill)
         self._shown = dialog
+        dialog.say_others(self._count - 1)
         self._app.push_screen(dialog, done)
 
         def close() -> None:
@@ -60,6 +62,9 @@ class DialogStage:
         return close
 
     def waiting(self, count: int) -> None:
+        self._count = count
+        if self._shown is not None:
+            self._shown.say_others(count - 1)
         self._app.bridge.change(questions=count)
         if self._app.session.furnished:
             self._app.session.transcript.rest(count > 0)

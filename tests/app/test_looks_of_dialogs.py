@@ -175,3 +175,25 @@ def test_a_text_in_full_looks_as_it_should(snap_compare: Any, size: tuple[int, i
         await pilot.pause(0.1)
 
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))
+
+
+async def test_a_dialog_says_how_many_others_wait_behind_it() -> None:
+    app = Staged()
+    async with app.run_test(size=NARROW) as pilot:
+        await until(pilot, lambda: app.listener is not None, "the start")
+        said: list[str] = []
+
+        def others() -> str:
+            return str(app.screen.query_one("#dialog").border_subtitle or "")
+
+        await asking(story.question)(app, pilot)
+        said.append(others())
+        app.hear([story.approval(agent="callers")])
+        said.append(others())
+        app.hear([story.question(text="And then?")])
+        said.append(others())
+        first = app.screen
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is not first and isinstance(app.screen, Dialog), "the next one")
+        said.append(others())
+        assert said == ["", "1 more waits", "2 more wait", "1 more waits"]
