@@ -27,6 +27,27 @@ Listener = Callable[["Event"], None]
 Opener = Callable[[Wish, Listener], Awaitable["Engine"]]
 
 
+def opened_first(listener: Listener) -> Listener:
+    """A listener that hears `session_opened` before the notices that came while the session was opening.
+
+    With that event the screen is cleared of the session before, and they are about the new one.
+    """
+    early: list[Event] | None = []
+
+    def hear(event: Event) -> None:
+        nonlocal early
+        if early is not None and event.type == "notice":
+            early.append(event)
+            return
+        listener(event)
+        if early is not None and event.type == "session_opened" and event.agent == "main":
+            late, early = early, None
+            for notice in late:
+                listener(notice)
+
+    return hear
+
+
 class EngineHost:
     """Opens and closes engines one after the other."""
 
@@ -67,7 +88,7 @@ class EngineHost:
             await self._close()
 
     async def _open(self, wish: Wish) -> Engine:
-        engine = await self._opener(wish, self._listener)
+        engine = await self._opener(wish, opened_first(self._listener))
         if self._closed:
             await engine.aclose()
             raise HermesError("Hermes is about to end; no session was opened.")
