@@ -139,9 +139,8 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
 
 def takes_out_of_environment(call: Call) -> bool:
     """Whether `pip uninstall` names packages of an environment of the project; said no by name otherwise."""
-    own = call.inside and (call.ground.confined or _is_environment(call))
     given = call.arguments[1:]
-    return own and bool(given) and all(_TAKEN_OUT.fullmatch(argument) for argument in given)
+    return call.inside and _is_environment(call) and bool(given) and all(_TAKEN_OUT.fullmatch(argument) for argument in given)
 
 
 _TAKEN_OUT = re.compile(r"-y|--yes|-q|(?!pip$)[A-Za-z][\w.-]*")
