@@ -140,7 +140,8 @@ def into_environment(call: Call, said: Sequence[str]) -> Opinion | None:
 def takes_out_of_environment(call: Call) -> bool:
     """Whether `pip uninstall` names packages of an environment of the project; said no by name otherwise."""
     given = call.arguments[1:]
-    return call.inside and _is_environment(call) and bool(given) and all(_TAKEN_OUT.fullmatch(argument) for argument in given)
+    own = call.inside and _is_environment(call)
+    return own and bool(given) and all(_TAKEN_OUT.fullmatch(argument) for argument in given)
 
 
 _TAKEN_OUT = re.compile(r"-y|--yes|-q|(?!pip$)[A-Za-z][\w.-]*")
