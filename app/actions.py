@@ -83,7 +83,7 @@ class Actions:
             app.say("Nothing is queued.")
             return
         app.set_queue([])
-        app.session.prompt.set_text("\n\n".join([*waiting, *filter(None, [app.session.prompt.text])]))
+        app.session.prompt.put_before(waiting)
 
     async def attach(self, argument: str) -> None:
         from app.attaching import named

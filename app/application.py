@@ -97,7 +97,7 @@ class HermesApp(App[None], inherit_bindings=False):
         if remembered is not None:
             self.session.restore(remembered.part("panes"))
         self.attention = Attention(lambda text: self._write(text))
-        self.host = EngineHost(opener, self._hear)
+        self.host = EngineHost(opener, self._hear, self.session.prompt.put_before)
         self.actions = Actions(self)
         self.preferences = Preferences(self)
         self.beginning = Beginning(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from agent.errors import HermesError
@@ -49,11 +49,17 @@ def opened_first(listener: Listener) -> Listener:
 
 
 class EngineHost:
-    """Opens and closes engines one after the other."""
+    """Opens and closes engines one after the other.
 
-    def __init__(self, opener: Opener, listener: Listener) -> None:
+    `unsent` receives the messages that still waited in a session when another one was opened.
+    """
+
+    def __init__(
+        self, opener: Opener, listener: Listener, unsent: Callable[[Sequence[str]], None] = lambda _: None
+    ) -> None:
         self._opener = opener
         self._listener = listener
+        self._unsent = unsent
         self._turn = asyncio.Lock()
         self._closed = False
         self.engine: Engine | None = None
@@ -100,4 +106,8 @@ class EngineHost:
         engine, self.engine = self.engine, None
         if engine is not None:
             self.spoken = any(node.kind == "user" for node in engine.session.path)
-            await engine.aclose()
+            try:
+                await engine.aclose()
+            finally:
+                if engine.queue and not self._closed:
+                    self._unsent(engine.queue)

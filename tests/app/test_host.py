@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from agent.events import Event, Noticed, SessionOpened, TurnStarted
-from app.host import opened_first
+from agent.events import Event, Noticed, SessionOpened, ToolStarted, TurnStarted
+from app.host import EngineHost, Listener, Wish, opened_first
 from tests.app.test_application import stage
-from tests.support.replies import say
+from tests.support.replies import call, say
 from widgets.transcript.items import NoticeItem
 
 OPENED = SessionOpened(
@@ -59,3 +61,41 @@ async def test_that_files_are_not_kept_is_said_as_each_session_opens(
         await scene.type("/new", "enter")
         await scene.until(lambda: scene.app.host.session != before, "another session")
         await scene.until(told, "the notice again")
+
+
+async def test_words_that_waited_in_a_session_that_is_left_are_in_the_prompt_of_the_next(
+    tmp_path: Path,
+) -> None:
+    async with stage(tmp_path, [call("terminal", command="sleep 1000"), say("Here.")]) as scene:
+        app = scene.app
+        await scene.type("begin", "enter")
+        await scene.until(lambda: scene.bench.seen(ToolStarted), "the command")
+        await scene.type("one", "enter")
+        await scene.type("two", "ctrl+s")
+        await scene.until(lambda: app.waiting() == ["one"], "the queue")
+        await scene.type("half a draft")
+        before = app.host.session
+        app.action_order("session.new")
+        await scene.until(lambda: app.host.engine and app.host.session != before, "another session")
+        assert sorted(app.session.prompt.text.split("\n\n")) == ["half a draft", "one", "two"]
+        assert app.session.prompt.text.endswith("half a draft")
+        assert app.waiting() == [] and app.session.prompt.queued == () and not app.session.prompt.busy
+
+
+async def test_nothing_that_waits_comes_back_when_the_program_ends() -> None:
+    came: list[Sequence[str]] = []
+    engine = SimpleNamespace(queue=("one",), session=SimpleNamespace(id="s", path=()), aclose=_nothing)
+
+    async def opener(_wish: Wish, _listener: Listener) -> Any:
+        return engine
+
+    host = EngineHost(opener, lambda _event: None, came.append)
+    await host.open(Wish())
+    await host.open(Wish(fresh=True))
+    assert came == [("one",)]
+    await host.close()
+    assert came == [("one",)]
+
+
+async def _nothing() -> None:
+    pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from functools import partial
 
 from textual import events
@@ -50,6 +51,10 @@ class Prompt(PromptEditing):
         self._replace_all(tidy(text))
         self.completer.forget()
         self._changed()
+
+    def put_before(self, texts: Sequence[str]) -> None:
+        """Put messages that were sent and come back before what is written."""
+        self.set_text("\n\n".join([*texts, *filter(None, [self.text])]))
 
     def clear(self) -> None:
         """Empty the prompt; undo does not reach behind this."""
