@@ -12,6 +12,7 @@ from __future__ import annotations
 import codecs
 import logging
 import os
+import re
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -39,6 +40,12 @@ SILENCE = 1.0
 """Seconds without a byte after which an open paste may have lost its end."""
 MOST_WAITING = 64
 """Messages the application may be behind with while more are read."""
+_ANSWERS = re.compile(
+    r"\x1b\[[?>=][\d;:]*[cun]|\x1b\[[03]n|\x1b\[[4689];\d+;\d+t"
+    r"|\x1b\]\d+;[^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"
+    r"|\x1b(?:P[>\d!$+=|]|_G)[^\x1b]{0,4096}\x1b\\"
+)
+"""What terminals answer to questions we do not ask: what they are and can do, their size and colours."""
 _ABORTS = (b"\x1b", b"\x03")
 
 
@@ -198,8 +205,16 @@ def merged(found: Iterable[Message]) -> Iterator[Message]:
         yield move
 
 
+def without_answers(keys: str) -> str:
+    """Keys without what a terminal answers to a program that asked before us, or beside us. Pure.
+
+    The parser, which does not know such answers, would type them.
+    """
+    return _ANSWERS.sub("", keys) if "\x1b" in keys else keys
+
+
 def _events(piece: str | Pasted, parser: XTermParser) -> Iterator[Message]:
     if isinstance(piece, Pasted):
         yield events.Paste(piece.text)
     elif piece:
-        yield from parser.feed(piece)
+        yield from parser.feed(without_answers(piece))

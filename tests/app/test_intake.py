@@ -14,7 +14,17 @@ from hypothesis import strategies as st
 from textual import events
 from textual.message import Message
 
-from app.intake import BEGIN, END, LARGEST, MOST_WAITING, SILENCE, Pasted, Sieve, read_terminal
+from app.intake import (
+    BEGIN,
+    END,
+    LARGEST,
+    MOST_WAITING,
+    SILENCE,
+    Pasted,
+    Sieve,
+    read_terminal,
+    without_answers,
+)
 
 KEYS = st.text(st.characters(exclude_characters="\x1b", exclude_categories=["Cs"]), min_size=1, max_size=20)
 PASTED = st.text(st.sampled_from("ab\r\n\x1b[20é\x03\x07;m"), max_size=30)
@@ -207,3 +217,55 @@ def test_nothing_is_read_while_the_application_is_behind() -> None:
     os.close(outer)
     os.close(inner)
     assert [each.key for each in heard if isinstance(each, events.Key)] == ["a", "b", "c"]
+
+
+ANSWERS = {
+    "what it is": "\x1b[?62;22c",
+    "its version": "\x1b[>1;10;0c",
+    "its name": "\x1bP>|tmux 3.3a\x1b\\",
+    "its size": "\x1b[8;26;100t",
+    "its cells": "\x1b[6;20;10t",
+    "its keyboard": "\x1b[?1u",
+    "its state": "\x1b[0n",
+    "its theme": "\x1b[?997;1n",
+    "a colour": "\x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\",
+    "a colour that ends with a bell": "\x1b]4;1;rgb:00/00/00\x07",
+    "pictures": "\x1b_Gi=31;OK\x1b\\",
+    "a capability": "\x1bP1+r544e=787465726d\x1b\\",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=list(ANSWERS))
+def test_what_a_terminal_answers_in_the_midst_of_typing_presses_no_key(reading: Reading, answer: str) -> None:
+    os.write(reading.outer, f"a{answer}b{answer}{answer}q".encode())
+    reading.until_key("q")
+    assert [each.key for each in reading.heard if isinstance(each, events.Key)] == ["a", "b", "q"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        *(
+            "\x1b[A",
+            "\x1b[1;5C",
+            "\x1b[97;5u",
+            "\x1b[97;1:3u",
+            "\x1b[<0;9;9M",
+            "\x1b[I",
+            "\x1b[12;40R",
+            "\x1bOP",
+        ),
+        *(
+            "\x1b]",
+            "\x1bPx",
+            "\x1b_",
+            "\x1b[3~",
+            "\x1b[?2026;2$y",
+            "\x1b[48;26;100;520;1000t",
+            "\x1b\\",
+            "[?62;22c",
+        ),
+    ],
+)
+def test_keys_and_what_is_listened_for_are_no_such_answers(keys: str) -> None:
+    assert without_answers(f"a{keys}b") == f"a{keys}b"
