@@ -216,5 +216,5 @@ def without_answers(keys: str) -> str:
 def _events(piece: str | Pasted, parser: XTermParser) -> Iterator[Message]:
     if isinstance(piece, Pasted):
         yield events.Paste(piece.text)
-    elif piece:
-        yield from parser.feed(without_answers(piece))
+    elif keys := without_answers(piece):  # nothing at all would be the end of the input to the parser
+        yield from parser.feed(keys)
