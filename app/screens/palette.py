@@ -7,6 +7,9 @@ from textual.command import CommandList, CommandPalette, SearchIcon
 
 from app.screens.closable import ClosableScreen
 
+LOW = 10
+"""Rows of a screen below which nothing is left blank around the input."""
+
 
 class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Textual's, in the colours and with the calm of our dialogs."""
@@ -23,6 +26,13 @@ class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIn
         border: none;
         height: 3;
         padding: 1 1 0 1;
+    }
+    Palette.-low > Vertical#--container {
+        margin-top: 0;
+    }
+    Palette.-low #--input, Palette.-low #--input.--list-visible {
+        height: 1;
+        padding: 0 1;
     }
     Palette SearchIcon {
         color: $accent;
@@ -45,6 +55,7 @@ class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIn
     """
 
     def on_resize(self, event: events.Resize) -> None:
+        self.set_class(event.size.height < LOW, "-low")
         # A list that no cell is left for cannot wrap its rows, nor page through them.
         self.query_one(CommandList).styles.max_height = max(event.size.height * 7 // 10, 1)
 

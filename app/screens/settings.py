@@ -38,6 +38,7 @@ class SettingsScreen(ClosableModal[None]):
 
     CSS_PATH = "settings.tcss"
     AUTO_FOCUS = "SettingsList"
+    VERTICAL_BREAKPOINTS: ClassVar[list[tuple[int, str]] | None] = [(0, "-low"), (14, "-high")]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,f2,q", "dismiss", "back"),
         Binding("r,delete", "reset", "default"),

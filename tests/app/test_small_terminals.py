@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from textual.app import App
+from textual.command import CommandList
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -19,6 +20,7 @@ from app.screens.choices import Choices
 from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Dialog, Hints
+from app.screens.settings_list import SettingsList
 from tests.app.test_application import Stage, stage
 from tests.support.replies import calls, say
 from tests.support.waiting import until
@@ -166,6 +168,20 @@ async def test_the_lists_of_sessions_and_commands_bear_every_size(tmp_path: Path
         await scene.quiet()
         for id in ("session.list", "program.palette"):
             await bear(scene, id)
+
+
+async def test_at_five_rows_commands_and_settings_can_be_seen_and_chosen(tmp_path: Path) -> None:
+    async with stage(tmp_path, SCRIPT, size=(20, 5)) as scene:
+        for id, kind in (("program.palette", CommandList), ("program.settings", SettingsList)):
+            scene.app.action_order(id)
+            await until(scene.pilot, lambda kind=kind: scene.app.screen.query(kind), f"the screen of {id}")
+            screen = scene.app.screen
+            rows = screen.query_one(kind)
+            await until(scene.pilot, lambda rows=rows: rows.region.height >= 2, "rows")
+            assert screen.region.contains_region(rows.region), id
+            assert not any(screen.scrollbars_enabled), id
+            await scene.pilot.press("escape")
+            await until(scene.pilot, lambda: len(scene.app.screen_stack) == 1, "the end of it")
 
 
 @pytest.mark.thorough
