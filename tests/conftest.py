@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -69,3 +71,21 @@ def own_umask() -> Iterator[None]:
     before = os.umask(0o022)
     yield
     os.umask(before)
+
+
+@pytest.fixture
+def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
+    """The picture of what is true now: lists that repaint a few times a second do it once more before."""
+
+    def compare(app: Any, run_before: Callable[[Pilot[Any]], Any] | None = None, **how: Any) -> bool:
+        async def then_repaint(pilot: Pilot[Any]) -> None:
+            done = run_before(pilot) if run_before is not None else None
+            if inspect.isawaitable(done):
+                await done
+            for widget in pilot.app.screen.walk_children():
+                widget.refresh()
+            await pilot.pause()
+
+        return snap_compare(app, run_before=then_repaint, **how)
+
+    return compare

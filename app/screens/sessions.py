@@ -114,6 +114,7 @@ class SessionsScreen(ClosableModal[str | None]):
             self.notify(line(str(error)), severity="error", markup=False)
             return
         self._rows = {row.session.id: row for row in rows}
+        self._previewed = None
         listed = self.query_one(OptionList)
         listed.clear_options()
         now = self._now()

@@ -166,9 +166,9 @@ def test_the_log_looks_as_it_should(
 
     async def press(pilot: Any) -> None:
         await until(pilot, lambda: pilot.app.screen.rows.empty != "Reading …")  # type: ignore[attr-defined]
-        for key in keys:
-            await pilot.press(key)
-        await pilot.pause(0.1)
+        await pilot.press(*keys)
+        if not missing:
+            await until(pilot, lambda: "14:02" in shown(pilot.app))  # type: ignore[arg-type]
 
     monkeypatch.setattr(logviewer, "POLL", 3_600)
     host = PageHost(lambda: LogScreen(Tail(Path("/nowhere/hermes.log"), {})), skin)
