@@ -139,7 +139,7 @@ class CallRunner:
         """
         self._broken = broken or {}
         finished: dict[str, Finished] = {}
-        started: set[str] = set()
+        started: dict[str, float] = {}
         try:
             for group in self._groups(calls):
                 await _together([self._run_one(node, call, calls, started, finished) for call in group])
@@ -168,7 +168,7 @@ class CallRunner:
         node: Node,
         call: ToolCall,
         calls: Sequence[ToolCall],
-        started: set[str],
+        started: dict[str, float],
         finished: dict[str, Finished],
     ) -> None:
         async with self._parallel:
@@ -181,7 +181,7 @@ class CallRunner:
                 ToolStarted(call=call.id, tool=call.name, arguments=shown_arguments(shown), display=show)
             )
             await self._session.start_call(node, call)
-            started.add(call.id)
+            started[call.id] = began
             text = self._refusal(call, calls)
             if text is None:
                 text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
@@ -328,7 +328,7 @@ class CallRunner:
         finished[call.id] = Finished(call, outcome, text)
 
     async def _settle(
-        self, node: Node, calls: Sequence[ToolCall], started: set[str], finished: dict[str, Finished]
+        self, node: Node, calls: Sequence[ToolCall], started: dict[str, float], finished: dict[str, Finished]
     ) -> None:
         """Give every call without a result one, so that the history stays valid."""
         await asyncio.gather(*self._commits, return_exceptions=True)
@@ -337,8 +337,9 @@ class CallRunner:
                 text = INTERRUPTED if call.id in started else NOT_STARTED
                 if self._left_by is not None and (left := await self._left_by(call.id, node.id)):
                     text = json.dumps({**json.loads(INTERRUPTED), "note": left}, ensure_ascii=False)
+                took = time.monotonic() - started[call.id] if call.id in started else 0.0
                 shown = await shown_masked(call, _arguments(call), self._secrets)
-                await self._commit(call, "interrupted", text, 0.0, shown, finished)
+                await self._commit(call, "interrupted", text, took, shown, finished)
 
 
 def taken(step: Step, node: int) -> StepTaken:

@@ -34,7 +34,7 @@ async def test_a_project_is_written_and_tested_inside(tmp_path: Path) -> None:
             content="from double import double\n\n\ndef test_double(tmp_path):\n"
             "    (tmp_path / 'made').write_text('x')\n    assert double(2) == 4\n",
         ),
-        call("terminal", command=f"'{PYTHON}' -m pytest -q -p no:cacheprovider 2>&1 | tail -3"),
+        call("terminal", command=f"'{sys.executable}' -m pytest -q -p no:cacheprovider 2>&1 | tail -3"),
         call(
             "write_file",
             path="build.sh",
