@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,11 @@ async def worked(
 
 
 def files(scene: Stage) -> dict[str, str]:
-    return {path.name: path.read_text() for path in sorted(scene.bench.workspace.iterdir())}
+    found: dict[str, str] = {}
+    for path in sorted(scene.bench.workspace.iterdir()):
+        with suppress(FileNotFoundError):  # one that was on its way to its place
+            found[path.name] = path.read_text()
+    return found
 
 
 def said(scene: Stage) -> list[str]:
