@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib
 import inspect
@@ -9,10 +10,14 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from pytest_textual_snapshot import SVGImageExtension, normalize_svg
+from syrupy.assertion import SnapshotAssertion
+from syrupy.exceptions import SnapshotDoesNotExist
 from textual.pilot import Pilot
 
 from tests.support.steady import steady_pause, steady_press
@@ -31,6 +36,9 @@ UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("quick", max_examples=50, derandomize=True, **UNTIMED)
 settings.register_profile("thorough", max_examples=500, derandomize=False, **UNTIMED)
 settings.load_profile("quick")
+
+PATIENCE_FOR_PICTURES = 15.0
+"""Seconds within which a screen has to look as it should."""
 
 setattr(Pilot, "pause", steady_pause(Pilot.pause))  # noqa: B010
 setattr(Pilot, "press", steady_press(Pilot.press))  # noqa: B010
@@ -74,18 +82,41 @@ def own_umask() -> Iterator[None]:
 
 
 @pytest.fixture
-def snap_compare(snap_compare: Callable[..., bool]) -> Callable[..., bool]:
-    """The picture of what is true now: lists that repaint a few times a second do it once more before."""
+def snap_compare(snap_compare: Callable[..., bool], snapshot: SnapshotAssertion) -> Callable[..., bool]:
+    """The picture the screen comes to: a busy machine needs longer until the last part of it is drawn."""
+    stored = snapshot.use_extension(SVGImageExtension)
 
     def compare(app: Any, run_before: Callable[[Pilot[Any]], Any] | None = None, **how: Any) -> bool:
-        async def then_repaint(pilot: Pilot[Any]) -> None:
+        expected = _stored(stored)
+
+        async def until_drawn(pilot: Pilot[Any]) -> None:
             done = run_before(pilot) if run_before is not None else None
             if inspect.isawaitable(done):
                 await done
-            for widget in pilot.app.screen.walk_children():
-                widget.refresh()
-            await pilot.pause()
+            end = monotonic() + PATIENCE_FOR_PICTURES
+            while True:
+                # Lists that repaint a few times a second do it now.
+                for widget in pilot.app.screen.walk_children():
+                    widget.refresh()
+                await pilot.pause()
+                if expected is None or monotonic() > end:
+                    return
+                if normalize_svg(pilot.app.export_screenshot(title=app.title, simplify=True)) == expected:
+                    return
+                await asyncio.sleep(0.1)
 
-        return snap_compare(app, run_before=then_repaint, **how)
+        return snap_compare(app, run_before=until_drawn, **how)
 
     return compare
+
+
+def _stored(snapshot: SnapshotAssertion) -> str | None:
+    """The picture a test is compared with; None if there is none, or if it is about to be renewed."""
+    if snapshot.session.update_snapshots:
+        return None
+    try:
+        return snapshot.extension.read_snapshot(
+            test_location=snapshot.test_location, index=snapshot.index, session_id=str(id(snapshot.session))
+        )
+    except SnapshotDoesNotExist:
+        return None
