@@ -191,6 +191,32 @@ async def test_a_call_torn_off_by_an_exception_does_not_mix_up_the_next(scripts:
     assert out == "torn\nnext\n"
 
 
+async def test_an_exception_of_a_signal_handler_is_not_lost_in_an_import_of_the_runner(scripts: Scripts) -> None:
+    out = await scripts.output(
+        """
+        import os, signal, sys
+        from hermes_tools import read_file
+        def ring(*_): raise TimeoutError
+        signal.signal(signal.SIGALRM, ring)
+        class Finder:
+            # Those of Python, too, take an OSError for a file that is not there.
+            def find_spec(self, name, path=None, target=None):
+                if name == "json":
+                    try:
+                        os.kill(os.getpid(), signal.SIGALRM)
+                    except OSError:
+                        pass
+        sys.meta_path.insert(0, Finder())
+        sys.modules.pop("json", None)
+        try:
+            read_file("a")
+        except TimeoutError:
+            print("torn")
+        """
+    )
+    assert out == "torn\n"
+
+
 async def test_progress_tells_of_calls_and_output(scripts: Scripts) -> None:
     async def slow(arguments: dict[str, Any]) -> str:
         await asyncio.sleep(0.3)

@@ -47,8 +47,7 @@ class Line:
 
     def _read_reply(self):
         # Imported while the agent works on the first call, not before it is sent.
-        import json
-
+        json = _import_json()
         at = 0
         while (end := self._rest.find(b"\n", at)) < 0:
             at = len(self._rest)
@@ -101,6 +100,26 @@ class Lines:
         except OSError as error:
             raise RuntimeError(GONE) from error
         return Line(connection.fileno(), connection)
+
+
+def _import_json():
+    """The module, its first import with signals held back.
+
+    A signal handler of the script may raise a TimeoutError. That is an OSError, and importing swallows those.
+    """
+    import sys
+
+    if "json" not in sys.modules:
+        from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+
+        before = pthread_sigmask(SIG_BLOCK, valid_signals())
+        try:
+            import json
+        finally:
+            pthread_sigmask(SIG_SETMASK, before)
+    import json
+
+    return json
 
 
 def encode(value):
