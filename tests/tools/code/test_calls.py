@@ -191,7 +191,7 @@ async def test_a_call_torn_off_by_an_exception_does_not_mix_up_the_next(scripts:
     assert out == "torn\nnext\n"
 
 
-async def test_an_exception_of_a_signal_handler_is_not_lost_in_an_import_of_the_runner(scripts: Scripts) -> None:
+async def test_an_exception_of_a_signal_handler_survives_an_import_of_the_runner(scripts: Scripts) -> None:
     out = await scripts.output(
         """
         import os, signal, sys
