@@ -2,7 +2,8 @@
 
 Our packages have plain names (`app`, `agent`, `tools`) that a project may use
 as well. So the current folder and PYTHONPATH leave the search path before
-anything of ours is imported.
+anything of ours is imported, and the current folder leaves PATH before a library
+looks there for a program.
 
 What is imported here is waited for with a blank screen, hence `os.path` instead of pathlib.
 """
@@ -26,6 +27,16 @@ def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) ->
     return [entry for entry in path if entry and os.path.realpath(entry) not in foreign]
 
 
+def own_program_path(path: str) -> str:
+    """PATH without entries that mean whatever folder a program is started in.
+
+    A project could put its own `uname` or `docker` there. A `~` that the shell left in
+    place is the home folder, as bash takes it.
+    """
+    entries = (os.path.expanduser(entry) for entry in path.split(os.pathsep))  # noqa: PTH111
+    return os.pathsep.join(entry for entry in entries if entry.startswith(os.sep))
+
+
 def main() -> int:
     """Run `hermes` and return its exit code."""
     try:
@@ -33,6 +44,7 @@ def main() -> int:
     except OSError:
         folder = os.sep
     sys.path[:] = own_search_path(sys.path, os.environ, folder)
+    os.environ["PATH"] = own_program_path(os.environ.get("PATH", "")) or os.defpath
     from app import skeleton
 
     try:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 import hermes_launcher
-from hermes_launcher import own_search_path
+from hermes_launcher import own_program_path, own_search_path
 
 OWN = str(Path(hermes_launcher.__file__).parent)
 
@@ -24,3 +28,42 @@ def test_a_link_to_the_current_folder_leaves_too(tmp_path: Path) -> None:
 
 def test_our_own_folder_stays_even_as_the_current_one() -> None:
     assert own_search_path([OWN, "x"], {"PYTHONPATH": OWN}, OWN) == [OWN, "x"]
+
+
+@pytest.mark.parametrize(
+    ("path", "own"),
+    [
+        ("/usr/bin:/bin", "/usr/bin:/bin"),
+        (".:/usr/bin", "/usr/bin"),
+        ("/usr/bin:", "/usr/bin"),
+        (":/usr/bin::/bin:..", "/usr/bin:/bin"),
+        ("node_modules/.bin:/bin", "/bin"),
+        ("./x:../y:z", ""),
+        ("~/bin:/bin", "/home/me/bin:/bin"),
+        ("~nobody-of-that-name/bin:/bin", "/bin"),
+        ("", ""),
+    ],
+)
+def test_folders_that_depend_on_where_one_stands_leave_the_path_of_programs(
+    monkeypatch: pytest.MonkeyPatch, path: str, own: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    assert own_program_path(path) == own
+
+
+def test_a_project_lends_us_no_program_where_the_path_names_the_current_folder(tmp_path: Path) -> None:
+    planted = tmp_path / "uname"
+    planted.write_text("#!/bin/sh\n: > ran\n")
+    planted.chmod(0o755)
+    run = "from hermes_launcher import main; sys.argv[1:] = ['--version']; code = main()"
+    ask = "import platform; platform.platform(); import os; print(os.environ['PATH']); sys.exit(code)"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {OWN!r}); {run}; {ask}"],
+        env={"PATH": ".:/usr/bin:/bin:", "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "/usr/bin:/bin"
+    assert not (tmp_path / "ran").exists()
