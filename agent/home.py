@@ -80,6 +80,11 @@ class Home(NamedTuple):
         return self.root / "scratch"
 
     @property
+    def tour(self) -> Path:
+        """Where the demo model works: beside this folder, in which no step could be undone."""
+        return self.root.parent / f"{self.root.name}-demo"
+
+    @property
     def scripts(self) -> Path:
         """What scripts that were cut off have had done, one folder per session."""
         return self.root / "scripts"

@@ -206,7 +206,10 @@ def _farewell(results: Sequence[Mapping[str, Any]], failed: Sequence[str]) -> st
     if isinstance(answer, str) and answer in _TOPICS:
         parts.append(_TOPICS[answer])
     if results:
-        parts.append(f"The files are in `{FOLDER}`; delete the folder when you like.")
+        parts.append(
+            f"The files are in `{FOLDER}`; delete the folder when you like, or take back what I did: "
+            "`/undo` undoes a message with all that came of it, `/redo` does it again."
+        )
     parts.append(CONNECT)
     return "\n\n".join(parts)
 

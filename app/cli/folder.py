@@ -21,4 +21,4 @@ def workspace(path: str | None) -> Path:
 
 def demo_workspace() -> Path:
     """A folder of its own for the tour."""
-    return private_folder(Home.locate().scratch / "demo").resolve()
+    return private_folder(Home.locate().tour).resolve()

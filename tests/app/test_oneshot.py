@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.model.demo import FILE
 from tests.support import command
 from tests.support.kill_storm import SCRIPT, kill_and_resume, whole_run
 from tests.support.model_process import ServerProcess
@@ -44,6 +45,20 @@ def greeting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_the_answer_goes_to_stdout_and_nothing_else(work: Path, home: Path, greeting: str) -> None:
     done = command.run("-p", "hi", env=command.environment(home, greeting), cwd=work)
     assert (done.returncode, done.stdout) == (0, "Hello there.\n")
+
+
+def test_the_demo_works_where_its_steps_can_be_undone(work: Path, home: Path) -> None:
+    done = command.run(
+        "-p", "a tour", "--demo", "--json", "--approve", "all", env=command.environment(home), cwd=work
+    )
+    seen = command.events(done.stdout)
+    written = home.parent / "home-demo" / FILE
+    assert "See you soon." in written.read_text()
+    assert not [event for event in seen if event["type"] == "notice"]
+    undone = command.run(
+        "rollback", "--to", "0", "--yes", env=command.environment(home), cwd=home.parent / "home-demo"
+    )
+    assert (undone.returncode, written.exists()) == (0, False)
 
 
 def test_json_is_one_event_a_line_from_session_opened_to_turn_ended(
