@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from agent.safety.sandbox.placeholders import is_missing
 from tools.sandbox import Policy
 
 Kind = Literal["write", "read", "hide"]
@@ -111,7 +111,7 @@ def _is_seen_anyway(path: Path, index: Mapping[str, Place]) -> bool:
 
 def missing(found: list[Place]) -> list[Path]:
     """Hidden places that need something to be mounted on."""
-    return [place.path for place in found if place.kind == "hide" and not os.path.lexists(place.path)]
+    return [place.path for place in found if place.kind == "hide" and is_missing(place.path)]
 
 
 def _could_be_made(path: Path, index: Mapping[str, Place]) -> bool:
@@ -120,6 +120,6 @@ def _could_be_made(path: Path, index: Mapping[str, Place]) -> bool:
 
 
 def _outermost_gap(path: Path) -> Path:
-    while not path.parent.exists():
+    while not path.parent.exists() or is_missing(path.parent):
         path = path.parent
     return path

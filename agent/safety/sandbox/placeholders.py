@@ -34,7 +34,7 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
     try:
         with _lock:
             for path in (*folders, *files):
-                if not _users[path]:
+                if not _users[path] or not os.path.lexists(path):
                     _make(path, files.get(path))
                 _users[path] += 1
                 held.append(path)
@@ -42,6 +42,12 @@ def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callab
         let_go()
         raise
     return let_go
+
+
+def is_missing(path: Path) -> bool:
+    """Whether nothing stands at `path` but what is held there: whoever counts on that has to hold it too."""
+    with _lock:
+        return path in _users or not os.path.lexists(path)
 
 
 def _make(path: Path, content: bytes | None) -> None:

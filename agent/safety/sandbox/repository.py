@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
+
+from agent.safety.sandbox.placeholders import is_missing
 
 _RUNS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
 _HARMLESS = {"commondir": b".\n"}
@@ -22,7 +23,7 @@ class Repository:
 
     def gaps(self) -> tuple[list[Path], dict[Path, bytes]]:
         """Folders and files of `guarded` that are missing, the files with a content that means nothing."""
-        missing = [path for path in self.guarded if not os.path.lexists(path)]
+        missing = [path for path in self.guarded if is_missing(path)]
         files = {path: _HARMLESS.get(path.name, b"") for path in missing if path.name != "hooks"}
         return [path for path in missing if path not in files], files
 

@@ -19,7 +19,7 @@ from agent.safety.gate import Gate
 from agent.safety.permissions.modes import ModeName
 from agent.safety.sandbox import landlock, seccomp
 from agent.safety.sandbox.launch import landlock_version
-from agent.safety.sandbox.layout import covering, places
+from agent.safety.sandbox.layout import covering, missing, places
 from agent.safety.sandbox.leave import steps_over
 from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.probe import holds, probe
@@ -132,6 +132,40 @@ def test_a_placeholder_goes_with_the_last_who_needs_it(tmp_path: Path):
     first()
     first()
     assert (tmp_path / "a").is_dir()
+    second()
+    assert not (tmp_path / "a").exists()
+
+
+def test_what_another_start_put_into_a_gap_is_still_a_gap_and_held_by_both(tmp_path: Path):
+    store = tmp_path / ".git"
+    store.mkdir()
+    (store / "HEAD").write_text("ref: refs/heads/main\n")
+    (store / "config").write_text("")
+    names = {"hooks", "commondir", "config.worktree"}
+    first = hold(*repository_of(tmp_path).gaps())
+    second = hold(*repository_of(tmp_path).gaps())
+    first()
+    assert names < {path.name for path in store.iterdir()}
+    second()
+    assert {path.name for path in store.iterdir()} == {"HEAD", "config"}
+
+
+def test_a_hidden_folder_is_covered_at_the_same_gap_by_every_start(tmp_path: Path):
+    policy = Policy(workspace=tmp_path, tmp=tmp_path, hidden=(tmp_path / "a" / "b",))
+    first = hold(missing(places(policy)))
+    second = hold(missing(places(policy)))
+    first()
+    assert (tmp_path / "a").is_dir()
+    second()
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_placeholder_that_was_taken_away_is_put_back_for_the_next_start(tmp_path: Path):
+    first = hold([tmp_path / "a"])
+    (tmp_path / "a").rmdir()
+    second = hold([tmp_path / "a"])
+    assert (tmp_path / "a").is_dir()
+    first()
     second()
     assert not (tmp_path / "a").exists()
 
