@@ -16,9 +16,11 @@ how they are made can make all of them anew.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +40,8 @@ START = "0" * 64
 """What the first line of all has for the one before it."""
 MENDED = "mended"
 """The `kind` of a line that follows a torn one."""
+LONGEST_END = 4 * MAX_FILE
+"""Bytes of a file above which no end is looked for in it: a new file is begun."""
 SHORTEST_WAIT = 0.002
 CHUNK = 65_536
 
@@ -105,8 +109,7 @@ class AuditLog:
             end = _End(path, 0, 0, end.mark)
         line, mark = _line(record, end.mark)
         new = not path.exists()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, PRIVATE_FILE)
+        descriptor = _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             _write(descriptor, line, end.size)
             if durable:
@@ -136,15 +139,17 @@ class AuditLog:
         """
         mark = noted(self.folder) or Mark()
         for path in reversed(names):
-            if (last := _tail(path)[0]) is not None:
+            if path.lstat().st_size <= LONGEST_END and (last := _tail(path)[0]) is not None:
                 mark = max(mark, last, key=lambda each: each.seq)
                 break
         if not names:
             return _End(self.folder / file_name(1), 0, 0, mark)
         newest = names[-1]
-        if torn := _tail(newest)[1]:
+        size = newest.lstat().st_size
+        if size <= LONGEST_END and (torn := _tail(newest)[1]):
             mark = _close(newest, torn, mark)
-        return _End(newest, 0, newest.lstat().st_size, mark)
+            size = newest.lstat().st_size
+        return _End(newest, 0, size, mark)
 
 
 def files(folder: Path) -> list[Path]:
@@ -190,8 +195,7 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     if shared and not path.exists():
         yield  # nothing was ever appended here
         return
-    flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE_FILE)
+    descriptor = _opened(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
     try:
         how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         deadline = time.monotonic() + LOCK_SECONDS
@@ -215,7 +219,8 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 def noted(folder: Path) -> Mark | None:
     """What `head` says about the last line; None if it says nothing that can be read."""
     try:
-        seq, _, hash = (folder / "head").read_text("ascii").strip().partition(" ")
+        with os.fdopen(_opened(folder / "head", os.O_RDONLY), encoding="ascii") as file:
+            seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
         return Mark(int(seq), hash) if len(hash) == 64 else None
     except (OSError, ValueError):
         return None
@@ -223,12 +228,21 @@ def noted(folder: Path) -> Mark | None:
 
 def _note(folder: Path, mark: Mark) -> None:
     """Name the last line beside the files. One short write of fixed length, so that it is never half."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(folder / "head", flags, PRIVATE_FILE)
+    descriptor = _opened(folder / "head", os.O_WRONLY | os.O_CREAT)
     try:
         os.pwrite(descriptor, f"{mark.seq:020} {mark.hash}\n".encode(), 0)
     finally:
         os.close(descriptor)
+
+
+def _opened(path: Path, flags: int) -> int:
+    """A descriptor of a plain file. Never waits, as opening a pipe does. Raises `OSError`."""
+    flags |= os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, f"{path.name} is no plain file")
+    return descriptor
 
 
 def _line(record: Record, after: Mark) -> tuple[bytes, Mark]:
@@ -250,7 +264,7 @@ def _write(descriptor: int, line: bytes, size: int) -> None:
 
 def _tail(path: Path) -> tuple[Mark | None, bytes]:
     """The last whole line as a mark, and what stands behind it. Reads from the end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = _opened(path, os.O_RDONLY)
     try:
         at = os.fstat(descriptor).st_size
         data, step = b"", CHUNK
@@ -280,7 +294,7 @@ def _close(path: Path, torn: bytes, last: Mark) -> Mark:
     else:
         about = {"kind": MENDED, "time": time.time(), "torn": len(torn), "sha256": sha256(torn).hexdigest()}
         closing, mark = _line(about, last)
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = _opened(path, os.O_WRONLY | os.O_APPEND)
     try:
         _write(descriptor, b"\n" + closing, os.fstat(descriptor).st_size)
         os.fsync(descriptor)

@@ -360,6 +360,25 @@ def test_a_folder_or_file_that_cannot_be_used_is_one_sentence(tmp_path: Path, ki
     assert not (tmp_path / "elsewhere").exists()
 
 
+@pytest.mark.parametrize("name", ["audit-000001.jsonl", "lock"])
+def test_a_pipe_in_the_place_of_a_file_is_told_and_not_waited_for(tmp_path: Path, name: str) -> None:
+    filled(tmp_path, 1)
+    (tmp_path / name).unlink()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(AuditError, match="cannot be written"):
+        AuditLog(tmp_path).append({})
+
+
+def test_a_file_far_too_large_is_left_alone_and_the_chain_goes_on_in_the_next(tmp_path: Path) -> None:
+    filled(tmp_path, 3)
+    with (tmp_path / "audit-000001.jsonl").open("ab") as file:
+        file.truncate(audit.LONGEST_END + 1)
+    mark = AuditLog(tmp_path).append({"number": 3})
+    assert mark.seq == 4
+    assert [path.name for path in files(tmp_path)] == ["audit-000001.jsonl", "audit-000002.jsonl"]
+    assert (tmp_path / "audit-000001.jsonl").stat().st_size == audit.LONGEST_END + 1
+
+
 def test_a_lock_that_is_never_given_back_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(audit, "LOCK_SECONDS", 0.05)
     log = filled(tmp_path, 1)
