@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from textual import events
 
+from app.sequences import Kind, pieces, unfinished
 from app.skeleton import Skeleton
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Beginning:
 
     def hold(self, typed: bytes = b"") -> None:
         """Begin; `typed` are keys from before the application read any."""
-        self._keys = list(as_events(typed.decode("utf-8", "replace")))
+        self._keys = list(as_events(pressed(typed).decode("utf-8", "replace")))
 
     def keeps(self, event: events.Event) -> bool:
         """Whether the event has to wait; it comes again later."""
@@ -91,6 +92,13 @@ class Beginning:
 
 def _is_text(event: events.Event) -> bool:
     return isinstance(event, events.Paste) or (isinstance(event, events.Key) and event.is_printable)
+
+
+def pressed(typed: bytes) -> bytes:
+    """What was typed, without what the terminal said meanwhile to whoever asked before us. Pure."""
+    begun = unfinished(typed)
+    said = (Kind.ANSWER, Kind.BROKEN)
+    return b"".join(piece.data for piece in pieces(typed[: len(typed) - begun]) if piece.kind not in said)
 
 
 def as_events(text: str) -> Iterator[events.Event]:

@@ -12,18 +12,19 @@ from __future__ import annotations
 import codecs
 import logging
 import os
-import re
 import select
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Event
 
-from textual import events
+from textual import constants, events
 
 # What terminals send for keys has no public reader.
 from textual._xterm_parser import XTermParser
 from textual.message import Message
+
+from app.sequences import ESCAPE, Kind, goes_on, is_key, is_pressed, pieces, unfinished
 
 log = logging.getLogger(__name__)
 
@@ -35,17 +36,11 @@ LARGEST = 1 << 25
 TICK = 0.1
 """Seconds between two looks whether reading is to end."""
 REST = 0.02
-"""Seconds the rest of a sequence that may begin a paste is waited for."""
+"""Seconds between two looks at an application that is behind."""
 SILENCE = 1.0
-"""Seconds without a byte after which an open paste may have lost its end."""
+"""Seconds without a byte after which an open paste, or a sequence, may have lost its end."""
 MOST_WAITING = 64
 """Messages the application may be behind with while more are read."""
-_ANSWERS = re.compile(
-    r"\x1b\[[?>=][\d;:]*[cun]|\x1b\[[03]n|\x1b\[[4689];\d+;\d+t"
-    r"|\x1b\]\d+;[^\x07\x1b]{0,4096}(?:\x07|\x1b\\)"
-    r"|\x1b(?:P[>\d!$+=|]|_G)[^\x1b]{0,4096}\x1b\\"
-)
-"""What terminals answer to questions we do not ask: what they are and can do, their size and colours."""
 _ABORTS = (b"\x1b", b"\x03")
 
 
@@ -57,7 +52,11 @@ class Pasted:
 
 
 class Sieve:
-    """Takes bytes apart into keys (text for a parser) and pastes. Times are seconds of any clock."""
+    """Takes bytes apart into keys and pastes. Times are seconds of any clock.
+
+    Keys are given as text without escape, or as one whole sequence that begins with it. What a
+    terminal answers to other programs, and sequences that do not go on, are left out.
+    """
 
     def __init__(self) -> None:
         self._keys = _decoder()
@@ -68,9 +67,11 @@ class Sieve:
         self._last = 0.0
 
     @property
-    def waits(self) -> bool:
-        """Whether bytes are held back that may begin a paste; `let_go` when no more come."""
-        return bool(self._held)
+    def due(self) -> float | None:
+        """When what is held back, as more may belong to it, is given up with `idle`; None if nothing is."""
+        if not self._held:
+            return None
+        return self._last + (constants.ESCAPE_DELAY if is_pressed(self._held) else SILENCE)
 
     def feed(self, data: bytes, now: float) -> list[str | Pasted]:
         """What has become complete with `data`."""
@@ -85,32 +86,39 @@ class Sieve:
         if gone and gone + data != BEGIN and BEGIN.startswith(gone + data):
             self._gone, self._held = gone, data
             return found
-        if (gone + data).startswith(BEGIN):
-            # The parser has heard the first bytes of it, which it takes for keys; the paste is none.
+        if gone and ((gone + data).startswith(BEGIN) or goes_on(gone, data)):
+            # Given up too early: the rest of it is nothing that somebody types.
             data = gone + data
         while data:
             data = self._pasted(data, found) if self._paste is not None else self._typed(data, found)
         return found
 
-    def let_go(self) -> list[str | Pasted]:
-        """What was held back for more that did not come."""
+    def idle(self, now: float) -> list[str | Pasted]:
+        """What comes of nothing coming: keys that were no more than that, a paste as far as it is here."""
+        if self.due is not None and now >= self.due:
+            return self._let_go()
+        return self._part() if self._paste and now - self._last >= SILENCE else []
+
+    def _let_go(self) -> list[str | Pasted]:
+        """Give up what was held back: it is a key, or the beginning of what does not go on."""
         data, self._held = self._held, b""
         self._gone += data
-        return [self._keys.decode(data)] if data else []
-
-    def idle(self, now: float) -> list[str | Pasted]:
-        """What there is of an open paste that does not go on."""
-        return self._part() if self._paste and now - self._last >= SILENCE else []
+        if not is_pressed(data):
+            # Escape at its end would have ended it, and may as well have been pressed.
+            data = ESCAPE if data.endswith(ESCAPE) else b""
+        return _some(self._keys.decode(data))
 
     def _typed(self, data: bytes, found: list[str | Pasted]) -> bytes:
         keys, begin, rest = data.partition(BEGIN)
         if begin:
             self._paste, self._text, self._searched = bytearray(), _decoder(), 0
-        else:
-            kept = _beginning_at_end(keys)
-            keys, self._held = keys[: len(keys) - kept], keys[len(keys) - kept :]
-        if text := self._keys.decode(keys):
-            found.append(text)
+        elif kept := unfinished(keys):
+            keys, self._held = keys[:-kept], keys[-kept:]
+        for kind, piece in pieces(keys):
+            if kind is not Kind.TEXT:
+                found += _some(self._keys.decode(b"", True))  # a character that does not go on
+            if kind not in (Kind.ANSWER, Kind.BROKEN):
+                found += _some(self._keys.decode(piece))
         return rest
 
     def _pasted(self, data: bytes, found: list[str | Pasted]) -> bytes:
@@ -145,11 +153,15 @@ def _decoder() -> codecs.IncrementalDecoder:
     return codecs.getincrementaldecoder("utf-8")("replace")
 
 
+def _some(text: str) -> list[str | Pasted]:
+    return [text] if text else []
+
+
 def _is_end(data: bytes) -> bool:
     return data.startswith(END) or END.startswith(data)
 
 
-def _beginning_at_end(data: bytes, marker: bytes = BEGIN) -> int:
+def _beginning_at_end(data: bytes, marker: bytes) -> int:
     """How many of the last bytes may be the first ones of `marker`."""
     return next((size for size in range(len(marker) - 1, 0, -1) if data.endswith(marker[:size])), 0)
 
@@ -161,35 +173,58 @@ def read_terminal(
 
     `behind` tells how many messages the application has not taken yet.
     """
-    sieve, parser = Sieve(), XTermParser()
+    sieve, keyboard = Sieve(), Keyboard()
     poll = select.poll()
     poll.register(number, select.POLLIN)
     while not ended.is_set():
         if behind() > MOST_WAITING:
             ended.wait(REST)
             continue
-        if poll.poll((REST if sieve.waits else TICK) * 1000):
+        wait = TICK if sieve.due is None else min(TICK, max(0.0, sieve.due - time.monotonic()))
+        if poll.poll(wait * 1000):
             data = os.read(number, PIECE)
             if not data:
                 raise OSError("its input has ended")
             found = sieve.feed(data, time.monotonic())
         else:
-            found = sieve.let_go() or sieve.idle(time.monotonic())
+            found = sieve.idle(time.monotonic())
+        for event in merged(keyboard.heard(found)):
+            deliver(event)
+
+
+class Keyboard:
+    """Makes events of what was found. The parser is given sequences whole, and so never waits for more."""
+
+    def __init__(self) -> None:
+        self._parser = XTermParser()
+
+    def heard(self, found: Iterable[str | Pasted]) -> Iterator[Message]:
+        """The events; what cannot be read, or means nothing to us, is dropped."""
         for piece in found:
-            parser = _deliver(piece, parser, deliver)
-        for event in parser.tick():
-            deliver(event)
+            if isinstance(piece, Pasted):
+                yield events.Paste(piece.text)
+                continue
+            try:
+                yield from self._events(piece)
+            except Exception:
+                log.warning("keys that cannot be read were dropped", exc_info=True)
+                self._begin_anew()
 
+    def _events(self, piece: str) -> Iterator[Message]:
+        made = list(self._parser.feed(piece))
+        if piece.startswith("\x1b"):
+            if not made and is_key(piece):
+                # It waits whether more comes; its end tells it that this is all.
+                made = list(self._parser.feed(""))
+            if not made or self._parser.is_eof:
+                self._begin_anew()
+        return iter(made)
 
-def _deliver(piece: str | Pasted, parser: XTermParser, deliver: Callable[[Message], None]) -> XTermParser:
-    """Hand on what was found; the parser for what comes next."""
-    try:
-        for event in merged(_events(piece, parser)):
-            deliver(event)
-    except Exception:
-        log.warning("keys that cannot be read were dropped", exc_info=True)
-        return XTermParser()
-    return parser
+    def _begin_anew(self) -> None:
+        """A parser that waits for nothing, and knows of the terminal what the one before knew."""
+        old, self._parser = self._parser, XTermParser()
+        for known in ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size"):
+            setattr(self._parser, known, getattr(old, known))
 
 
 def merged(found: Iterable[Message]) -> Iterator[Message]:
@@ -203,18 +238,3 @@ def merged(found: Iterable[Message]) -> Iterator[Message]:
             yield event
     if move is not None:
         yield move
-
-
-def without_answers(keys: str) -> str:
-    """Keys without what a terminal answers to a program that asked before us, or beside us. Pure.
-
-    The parser, which does not know such answers, would type them.
-    """
-    return _ANSWERS.sub("", keys) if "\x1b" in keys else keys
-
-
-def _events(piece: str | Pasted, parser: XTermParser) -> Iterator[Message]:
-    if isinstance(piece, Pasted):
-        yield events.Paste(piece.text)
-    elif keys := without_answers(piece):  # nothing at all would be the end of the input to the parser
-        yield from parser.feed(keys)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from textual import events
+from textual.constants import ESCAPE_DELAY
 from textual.message import Message
 
 from app.intake import (
@@ -21,10 +22,10 @@ from app.intake import (
     LARGEST,
     MOST_WAITING,
     SILENCE,
+    Keyboard,
     Pasted,
     Sieve,
     read_terminal,
-    without_answers,
 )
 
 KEYS = st.text(st.characters(exclude_characters="\x1b", exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -67,11 +68,11 @@ def test_wrong_bytes_are_replaced() -> None:
 def test_a_lone_escape_is_let_go_and_a_paste_that_begins_late_is_still_a_paste() -> None:
     sieve = Sieve()
     assert sieve.feed(b"\x1b", 0.0) == []
-    assert sieve.waits
-    assert sieve.let_go() == ["\x1b"]
+    assert sieve.due == ESCAPE_DELAY and sieve.idle(ESCAPE_DELAY / 2) == []
+    assert sieve.idle(ESCAPE_DELAY) == ["\x1b"] and sieve.due is None
     assert sieve.feed(BEGIN[1:3], 0.1) == []
     assert sieve.feed(BEGIN[3:] + b"text" + END, 0.2) == [Pasted("text")]
-    assert sieve.feed(b"\x1b", 0.3) + sieve.let_go() + sieve.feed(b"[A", 0.5) == ["\x1b", "[A"]
+    assert sieve.feed(b"\x1b", 0.3) + sieve.idle(0.5) + sieve.feed(b"[A", 0.5) == ["\x1b", "[A"]
 
 
 def test_a_paste_that_stops_is_handed_on_and_its_rest_is_pasted_too() -> None:
@@ -250,30 +251,95 @@ def test_what_a_terminal_answers_in_the_midst_of_typing_presses_no_key(reading: 
     assert [each.key for each in reading.heard if isinstance(each, events.Key)] == ["a", "b", "c", "q"]
 
 
+def heard(*parts: tuple[float, bytes]) -> list[str]:
+    """What is heard of bytes that come at these seconds, and of a long silence after them."""
+    sieve, keyboard, events_heard = Sieve(), Keyboard(), []
+    for when, data in (*parts, (1000.0, b"")):
+        if sieve.due is not None and when >= sieve.due:
+            events_heard += keyboard.heard(sieve.idle(sieve.due))
+        if data:
+            events_heard += keyboard.heard(sieve.feed(data, when))
+    return [each.key if isinstance(each, events.Key) else type(each).__name__ for each in events_heard]
+
+
+REPORTS = {
+    **{answer: [] for answer in ANSWERS.values()},
+    "\x1b[I": ["AppFocus"],
+    "\x1b[O": ["AppBlur"],
+    "\x1b[<0;12;5M": ["MouseDown"],
+    "\x1b[<64;120;35M": ["MouseScrollUp"],
+    "\x1b[12;40R": ["CursorPosition"],
+    "\x1b[?2026;2$y": ["TerminalSupportsSynchronizedOutput"],
+    "\x1b[?9999;0$y": [],
+    "\x1b[48;26;100;520;1000t": ["Resize"],
+}
+KEYS_SENT = {
+    "\x1b[A": ["up"],
+    "\x1b[1;5C": ["ctrl+right"],
+    "\x1b[97;5u": ["ctrl+a"],
+    "\x1b[97;6u": ["ctrl+shift+a"],
+    "\x1bOP": ["f1"],
+    "\x1b[3~": ["delete"],
+    "\x1b[3$": ["shift+delete"],
+    "\x1b[[A": ["f1"],
+    "\x1b[?9q": [],
+}
+
+
+@pytest.mark.parametrize(("sent", "means"), [*REPORTS.items(), *KEYS_SENT.items()])
+def test_a_sequence_in_two_pieces_is_what_it_is_in_one(sent: str, means: list[str]) -> None:
+    data = sent.encode()
+    assert heard((0.0, b"a" + data + b"b")) == ["a", *means, "b"]
+    assert heard((0.0, data)) == means
+    for cut in range(1, len(data)):
+        gap = ESCAPE_DELAY / 2 if cut < 3 else SILENCE / 2
+        assert heard((0.0, b"a" + data[:cut]), (gap, data[cut:] + b"b")) == ["a", *means, "b"]
+
+
+@pytest.mark.parametrize(("sent", "means"), REPORTS.items())
+def test_the_rest_of_a_report_is_not_typed_even_after_a_long_wait(sent: str, means: list[str]) -> None:
+    data = sent.encode()
+    for cut in range(3, len(data) - 1):
+        assert heard((0.0, data[:cut]), (SILENCE * 5, data[cut:])) == means
+    # What came first was escape for all anybody knew.
+    assert heard((0.0, data[:1]), (SILENCE * 5, data[1:])) == ["escape", *means]
+
+
 @pytest.mark.parametrize(
-    "keys",
+    "begun", ["\x1b[?62", "\x1b[<0;1", "\x1b]11;rgb:1e", "\x1bP>|tm", "\x1b_Gi=31", "\x1b[97;"]
+)
+@pytest.mark.parametrize("gap", [0.0, SILENCE / 2, SILENCE * 5])
+def test_escape_and_return_are_heard_after_a_sequence_that_was_cut_off(begun: str, gap: float) -> None:
+    assert heard((0.0, begun.encode()), (gap, b"\x1b")) == ["escape"]
+    assert heard((0.0, begun.encode()), (gap, b"\x1b"), (gap + SILENCE / 4, b"\x1b")) == ["escape", "escape"]
+    assert heard((0.0, begun.encode()), (gap, b"\rx")) == ["enter", "x"]
+    assert heard((0.0, begun.encode()), (gap, b"\x03")) == ["ctrl+c"]
+    assert heard((0.0, begun.encode()), (gap, b"\x1b[B")) == ["down"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "means"),
     [
-        *(
-            "\x1b[A",
-            "\x1b[1;5C",
-            "\x1b[97;5u",
-            "\x1b[97;1:3u",
-            "\x1b[<0;9;9M",
-            "\x1b[I",
-            "\x1b[12;40R",
-            "\x1bOP",
-        ),
-        *(
-            "\x1b]",
-            "\x1bPx",
-            "\x1b_",
-            "\x1b[3~",
-            "\x1b[?2026;2$y",
-            "\x1b[48;26;100;520;1000t",
-            "\x1b\\",
-            "[?62;22c",
-        ),
+        (b"\x1bx", ["alt+x"]),
+        ("\x1bé".encode(), ["alt+é"]),
+        (b"\x1b[", ["["]),
+        (b"\x1bO", ["alt+shift+o"]),
+        (b"\x1b]", ["]"]),
+        (b"\x1bPx", ["alt+shift+p", "x"]),
+        (b"\x1b\x1b[A", ["escape", "up"]),
+        (b"\x1b\x1b", ["escape", "escape"]),
+        (b"\xc3\x1b[A", ["\ufffd", "up"]),
+        (b"[?62;22c", list("[?62;22c")),
     ],
 )
-def test_keys_and_what_is_listened_for_are_no_such_answers(keys: str) -> None:
-    assert without_answers(f"a{keys}b") == f"a{keys}b"
+def test_what_a_person_presses_is_no_report(sent: bytes, means: list[str]) -> None:
+    names = {"[": "left_square_bracket", "?": "question_mark", ";": "semicolon"}
+    names |= {"]": "right_square_bracket", "\ufffd": "replacement_character"}
+    assert heard((0.0, sent)) == [names.get(each, each) for each in means]
+
+
+def test_the_mouse_is_where_it_was_after_a_report_that_means_nothing() -> None:
+    keyboard = Keyboard()
+    first = list(keyboard.heard(["\x1b[<35;10;5M", "\x1b[?9q"]))
+    (second,) = keyboard.heard(["\x1b[<35;12;5M"])
+    assert len(first) == 1 and isinstance(second, events.MouseMove) and second.delta_x == 2

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app import lookcache, skeleton
-from app.beginning import as_events
+from app.beginning import as_events, pressed
 from app.lookcache import NIGHT, PLAIN
 from themes.skin import Skin
 from widgets.panes import arrangement
@@ -77,6 +77,12 @@ def test_early_keys_become_events_in_order() -> None:
         for each in as_events("hé 龍\x7f\n\x15x\t\x1b[Ay\x1bOPz")
     ]
     assert events == ["hé 龍", "backspace", "enter", "ctrl+u", "x", "tab", "y", "z"]
+
+
+def test_answers_of_the_terminal_before_the_start_are_no_keys() -> None:
+    typed = b"ls\x1b[?62;22c \x1b]11;rgb:1e1e/1e1e/1e1e\x1b\\-l\x1b[12;40R\x1b[A\x1bP>|tm\x1b]11;rgb:1e"
+    assert pressed(typed) == b"ls -l\x1b[12;40R\x1b[A"
+    assert [getattr(each, "text", "") for each in as_events(pressed(typed).decode())] == ["ls -l"]
 
 
 @given(
