@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.safety.shell import marks
 from agent.safety.shell.host import Host
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.state import MOST_MERGED
+from agent.safety.shell.tree import Source
 from agent.safety.shell.values import Output, Value
 from agent.safety.shell.words import expand, expand_quoted, expand_text
 from agent.safety.shell.wrappers import ASSIGNMENT
@@ -39,6 +41,12 @@ def assignment(shell: Host, node: Node, stdin: Output) -> Output:
         values = _appended(shell, name, values)
     shell.state.assign(name, values)
     return [""]
+
+
+def assigned_names(source: Source, nodes: Sequence[Node]) -> list[str]:
+    """The variables that assignments set."""
+    names = [node.child_by_field_name("name") for node in nodes]
+    return [source.text(name).partition("[")[0] for name in names if name is not None]
 
 
 def _follow_key(shell: Host, text: str) -> None:

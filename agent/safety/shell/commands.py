@@ -12,9 +12,10 @@ from agent.safety.shell.host import Host
 from agent.safety.shell.marks import UNKNOWN, value
 from agent.safety.shell.names import possible_names
 from agent.safety.shell.output import PRINTERS, content, either
+from agent.safety.shell.reading import read, read_lines
 from agent.safety.shell.state import TangledError
 from agent.safety.shell.tree import RESERVED
-from agent.safety.shell.values import Arguments, Output, Value
+from agent.safety.shell.values import Arguments, Output
 from agent.safety.shell.wrappers import ASSIGNMENT, SHELLS, WRAPPERS, Inner, ShellCall, shell_call, unwrap
 
 DEEPEST = 20
@@ -267,24 +268,10 @@ class Commands:
         return [""]
 
     def _read(self, arguments: Arguments, stdin: Output) -> Output:
-        names = [argument for argument in arguments if re.fullmatch(r"[A-Za-z_]\w*", argument)]
-        lines = None if stdin is None else [text.split("\n", 1)[0].strip() for text in stdin]
-        for place, name in enumerate(names):
-            found: list[Value] = [UNKNOWN]
-            if lines is not None:
-                last = place == len(names) - 1
-                split = [line.split(None, place + (not last)) for line in lines]
-                found = [words[place] if place < len(words) else "" for words in split]
-            self._state.assign(name, found)
-        return [""]
+        return read(self._state, arguments, stdin)
 
     def _read_lines(self, arguments: Arguments, stdin: Output) -> Output:
-        if arguments and re.fullmatch(r"[A-Za-z_]\w*", arguments[-1]):
-            found: list[Value] = [UNKNOWN]
-            if stdin is not None:
-                found = [tuple(text.splitlines()) for text in stdin]
-            self._state.assign(arguments[-1], found)
-        return [""]
+        return read_lines(self._state, arguments, stdin)
 
     def _export(self, arguments: Arguments, stdin: Output) -> Output:
         for argument in arguments:

@@ -18,7 +18,7 @@ from agent.safety.shell import marks
 from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, value
 from agent.safety.shell.searchers import names
 from agent.safety.shell.state import State
-from agent.safety.shell.values import Arguments, Output, ansi_decoded
+from agent.safety.shell.values import Arguments, Output, printed
 
 LARGEST = 2_000_000
 """Characters of constant output that are kept."""
@@ -40,7 +40,7 @@ def echo(state: State, arguments: Arguments, stdin: Output) -> Output:
 def printf(state: State, arguments: Arguments, stdin: Output) -> Output:
     if arguments[:1] == ("-v",) and len(arguments) > 2:
         texts = _formatted(arguments[2:])
-        state.assign(arguments[1], [value(texts)] if texts is not None else [UNKNOWN])
+        state.assign(arguments[1], [value(texts.partition("\0")[0])] if texts is not None else [UNKNOWN])
         return [""]
     text = _formatted(arguments[1:] if arguments[:1] == ("--",) else arguments)
     return None if text is None else _kept(state, [text])
@@ -127,7 +127,7 @@ def _full(state: State, path: str) -> str:
 
 
 def _decoded(text: str) -> str:
-    return UNKNOWN.join(ansi_decoded(piece) for piece in text.split(UNKNOWN))
+    return UNKNOWN.join(printed(piece) for piece in text.split(UNKNOWN))
 
 
 _DIRECTIVE = re.compile(r"%(?:%|[-+ #0]*\d*(?:\.\d+)?([sbdciuxq]))")
@@ -200,11 +200,11 @@ def git(state: State, arguments: Arguments, stdin: Output) -> Output:
 def searched(program: str) -> Callable[[State, Arguments, Output], Output]:
     """Programs that find names, and otherwise print no more than what they read."""
 
-    def printed(state: State, arguments: Arguments, stdin: Output) -> Output:
+    def output(state: State, arguments: Arguments, stdin: Output) -> Output:
         found = names(program, arguments)
         return filtered(state, arguments, stdin) if found is None else found
 
-    return printed
+    return output
 
 
 def passed_on(state: State, arguments: Arguments, stdin: Output) -> Output:

@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from itertools import product
-from math import prod
 from typing import TYPE_CHECKING
 
 from agent.safety.shell import marks
-from agent.safety.shell.assignments import assignment, declaration, unset
+from agent.safety.shell.assignments import assigned_names, assignment, declaration, unset
 from agent.safety.shell.backquotes import rewritten
 from agent.safety.shell.bombs import is_bomb, is_endless
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
-from agent.safety.shell.lines import command_line, redirections
+from agent.safety.shell.lines import all_choices, command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import after, content, either, remember
 from agent.safety.shell.parts import NO_REDIRECTION, Redirection
+from agent.safety.shell.reading import each_line
 from agent.safety.shell.state import State, TangledError
 from agent.safety.shell.tree import Source, is_several, parse, plain_words, rough_commands
 from agent.safety.shell.values import Output, Value
@@ -77,6 +76,7 @@ class Interpreter:
         self.state.spend(1 + len(text) // 64)
         if self._scripts >= DEEPEST_SCRIPT:
             raise TangledError
+        text = text.replace("\0", "")
         if (words := plain_words(text)) is not None:
             return self._plainly(words, stdin)
         if self._memory.is_new(text):
@@ -236,12 +236,16 @@ class Interpreter:
         return self._loop(self.source.body(node), stdin)
 
     def _while(self, node: Node, stdin: Output) -> Output:
-        for condition in node.children_by_field_name("condition"):
-            if condition.is_named:
-                self._statement(condition, stdin)
         if is_endless(self.source, node):
             self.judge.doubt("starts programs without end")
-        return self._loop(self.source.body(node), stdin)
+        conditions = [part for part in node.children_by_field_name("condition") if part.is_named]
+        body = self.source.body(node)
+        each_line(
+            self.state,
+            lambda: self._block(conditions, stdin),
+            lambda: self._loop(body, stdin),
+        )
+        return None
 
     def _loop(self, body: Node | None, stdin: Output) -> Output:
         """A body that may run many times: the second pass sees what the first one set."""
@@ -398,7 +402,8 @@ class Interpreter:
             for node in assignments:
                 assignment(self, node, None)
             return [""]
-        with self.state.scope(merge=False) if assignments else nullcontext():
+        # What a builtin of the shell changes stays; only the assignments before it do not.
+        with self.state.lent(assigned_names(self.source, assignments)) if assignments else nullcontext():
             for node in assignments:
                 assignment(self, node, None)
             output: Output = []
@@ -409,26 +414,7 @@ class Interpreter:
     def _lines(self, raw: Sequence[str]) -> list[tuple[str, ...]]:
         """All command lines that raw words may stand for."""
         readings = [expand(word, self) for word in raw]
-        open_places = [place for place, options in enumerate(readings) if len(options) > 1]
-        if not open_places:
-            line = tuple([field for options in readings for field in options[0]])
-            self.state.spend(len(line))
-            return [line]
-        self.state.spend(sum(len(reading) for options in readings for reading in options))
-        if prod(len(readings[place]) for place in open_places) * len(raw) <= 4_096:
-            choices = product(*readings)
-        else:
-            choices = (
-                [option if at == place else options[0] for at, options in enumerate(readings)]
-                for place in open_places
-                for option in readings[place]
-            )
-        lines: dict[tuple[str, ...], None] = {}
-        for choice in choices:
-            line = tuple(field for reading in choice for field in reading)
-            self.state.spend(len(line))
-            lines[line] = None
-        return list(lines)
+        return all_choices(readings, self.state.spend)
 
     # What words refer to (the `Scope` of words)
 
@@ -454,7 +440,7 @@ class Interpreter:
         if found is None:
             return [UNKNOWN]
         self.state.spend(sum(map(len, found)) // 64)
-        return [text.rstrip("\n") for text in found]
+        return [text.replace("\0", "").rstrip("\n") for text in found]
 
     def file_of(self, script: str, writes: bool) -> str:
         """A path that stands for `<(script)` or `>(script)`."""

@@ -75,7 +75,7 @@ class State:
         observe: Callable[[str, Sequence[Value]], None] = lambda name, values: None,
     ) -> None:
         self._observe = observe
-        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}}
+        self._tables: dict[str, dict[str, Any]] = {"variable": {}, "function": {}, "file": {}, "reading": {}}
         self._journal: list[tuple[str, str, Any]] = []
         self._watch: Watch | None = None
         self.budget = budget
@@ -201,6 +201,16 @@ class State:
     def scope(self, *, merge: bool) -> AbstractContextManager[None]:
         """Undo all changes at the end; with `merge` keep them as further possibilities."""
         return _Scope(self, merge)
+
+    @contextmanager
+    def lent(self, names: Sequence[str]) -> Iterator[None]:
+        """Put these variables back as they were at the end, whatever else was changed."""
+        before = {name: self.get("variable", name) for name in names}
+        try:
+            yield
+        finally:
+            for name, values in before.items():
+                self.put("variable", name, values)
 
     def mark(self) -> int:
         """The present place in the journal of changes."""

@@ -39,7 +39,17 @@ _ANSI_LETTERS = {
 
 
 def ansi_decoded(text: str) -> str:
-    """Text between `$'` and `'`, or given to `echo -e` or `printf`: backslash escapes carried out."""
+    """Text between `$'` and `'`: backslash escapes carried out."""
+    return marks.unmarked(_carried_out(text))
+
+
+def printed(text: str) -> str:
+    """Text given to `echo -e` or `printf`: backslash escapes carried out. NUL is printed as well."""
+    pieces = _carried_out(text).split("\0")
+    return "\0".join(map(marks.unmarked, pieces)) if len(pieces) > 1 else marks.unmarked(pieces[0])
+
+
+def _carried_out(text: str) -> str:
 
     def decode(match: re.Match[str]) -> str:
         for place, base in ((1, 16), (2, 16), (3, 16), (4, 8)):
@@ -50,7 +60,7 @@ def ansi_decoded(text: str) -> str:
             return chr(ord(match[5]) & 0x1F)
         return _ANSI_LETTERS.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])
 
-    return marks.unmarked(_ANSI.sub(decode, text))
+    return _ANSI.sub(decode, text)
 
 
 def split(text: str, separators: str) -> str:
