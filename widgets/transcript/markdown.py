@@ -1,15 +1,10 @@
-"""A block of markdown as strips.
-
-The parser is CommonMark with tables, task lists, strikethrough and bare links.
-Reference definitions are text: a block is drawn without those around it.
-"""
+"""A block of markdown as strips: CommonMark with tables, task lists, strikethrough and bare links."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rich.segment import Segment
@@ -21,18 +16,16 @@ from widgets.palette import Palette
 from widgets.transcript.blocks import BLOCK_CHARS, Block, code_of
 from widgets.transcript.code import language_of, lexer_for, render_code
 from widgets.transcript.inline import inline
+from widgets.transcript.parsing import NESTING, parse, prepare_links
 from widgets.transcript.tables import Align, Table, render_table
 from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide
 from widgets.transcript.wrap import flat, plain, strips, wrap
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
 PARSED_CHARS = 5 * BLOCK_CHARS
 """A block of more characters is shown as it is."""
-NESTING = 90
-"""Levels of containers after which a block is shown as it is."""
 LEAST_WIDTH = 10
 """Cells that nested text keeps: what is nested deeper is no longer indented."""
 PREPARED = ("python", "bash", "json", "diff")
@@ -53,7 +46,7 @@ def render(block: Block, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE)
         return render_code(code, language_of(block.info), width, palette, wide)
     if len(source) > PARSED_CHARS or source.count("![") > IMAGES or source.count("[") > LINKS:
         return plain(source, width, palette)
-    tokens = _parser().parse(source + "\n")
+    tokens = parse(source)
     if any(token.level >= NESTING for token in tokens):
         return plain(source, width, palette)
     first = int(block.info) if block.kind == "list" and block.info.isdecimal() else None
@@ -62,25 +55,9 @@ def render(block: Block, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE)
 
 def prepare() -> None:
     """Compile what the first bare link and the first code need, 0.1 s of work. For a thread of its own."""
-    _new_parser().parse("http://example.org")
+    prepare_links()
     for language in PREPARED:
         lexer_for(language)
-
-
-@lru_cache(maxsize=1)
-def _parser() -> MarkdownIt:
-    return _new_parser()
-
-
-def _new_parser() -> MarkdownIt:
-    from markdown_it import MarkdownIt
-
-    from widgets.transcript.links import BareLinks
-
-    parser = MarkdownIt("commonmark", {"maxNesting": NESTING + 10, "linkify": True})
-    parser.enable(["table", "strikethrough", "linkify"]).disable("reference")
-    parser.linkify = BareLinks()
-    return parser
 
 
 @dataclass(frozen=True, slots=True)
