@@ -12,10 +12,11 @@ from markdown_it import MarkdownIt
 from widgets.transcript.links import BareLinks
 from widgets.transcript.parsing import NESTING, parse, prepare_links
 
-MARKS = (
-    "> - + * 1. 2) # | --- |--|:-:| === *** ``` ```py ~~~ ` `` \\ \\| ** _ __ ~ ~~ [ ] ]( ](b) ) ![ ! < > <b> </b>"
-    " <!-- & &amp; &#47; http:// https://x.y/z mailto: MAILTO:a@b.c // : [a]: word 7"
-).split()
+_TEXT = r"""
+> - + * 1. 2) # | --- |--|:-:| === *** ``` ```py ~~~ ` `` \ \| ** _ __ ~ ~~ [ ] ]( ](b) ) ![ ! < > <b> </b>
+<!-- & &amp; &#47; http:// https://x.y/z mailto: MAILTO:a@b.c // : [a]: word 7
+"""
+MARKS = _TEXT.split()
 PIECES = [*MARKS, *(f"{mark} " for mark in MARKS), *(f"{mark}\n" for mark in MARKS), " ", "    ", "\t", "\n"]
 
 
