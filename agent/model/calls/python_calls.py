@@ -8,7 +8,8 @@ from typing import Any
 
 LIST = re.compile(r"\[\s*([A-Za-z_][\w.]*)\s*\(")
 """The beginning of a list of calls; `[name](address)` of Markdown is none."""
-CALL = re.compile(r"([A-Za-z_][\w.]*)\s*\(")
+CALL = re.compile(r"(?:print\()?(?:default_api\.)?([A-Za-z_][\w.]*)\s*\(")
+"""A call; Gemini prints those of its `default_api`."""
 
 _LONGEST = 50_000
 """Characters of Python that are read at most."""
@@ -36,6 +37,8 @@ def _nodes(statement: ast.stmt) -> list[ast.expr]:
     match statement:
         case ast.Expr(value=ast.List(elts=items)):
             return items
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=[ast.Call() as inner], keywords=[])):
+            return [inner]
         case ast.Expr(value=value):
             return [value]
     raise ValueError("no expression")
@@ -49,4 +52,4 @@ def _call(node: ast.expr) -> tuple[str, dict[str, Any]]:
         if keyword.arg is None or keyword.arg in arguments:
             raise ValueError("no plain keyword")
         arguments[keyword.arg] = ast.literal_eval(keyword.value)
-    return ast.unparse(node.func).removesuffix(".call"), arguments
+    return ast.unparse(node.func).removeprefix("default_api.").removesuffix(".call"), arguments

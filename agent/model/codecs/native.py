@@ -15,7 +15,7 @@ from agent.model.calls.rescue import LONGEST_LEAD, Rescued, find_calls, find_in_
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.codecs.holdback import HoldBack
 from agent.model.codecs.pictures import content_parts, without_lost
-from agent.model.codecs.thinking import CLOSING, ThinkFilter
+from agent.model.codecs.thinking import ThinkFilter, behind_thought
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolMode, ToolSpec
 
 EMPTY = {"system": "(none)", "user": "(empty message)", "assistant": "(empty reply)", "tool": "(no output)"}
@@ -126,12 +126,11 @@ class NativeDecoder:
             self._reasoning.append(reply.reasoning)
             return reply.text, done if done.calls else self._assembled(calls)
         found = self._read(held)
-        if found is None and any(tag in held for tag in CLOSING):
+        if found is None and (thought := behind_thought(held)):
             # Reasoning without an opening tag that spoke of a call, and the answer behind it.
-            before, _, held = held.replace(CLOSING[1], CLOSING[0]).rpartition(CLOSING[0])
-            self._reasoning += [*self._text, before]
+            self._reasoning += [*self._text, thought[0]]
             self._text.clear()
-            held = held.lstrip()
+            held = thought[1].lstrip()
             found = self._read(held)
         if found is None:
             return held, done

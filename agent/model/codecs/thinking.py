@@ -1,4 +1,4 @@
-"""Reasoning that models write into their answer between `<think>` and `</think>`."""
+"""Reasoning that models write into their answer between `<think>` and `</think>`, or tags of their family."""
 
 from __future__ import annotations
 
@@ -9,12 +9,35 @@ from typing import Literal
 Kind = Literal["text", "reasoning", "open", "stray"]
 """`open`: an opening tag; `stray`: a closing one without it, so what came before was reasoning."""
 
-OPENING = ("<think>", "<thinking>")
-CLOSING = ("</think>", "</thinking>")
+_THINK = ("</think>", "</thinking>")
+_PAIRS = {
+    "<think>": _THINK,
+    "<thinking>": _THINK,
+    "<seed:think>": ("</seed:think>",),
+    "[THINK]": ("[/THINK]",),
+    "<|START_THINKING|>": ("<|END_THINKING|>",),
+    "<|channel>thought": ("<channel|>",),
+    "<|open|>think<|sep|>": ("<|close|>think<|sep|>",),
+}
+"""Opening tags with what ends a thought begun with them; after DeepSeek and Qwen those of Seed, Mistral,
+Cohere, Gemma and Kimi."""
+OPENING = tuple(_PAIRS)
+CLOSING = tuple(dict.fromkeys(tag for tags in _PAIRS.values() for tag in tags))
 
-_OPEN = re.compile("|".join(OPENING))
-_CLOSE = re.compile("|".join(CLOSING))
-_ANY = re.compile("|".join(OPENING + CLOSING))
+
+def _either(tags: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, tags)))
+
+
+_CLOSE = {tags: _either(tags) for tags in _PAIRS.values()}
+_ANY_CLOSE = _either(CLOSING)
+_ANY = _either(OPENING + CLOSING)
+
+
+def behind_thought(text: str) -> tuple[str, str] | None:
+    """`text` before and behind the last tag that ends a thought; None without one."""
+    ends = list(_ANY_CLOSE.finditer(text))
+    return (text[: ends[-1].start()], text[ends[-1].end() :]) if ends else None
 
 
 class ThinkFilter:
@@ -26,7 +49,10 @@ class ThinkFilter:
 
     def __init__(self) -> None:
         self.pass_through = False
-        self._inside = False
+        self._inside: tuple[str, ...] = ()
+        """The tags that end the thought that has begun; empty outside of one."""
+        self._ended = False
+        """Whether a thought has ended; a closing tag after that ends nothing."""
         self._held = ""
         self._code = CodeState()
         self._trim = False
@@ -41,7 +67,8 @@ class ThinkFilter:
             if self.pass_through:
                 yield "text", text[at:]
                 return
-            pattern, tags = (_CLOSE, CLOSING) if self._inside else (_ANY, OPENING + CLOSING)
+            tags = self._inside or OPENING + CLOSING
+            pattern = _CLOSE[self._inside] if self._inside else _ANY
             tag = pattern.search(text, at)
             end = tag.start() if tag else len(text) - partial_suffix(text[at:], tags)
             yield from self._part(text[at:end])
@@ -57,7 +84,7 @@ class ThinkFilter:
     @property
     def inside(self) -> bool:
         """Whether a thought has begun and not ended."""
-        return self._inside
+        return bool(self._inside)
 
     def finish(self) -> Iterator[tuple[Kind, str]]:
         """What was held back because it might have become a tag."""
@@ -83,15 +110,16 @@ class ThinkFilter:
 
     def _cross(self, tag: str) -> Iterator[tuple[Kind, str]]:
         if self._inside:
-            self._inside, self._trim = False, True
+            self._inside, self._trim, self._ended = (), True, True
         elif self._code.inside:
             yield from self._part(tag)
         elif tag in OPENING:
-            self._inside, self._blank = True, None
+            self._inside, self._blank = _PAIRS[tag], None
             yield "open", tag
         else:
             self._trim = True
-            yield "stray", tag
+            if not self._ended:
+                yield "stray", tag
 
 
 class CodeState:

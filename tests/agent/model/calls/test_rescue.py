@@ -85,6 +85,41 @@ WRITTEN_CALLS = [
     '<|tool_call_start|>[terminal(command="ls")]<|tool_call_end|>',
     '<function_calls>\nterminal(command="ls")\n</function_calls>',
     "```tool_code\nterminal(command='ls')\n```",
+    '```tool_code\nprint(default_api.terminal(command="ls"))\n```',
+    "<tool_code>terminal(command='ls')</tool_code>",
+    '<|tool_call>call:terminal{command:<|"|>ls<|"|>}<tool_call|>',
+    '<|tool_call>call:terminal{command:"ls"}<tool_call|><turn|>',
+    "<|open|>response<|sep|><|close|>response<|sep|><|open|>tools<|sep|>"
+    '<|open|>call tool="terminal" index="1"<|sep|>'
+    '<|open|>argument key="command" type="string"<|sep|>ls<|close|>argument<|sep|><|close|>call<|sep|>'
+    "<|close|>tools<|sep|><|close|>message<|sep|>",
+    '<|tools_prefix|>[{"terminal": {"command": "ls"}}]<|tools_suffix|>',
+    "<|tool_calls|><|tool_call:begin|>a1<|tool_call:name|>terminal<|tool_call:args|>"
+    '{"command": "ls"}<|tool_call:end|><|calls|>',
+    "<|tool▁calls▁begin|><|tool▁call▁begin|>function<|tool▁sep|>terminal\n"
+    '```json\n{"command": "ls"}\n```<|tool▁call▁end|><|tool▁calls▁end|>',
+    r"<｜tool\_calls\_begin｜><｜tool\_call\_begin｜>terminal"
+    r'<｜tool\_sep｜>{"command": "ls"}<｜tool\_call\_end｜>',
+    '<｜tool calls begin｜><｜tool call begin｜>terminal<｜tool sep｜>{"command": "ls"}<｜tool call end｜>',
+    '<|python_start|>{"type": "function", "name": "terminal", "parameters": {"command": "ls"}}'
+    "<|python_end|><|eom|>",
+    '<tool_call name="terminal">{"command": "ls"}</tool_call>',
+    '<function name="terminal"><param name="command">ls</param></function>',
+    "<longcat_tool_call>terminal\n<longcat_arg_key>command</longcat_arg_key>\n"
+    "<longcat_arg_value>ls</longcat_arg_value>\n</longcat_tool_call>",
+    f"<ToolCall>{LS}</ToolCall>",
+    f"[TOOL_REQUEST]{LS}[END_TOOL_REQUEST]",
+    '✿FUNCTION✿: terminal\n✿ARGS✿: {"command": "ls"}',
+    f"<tool_call>\n{{{LS}}}\n</tool_call>",
+    f"<tool_call>\n{LS[:-1]}\n</tool_call>",
+    f"<tool_call>\n{LS[:-2]}\n</tool_call>",
+    "<terminal>\n<command>ls</command>\n</terminal>",
+    '<terminal>{"command": "ls"}</terminal>',
+    '{"action": "terminal", "action_input": {"command": "ls"}}',
+    '{"recipient_name": "functions.terminal", "parameters": {"command": "ls"}}',
+    '{"tool_uses": [{"recipient_name": "functions.terminal", "parameters": {"command": "ls"}}]}',
+    '{"name": "multi_tool_use.parallel", "arguments": {"tool_uses": '
+    '[{"recipient_name": "functions.terminal", "parameters": {"command": "ls"}}]}}',
 ]
 
 ANSWERS = [
@@ -134,6 +169,25 @@ ANSWERS = [
     'terminal(command="ls")',
     "```python\nterminal(command='ls')\n```",
     "[search(pattern='\\d')]",
+    '<tool_call>{"name": "terminal", "arguments": {"command": "rm -rf bu</tool_call>',
+    '<|tool_call>call:terminal{command:<|"|>rm -rf bu',
+    '<|tool_call>call:terminal{command:<|"|>rm -rf bu<|"|>}',
+    '<|tool_call>call:terminal{command:<|"|>ls<|"|>,x}<tool_call|>',
+    '<|open|>tools<|sep|><|open|>call tool="terminal"<|sep|><|open|>argument key="command"<|sep|>rm -rf bu',
+    '<|tools_prefix|>[{"terminal": {"command": "rm -rf bu',
+    "<terminal><command>rm -rf bu",
+    "<terminal><command>rm -rf bu</command>",
+    "<terminal>ls</terminal>",
+    "<terminal><command>ls</command></terminal> lists them.",
+    "<terminal><command>a</command><command>b</command></terminal>",
+    "<search><pattern>x</pattern><engine>y</engine></search>",
+    "```html\n<search><pattern>x</pattern></search>\n```",
+    "<details>\n<summary>terminal</summary>\n</details>",
+    '{"terminal": {"command": "ls"}}',
+    '{"action": "terminal", "reason": "to see"}',
+    f"{{{LS}",
+    "✿FUNCTION✿: terminal",
+    'print("ls")',
 ]
 
 
@@ -165,6 +219,20 @@ def test_no_beginning_of_a_call_is_taken_for_plain_text(text: str) -> None:
 )
 def test_plain_text_is_known_as_such_after_a_few_characters(text: str) -> None:
     assert may_be_call(text[:12], TOOLS) == "no"
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ('{path:<|"|>a<|"|>,content:<|"|>{x: [1,2]} "q" \\n<|"|>}', '{x: [1,2]} "q" \\n'),
+        ('{path:<|"|>a<|"|>,content:<|"|><tool_call|> is a mark\n<|"|>}', "<tool_call|> is a mark\n"),
+        ('{content:<|"|><|"|>,path:<|"|>a<|"|>}', ""),
+    ],
+)
+def test_texts_of_gemma_hold_marks_quotes_and_braces(text: str, content: str) -> None:
+    calls = rescue(f"<|tool_call>call:write_file{text}<tool_call|>", TOOLS)
+    assert calls is not None
+    assert json.loads(calls[0].arguments) == {"path": "a", "content": content}
 
 
 def test_a_json_answer_that_names_no_tool_is_released_at_its_name() -> None:

@@ -360,6 +360,15 @@ def test_counts_and_ends_are_not_for_display() -> None:
         ("Write `<think>` and `</think>`.", "", "Write `<think>` and `</think>`."),
         ("```\n<think>x</think>\n```\nso", "", "```\n<think>x</think>\n```\nso"),
         ("\n  indented", "", "\n  indented"),
+        ("[THINK]hm[/THINK]Yes.", "hm", "Yes."),
+        ("<seed:think>hm</seed:think>\nYes.", "hm", "Yes."),
+        ("<|channel>thought\nhm<channel|>Yes.", "\nhm", "Yes."),
+        ("<|channel>thought\n<channel|>Yes.<channel|>", "\n", "Yes."),
+        ("<think></think>Yes.</think>", "", "Yes."),
+        ("<|START_THINKING|>hm<|END_THINKING|>Yes.", "hm", "Yes."),
+        ("<|open|>think<|sep|>hm<|close|>think<|sep|>Yes.", "hm", "Yes."),
+        ("<think>a [/THINK] tag</think>Yes.", "a [/THINK] tag", "Yes."),
+        ("a [THIN line] and <|chan", "", "a [THIN line] and <|chan"),
     ],
 )
 def test_thoughts_are_told_from_the_answer_wherever_they_are_cut(
