@@ -162,7 +162,7 @@ def _require_format(folder: Path) -> None:
                     f"The folder {folder} holds {others[0][:80]!r} and no checkpoints of Hermes; "
                     "move it away. It was left as it is."
                 )
-        if found is None:
+        if found is None or _is_torn(found, folder):
             _begin(folder)
         elif found != f"{NAME} {FORMAT}":
             raise StoreError(
@@ -182,6 +182,12 @@ def _format(folder: Path) -> str | None:
         return None
     with os.fdopen(descriptor, "rb") as file:
         return file.read(200).decode("utf-8", "replace").strip()
+
+
+def _is_torn(found: str, folder: Path) -> bool:
+    """Whether the file of a store with checkpoints holds only the beginning of what `_begin` writes."""
+    whole = f"{NAME} {FORMAT}"
+    return found != whole and whole.startswith(found.rstrip("\0")) and (folder / "objects").is_dir()
 
 
 def _names(folder: Path) -> list[str]:

@@ -43,6 +43,16 @@ def test_another_format_is_refused_and_left_alone(tmp_path: Path, text: bytes) -
     assert (tmp_path / "format").read_bytes() == text
 
 
+@pytest.mark.parametrize("left", [b"", b"hermes-che", b"hermes-checkpo\0\0\0\0\0\0\0", b"\0" * 21])
+def test_a_store_whose_format_a_dying_disk_tore_goes_on(tmp_path: Path, left: bytes) -> None:
+    CheckpointStore(tmp_path)
+    whole = (tmp_path / "format").read_bytes()
+    (tmp_path / "objects").mkdir(exist_ok=True)
+    (tmp_path / "format").write_bytes(left)
+    CheckpointStore(tmp_path)
+    assert (tmp_path / "format").read_bytes() == whole
+
+
 def test_a_store_whose_making_was_cut_off_is_made_all_the_same(tmp_path: Path) -> None:
     (tmp_path / ".new-0123").write_bytes(b"herm")
     assert CheckpointStore(tmp_path).sessions() == ()
