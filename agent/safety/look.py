@@ -9,13 +9,24 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import islice
 from typing import TypeVar
 
 _DEEPEST = 128
 """Folders inside each other up to which every one of them is remembered."""
+_MANY = 24
+"""Names asked in one folder after which the folder is listed instead."""
+_MOST_LISTED = 4_096
+"""Entries of a folder up to which a list of them is quicker than asking for single names."""
+_LISTS_ALL = sys.platform == "linux"
+"""Whether a name that is in no list of a folder is surely not there, as far as `_is_listed` says so."""
+_UNLISTED = ("/proc", "/sys", "/dev", "/run")
+"""Where folders answer to names they do not list."""
 
 Answer = TypeVar("Answer")
 
@@ -28,6 +39,8 @@ class Look:
         self._missing: set[str] = set()
         self._single: set[str] = set()
         self._answers: dict[object, object] = {}
+        self._asked: Counter[str] = Counter()
+        self._lists: dict[str, frozenset[str] | None] = {}
 
     def real(self, path: str) -> str:
         """Where an absolute path leads when all links in it are followed; like `os.path.realpath`.
@@ -98,7 +111,7 @@ class Look:
         if name == "..":
             return folder.rpartition("/")[0] or "/"
         path = f"{folder}/{name}" if folder != "/" else f"/{name}"
-        if folder in self._missing:
+        if folder in self._missing or self._is_unlisted(folder, name):
             self._missing.add(path)
             self._single.add(path)
             return path
@@ -111,16 +124,43 @@ class Look:
         except (OSError, ValueError):
             return path
         if stat.S_ISLNK(status.st_mode):
-            return os.path.realpath(path)
+            try:
+                return os.path.realpath(path)
+            except OSError:  # a link that must not be read, such as those of other processes in `/proc`
+                return path
         if status.st_nlink == 1 or not stat.S_ISREG(status.st_mode):
             self._single.add(path)
         return path
+
+    def _is_unlisted(self, folder: str, name: str) -> bool:
+        """Whether a folder that was asked for many names surely has none like this one."""
+        if folder not in self._lists:
+            self._asked[folder] += 1
+            if self._asked[folder] < _MANY:
+                return False
+            self._lists[folder] = _listed(folder)
+        listed = self._lists[folder]
+        # Some file systems hide names with a dot, know short names, or forms of a letter as one.
+        plain = listed is not None and name.isascii() and name[0] != "." and "~" not in name
+        return plain and listed is not None and name.casefold() not in listed
 
     def once(self, question: object, find: Callable[[], Answer]) -> Answer:
         """What `find` says, asked only the first time for each question."""
         if question not in self._answers:
             self._answers[question] = find()
         return self._answers[question]  # type: ignore[return-value]
+
+
+def _listed(folder: str) -> frozenset[str] | None:
+    """The names in a folder whatever their case; None where a list does not tell, or tells too much."""
+    if not _LISTS_ALL or folder.startswith(_UNLISTED):
+        return None
+    try:
+        with os.scandir(folder) as entries:
+            found = [entry.name.casefold() for entry in islice(entries, _MOST_LISTED + 1)]
+    except (OSError, ValueError):
+        return None
+    return frozenset(found) if len(found) <= _MOST_LISTED else None
 
 
 _CURRENT: ContextVar[Look | None] = ContextVar("look", default=None)

@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.safety.commands import brought, scraps
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.commands.endless import FILLS_DISK, SOURCES, is_nowhere
+from agent.safety.look import current
 from agent.safety.shell.marks import GLOBS, UNKNOWN, literal
 from agent.safety.shell.output import MADE_BY_MKTEMP
 
@@ -174,10 +175,10 @@ def _are_lost(call: Call, operands: Sequence[str]) -> bool:
             continue
         if name in ("__init__.py", "py.typed") and not Path(path).exists():
             continue
-        exists = Path(path).is_file() and Path(path).stat().st_size > 0
+        there = None if current().missing(path) else Path(path)
         if (
-            exists
-            or Path(path).is_dir()
+            (there is not None and there.is_file() and there.stat().st_size > 0)
+            or (there is not None and there.is_dir())
             or _TEXTS.fullmatch(literal(name))
             or any(mark in path for mark in GLOBS)
         ):

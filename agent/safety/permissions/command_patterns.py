@@ -142,17 +142,32 @@ def _by_program(reading: Reading) -> tuple[dict[str, list[int]], list[int]]:
     """
     named: dict[str, list[int]] = {}
     unnamed: list[int] = []
+    known: dict[tuple[str, str], tuple[list[int], ...]] = {}
     for place, command in enumerate(reading.commands):
-        name, word = command.name, command.word
-        base = word.rpartition("/")[2]
-        if base in ("", ".", "..") or _is_open(name) or _is_open(word):
-            unnamed.append(place)
-        elif name.startswith("git-"):
-            named.setdefault("git", []).append(place)
-        named.setdefault(name, []).append(place)
-        if base != name:
-            named.setdefault(base, []).append(place)
+        called = (command.name, command.word)
+        lists = known.get(called)
+        if lists is None:
+            names = _known_as(*called)
+            lists = known[called] = tuple(
+                [unnamed if name is None else named.setdefault(name, []) for name in names]
+            )
+        for places in lists:
+            places.append(place)
     return named, unnamed
+
+
+def _known_as(name: str, word: str) -> list[str | None]:
+    """The names rules may know a command by; None stands for those that cannot be told."""
+    found: list[str | None] = []
+    base = word.rpartition("/")[2]
+    if base in ("", ".", "..") or _is_open(name) or _is_open(word):
+        found.append(None)
+    elif name.startswith("git-"):
+        found.append("git")
+    found.append(name)
+    if base != name:
+        found.append(base)
+    return found
 
 
 class Words(NamedTuple):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Callable
 from pathlib import Path
 
 from agent.safety.look import Look, current
@@ -61,54 +60,60 @@ Touched = tuple[dict[str, tuple[str, ...]], str]
 
 def touched(reading: Reading, reads: bool, spell: Spell) -> Touched:
     """The paths a command reads (or may), or those it changes (or may); found out once for a decision."""
+    look = current()
 
     def found() -> Touched:
         paths: dict[str, tuple[str, ...]] = {}
-        for path, cwds in _named(reading, reads):
-            if path[:1] == "/":  # wherever the command stands, also where that is not known
-                spelled = spell(absolute(path))
-            elif len(cwds) == 1 and UNKNOWN not in cwds[0]:
-                spelled = spell(absolute(joined(cwds[0], path)))
-            else:
-                places = [absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd]
-                spelled = tuple(dict.fromkeys([each for place in places for each in spell(place)]))
-            known = paths.get(path)
-            paths[path] = spelled if known is None else tuple(dict.fromkeys((*known, *spelled)))
+        for path, cwds in reading.reads if reads else reading.writes:
+            if _is_told(path):
+                _add(paths, path, _spelled(path, cwds, spell))
+        # What is changed may be read as well, so most paths are asked for twice.
+        for path, spelled, changes in look.once(("given", reading), lambda: _given(reading, spell)):
+            if reads or changes:
+                _add(paths, path, spelled)
         return paths, "\n".join([each for spelled in paths.values() for each in spelled])
 
-    return current().once(("touched", reading, reads), found)
+    return look.once(("touched", reading, reads), found)
 
 
-Named = tuple[str, tuple[str, ...]]
-"""A path as it is written, and the folders it may be seen from."""
+def _add(paths: dict[str, tuple[str, ...]], path: str, spelled: tuple[str, ...]) -> None:
+    known = paths.get(path)
+    paths[path] = spelled if known is None or known == spelled else tuple(dict.fromkeys((*known, *spelled)))
 
 
-def _named(reading: Reading, reads: bool) -> Iterator[Named]:
-    """Paths that the shell opens itself, then those that commands are given."""
-    for each in reading.reads if reads else reading.writes:
-        if _is_told(each.path):
-            yield each
-    for path, changes in _given(reading):
-        if reads or changes:
-            yield path
+def _spelled(path: str, cwds: tuple[str, ...], spell: Spell) -> tuple[str, ...]:
+    """All spellings of a path as it is written, seen from each of the folders that are known."""
+    if path[:1] == "/":  # wherever the command stands, also where that is not known
+        return spell(absolute(path))
+    if len(cwds) == 1:
+        return () if UNKNOWN in cwds[0] else spell(absolute(joined(cwds[0], path)))
+    places = [absolute(joined(cwd, path)) for cwd in cwds if UNKNOWN not in cwd]
+    return tuple(dict.fromkeys([each for place in places for each in spell(place)]))
 
 
-@lru_cache(maxsize=8)
-def _given(reading: Reading) -> tuple[tuple[Named, bool], ...]:
-    """Paths that commands are given, and whether they may be changed."""
+def _given(reading: Reading, spell: Spell) -> list[tuple[str, tuple[str, ...], bool]]:
+    """Paths that commands are given, with their spellings, and whether they may be changed."""
+    found: list[tuple[str, tuple[str, ...], bool]] = []
     # Wrappers are given the same words again and again.
-    named: dict[tuple[Named, bool], None] = {}
+    seen: dict[tuple[tuple[str, ...], bool], set[str]] = {}
     for name, arguments, _, cwds in reading.commands:
         if name in ONLY_NAMES:
             continue
         changes = name not in READERS
+        known = seen.get((cwds, changes))
+        if known is None:
+            known = seen[cwds, changes] = set()
         for word in arguments:
+            if word in known:
+                continue
+            known.add(word)
             if "=" in word or "@" in word:
-                for path in _paths(word):
-                    named[(path, cwds), changes] = None
-            elif word[:1] != "-":
-                named[(word, cwds), changes] = None
-    return tuple([each for each in named if _is_told(each[0][0])])
+                found += [
+                    (each, _spelled(each, cwds, spell), changes) for each in _paths(word) if _is_told(each)
+                ]
+            elif word[:1] != "-" and _is_told(word):
+                found.append((word, _spelled(word, cwds, spell), changes))
+    return found
 
 
 def _is_told(path: str) -> bool:

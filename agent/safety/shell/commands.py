@@ -34,33 +34,6 @@ class Commands:
         self._state = shell.state
         self.depth = 0
         """Wrappers inside each other that are followed now."""
-        self._builtins: dict[str, Callable[[Arguments, Output], Output]] = {
-            "cd": self._cd,
-            "chdir": self._cd,
-            "pushd": self._cd,
-            "popd": self._popd,
-            "set": self._set,
-            "shift": self._shift,
-            "eval": self._eval,
-            "source": self._source,
-            ".": self._source,
-            "alias": self._alias,
-            "trap": self._trap,
-            "read": self._read,
-            "mapfile": self._read_lines,
-            "readarray": self._read_lines,
-            "export": self._export,
-            "declare": self._export,
-            "typeset": self._export,
-            "local": self._export,
-            "readonly": self._export,
-            "command": self._command,
-            "builtin": self._command,
-            "time": self._time,
-            "at": self._input_is_script,
-            "batch": self._input_is_script,
-        }
-        self._builtins |= dict.fromkeys(SHELLS, self._run_shell)
 
     def invoke(self, argv: Arguments, stdin: Output, functions: bool = True) -> Output:
         """Follow one command line; returns what it may print. Raises `TangledError`.
@@ -86,14 +59,15 @@ class Commands:
             self.depth -= 1
 
     def _invoke(self, argv: Arguments, stdin: Output, functions: bool) -> Output:
-        if functions and self._state.get("function", argv[0]) is not None:
-            return self.shell.call_function(argv[0], argv[1:], stdin)
-        if argv[0] == UNKNOWN:
+        word = argv[0]
+        if functions and self._state.get("function", word) is not None:
+            return self.shell.call_function(word, argv[1:], stdin)
+        if word == UNKNOWN:
             # Perhaps nothing, as in `$SUDO rm …`.
             self.shell.judge.doubt("which program runs is not known here")
             self.invoke(argv[1:], stdin, functions)
             return None
-        names = possible_names(argv[0]) or ("",)
+        names = possible_names(word) or ("",)
         if len(names) == 1:
             return self._named(names[0], argv, stdin)
         output: Output = []
@@ -104,8 +78,11 @@ class Commands:
     def _named(self, name: str, argv: Arguments, stdin: Output) -> Output:
         arguments = argv[1:]
         self.shell.judge.command(name, arguments, self._state.cwds, word=argv[0], stdin=stdin)
-        if name in self._builtins:
-            return self._builtins[name](arguments, stdin)
+        if name not in _FOLLOWED:
+            self._run_file(argv[0], arguments)
+            return None
+        if name in _BUILTINS:
+            return _BUILTINS[name](self, arguments, stdin)
         if name in INTERPRETERS:
             self._run_foreign(name, arguments, stdin)
         if name in PRINTERS:
@@ -278,3 +255,35 @@ class Commands:
             if match := ASSIGNMENT.fullmatch(argument):
                 self._state.assign(match[1], [value(match[3])])
         return [""]
+
+
+_BUILTINS: dict[str, Callable[[Commands, Arguments, Output], Output]] = {
+    "cd": Commands._cd,
+    "chdir": Commands._cd,
+    "pushd": Commands._cd,
+    "popd": Commands._popd,
+    "set": Commands._set,
+    "shift": Commands._shift,
+    "eval": Commands._eval,
+    "source": Commands._source,
+    ".": Commands._source,
+    "alias": Commands._alias,
+    "trap": Commands._trap,
+    "read": Commands._read,
+    "mapfile": Commands._read_lines,
+    "readarray": Commands._read_lines,
+    "export": Commands._export,
+    "declare": Commands._export,
+    "typeset": Commands._export,
+    "local": Commands._export,
+    "readonly": Commands._export,
+    "command": Commands._command,
+    "builtin": Commands._command,
+    "time": Commands._time,
+    "at": Commands._input_is_script,
+    "batch": Commands._input_is_script,
+}
+_BUILTINS |= dict.fromkeys(SHELLS, Commands._run_shell)
+
+_FOLLOWED = frozenset({*_BUILTINS, *INTERPRETERS, *PRINTERS, *FINDERS, *WRAPPERS})
+"""Programs of which more is known than that they run."""

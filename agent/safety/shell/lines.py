@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from math import prod
 from typing import TYPE_CHECKING
 
 from agent.safety.shell.parts import NO_REDIRECTION, CommandLine, Redirection
@@ -19,9 +17,6 @@ if TYPE_CHECKING:
 _STATEMENTS = frozenset(
     {"subshell", "compound_statement", "if_statement", "while_statement", "for_statement"}
 )
-
-MOST_FIELDS = 4_096
-"""Words of all the command lines that are read together."""
 
 
 def command_line(source: Source, node: Node) -> CommandLine:
@@ -50,6 +45,21 @@ def _dropped(source: Source, node: Node) -> list[str]:
     return [word for one, other in pairs for word in source.slice(one.end_byte, other.start_byte).split()]
 
 
+_PIECE = r"(?>[\w./:=@%+,\-{}*?\[\]~^]++|'[^'\n]*+'|\"(?>[^\"\\$`\n]|\$[A-Za-z_0-9@])*+\"|\$[A-Za-z_0-9@])"
+_WORD = re.compile(rf"{_PIECE}++", re.ASCII)
+_LINE = re.compile(rf"(?!\S*=){_PIECE}++(?: ++{_PIECE}++)*+", re.ASCII)
+
+
+def simple_words(line: str) -> tuple[str, ...] | None:
+    """The raw words of a command of nothing but words, quotes and variables; None for any other.
+
+    Most commands are of this kind, and need no look at the nodes below theirs.
+    """
+    if _LINE.fullmatch(line) is None:
+        return None
+    return tuple(_WORD.findall(line) if "'" in line or '"' in line else line.split())
+
+
 _LINE_END = re.compile(r"(?<!\\)\n")
 
 
@@ -62,6 +72,8 @@ def _command_line(source: Source, node: Node) -> CommandLine:
     text = source.text(node)
     if (split := plain_words(text)) is not None:
         return CommandLine(tuple(split), True, False, (), (), NO_REDIRECTION)
+    if (raw := simple_words(text)) is not None and not node.has_error:
+        return CommandLine(raw, all(map(is_plain, raw)), False, (), (), NO_REDIRECTION)
     if "\n" in text and _holds_several_lines(source, node):
         return CommandLine((), False, True, (), (), NO_REDIRECTION, text)
     inner: list[Node] = []
@@ -83,32 +95,3 @@ def _command_line(source: Source, node: Node) -> CommandLine:
     several = "\n" in "".join(raw) and any(map(is_several, raw))
     plain = bool(raw) and not (inner or inside or assignments) and all(map(is_plain, raw))
     return CommandLine(raw, plain, several, tuple(assignments), tuple(inside), around)
-
-
-def all_choices(
-    readings: Sequence[Sequence[Sequence[str]]], spend: Callable[[int], None]
-) -> list[tuple[str, ...]]:
-    """All command lines that words may stand for, of each of which there are one or several readings.
-
-    Where they would be too many, one word at a time is read in all its ways.
-    """
-    open_places = [place for place, options in enumerate(readings) if len(options) > 1]
-    if not open_places:
-        line = tuple([field for options in readings for field in options[0]])
-        spend(len(line))
-        return [line]
-    spend(sum(len(reading) for options in readings for reading in options))
-    if prod(len(readings[place]) for place in open_places) * len(readings) <= MOST_FIELDS:
-        choices: Iterable[Sequence[Sequence[str]]] = itertools.product(*readings)
-    else:
-        choices = (
-            [option if at == place else options[0] for at, options in enumerate(readings)]
-            for place in open_places
-            for option in readings[place]
-        )
-    lines: dict[tuple[str, ...], None] = {}
-    for choice in choices:
-        line = tuple([field for reading in choice for field in reading])
-        spend(len(line))
-        lines[line] = None
-    return list(lines)

@@ -106,12 +106,15 @@ def record(text: str, cwd: str, home: str) -> Recording:
     text = marks.unmarked(text)
     recorder = _Recorder()
     tangled, fault = False, ""
+    interpreter = Interpreter(recorder, home, cwd, len(text))
     try:
-        Interpreter(recorder, home, cwd, len(text)).run(text)
+        interpreter.run(text)
     except (TangledError, RecursionError):
         tangled = True
     except Exception as error:
         fault = type(error).__name__
+    finally:
+        interpreter.close()
     return Recording(text, tuple(recorder.events), tangled, fault)
 
 

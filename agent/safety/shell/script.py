@@ -17,14 +17,16 @@ from agent.safety.shell import marks
 from agent.safety.shell.assignments import assigned_names, assignment, declaration, unset
 from agent.safety.shell.backquotes import rewritten
 from agent.safety.shell.bombs import is_bomb, is_endless
+from agent.safety.shell.choices import command_lines
 from agent.safety.shell.commands import Commands
 from agent.safety.shell.judge import Judge
-from agent.safety.shell.lines import all_choices, command_line, redirections
+from agent.safety.shell.lines import command_line, redirections
 from agent.safety.shell.marks import UNKNOWN
 from agent.safety.shell.memory import Memory
 from agent.safety.shell.output import after, content, either, remember
 from agent.safety.shell.parts import NO_REDIRECTION, Redirection
 from agent.safety.shell.reading import each_line
+from agent.safety.shell.references import References
 from agent.safety.shell.state import State, TangledError
 from agent.safety.shell.tree import Source, is_several, parse, plain_words, rough_commands
 from agent.safety.shell.values import Output, Value
@@ -56,12 +58,12 @@ _EXPRESSIONS = frozenset(
 )
 
 
-class Interpreter:
+class Interpreter(References):
     """Follows one script; `Commands` looks into single command lines."""
 
     def __init__(self, judge: Judge, home: str, cwd: str, length: int) -> None:
-        self.judge = judge
-        self.state = State(home, cwd, budget=STEPS + min(6 * length, MORE_STEPS), observe=judge.assigned)
+        budget = STEPS + min(6 * length, MORE_STEPS)
+        super().__init__(judge, State(home, cwd, budget, observe=judge.assigned))
         self.commands = Commands(self)
         self.source = Source(b"", None)  # type: ignore[arg-type]
         self._depth = self._scripts = 0
@@ -70,6 +72,10 @@ class Interpreter:
         """Files that were opened for writing, with the folders they were seen from."""
         self._calls: Counter[int] = Counter()
         self._memory = Memory(self.state, self._calls)
+
+    def close(self) -> None:
+        """Let go of what holds this in turn, so that nothing of it waits for a collection of garbage."""
+        del self.commands
 
     def run(self, text: str, stdin: Output = None) -> Output:
         """Follow a script; returns what it may print. Raises `TangledError` when it is too involved."""
@@ -395,7 +401,7 @@ class Interpreter:
 
     def _run_words(self, raw: Sequence[str], stdin: Output, assignments: Sequence[Node] = ()) -> Output:
         """Expand raw words and follow every command line they may form."""
-        lines = self._lines(raw)
+        lines = command_lines(raw, self)
         if not assignments and len(lines) == 1:
             return self.commands.invoke(lines[0], stdin) if lines[0] else [""]
         if not any(lines):
@@ -410,60 +416,6 @@ class Interpreter:
             for line in lines:
                 output = either(output, self.commands.invoke(line, stdin))
         return output
-
-    def _lines(self, raw: Sequence[str]) -> list[tuple[str, ...]]:
-        """All command lines that raw words may stand for."""
-        readings = [expand(word, self) for word in raw]
-        return all_choices(readings, self.state.spend)
-
-    # What words refer to (the `Scope` of words)
-
-    def values(self, name: str) -> list[Value] | None:
-        found = self.state.values(name)
-        if found is None:
-            self.judge.consulted(name)
-        return found
-
-    def spend(self, steps: int) -> None:
-        self.state.spend(steps)
-
-    def branch(self, fields: int) -> None:
-        self.state.branch(fields)
-
-    def set_default(self, name: str, values: list[Value]) -> None:
-        self.state.assign(name, values)
-
-    def output(self, script: str) -> list[str]:
-        """What `$(script)` may print, without the closing line feeds."""
-        with self.state.scope(merge=False):
-            found = self.run(script)
-        if found is None:
-            return [UNKNOWN]
-        self.state.spend(sum(map(len, found)) // 64)
-        return [text.replace("\0", "").rstrip("\n") for text in found]
-
-    def file_of(self, script: str, writes: bool) -> str:
-        """A path that stands for `<(script)` or `>(script)`."""
-        with self.state.scope(merge=False):
-            found = self.run(script)
-        path = f"/dev/fd/{self.state.name_once()}"
-        if not writes and found is not None:
-            self.state.put("file", path, found)
-        return path
-
-    def home(self, user: str) -> str:
-        match user:
-            case "":
-                known = self.state.values("HOME")
-                return known[0] if known and isinstance(known[0], str) else UNKNOWN
-            case "+":
-                return self.state.cwds[0]
-            case "-":
-                return UNKNOWN
-            case "root":
-                return "/root"
-            case _:
-                return f"/home/{user}"
 
 
 _HANDLERS: dict[str, Callable[[Interpreter, Node, Output], Output]] = {

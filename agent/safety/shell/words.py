@@ -81,8 +81,13 @@ def is_plain(word: str) -> bool:
 
 def expand(word: str, scope: Scope) -> list[list[str]]:
     """All readings of a word of a command line; each is the list of its fields."""
-    if (text := _simply(word, scope)) is not None:
+    if (text := simply(word, scope)) is not None:
         return [[text]] if text or word[:1] in ("'", '"') else [[]]
+    return expand_involved(word, scope)
+
+
+def expand_involved(word: str, scope: Scope) -> list[list[str]]:
+    """What `expand` says of a word of which `simply` says nothing."""
     readings: dict[tuple[str, ...], None] = {}
     texts = _Reader(word, scope).read()
     if len(texts) == 1 and texts[0].isascii():
@@ -92,7 +97,7 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
     return [list(reading) for reading in readings]
 
 
-def _simply(word: str, scope: Scope) -> str | None:
+def simply(word: str, scope: Scope) -> str | None:
     """What a word of nothing but texts and variables stands for; None when it takes more to say.
 
     Most words are of this kind.
@@ -116,7 +121,8 @@ def _simply(word: str, scope: Scope) -> str | None:
     text = "".join(found)
     if not text.isascii() and marks.is_special(text):
         return None
-    scope.spend(steps)
+    if steps:
+        scope.spend(steps)
     return text
 
 
@@ -142,7 +148,7 @@ def _braced(text: str, scope: Scope) -> list[str]:
 
 def expand_text(word: str, scope: Scope, *, globs: bool = False) -> list[str]:
     """All readings of a word that stays one text: the value of an assignment, the target of `>`."""
-    if (text := _simply(word, scope)) is not None:
+    if (text := simply(word, scope)) is not None:
         return [text]
     found = [text.replace(KEEP, "").replace(GAP, " ") for text in _Reader(word, scope, assigns=True).read()]
     if globs:

@@ -90,3 +90,62 @@ def test_a_path_is_itself_unless_a_link_or_a_second_name_is_on_the_way(tree: Pat
     assert not look.is_itself(f"{tree}/a/one")
     assert not look.is_itself(f"{tree}/a/./file")
     assert not look.is_itself("a/file")
+
+
+def test_many_names_of_one_folder_lead_where_the_system_says(tmp_path: Path) -> None:
+    folder = tmp_path.resolve()
+    (folder / "there").mkdir()
+    (folder / "link").symlink_to("there")
+    (folder / ".hidden").symlink_to("there")
+    (folder / "Weiß").symlink_to("there")
+    look = Look()
+    names = [f"new{number}" for number in range(100)]
+    for name in (*names, "there", "link", ".hidden", "Weiß", "LINK", "link~1", "new", "*", "a\ue001"):
+        path = f"{folder}/{name}"
+        assert look.real(path) == os.path.realpath(path)
+        assert look.missing(path) == (not os.path.lexists(path))
+        assert look.real(f"{path}/x") == os.path.realpath(f"{path}/x")
+
+
+def test_a_folder_of_which_many_names_are_asked_is_listed_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(tmp_path.resolve())
+    asked: list[object] = []
+    lstat = os.lstat
+    monkeypatch.setattr("agent.safety.look._LISTS_ALL", True)
+    monkeypatch.setattr(os, "lstat", lambda path: asked.append(path) or lstat(path))
+    look = Look()
+    assert all(look.missing(f"{folder}/f{number}") for number in range(1_000))
+    assert len(asked) < 100
+
+
+@pytest.mark.parametrize("made", [5_000, 0])
+def test_a_folder_too_full_to_list_or_not_to_be_read_is_asked_for_each_name(
+    tmp_path: Path, made: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path.resolve()
+    for number in range(made):
+        (folder / f"f{number}").touch()
+    if not made:
+        monkeypatch.setattr(os, "scandir", _refused)
+    (folder / "link").symlink_to("f1")
+    look = Look()
+    assert all(look.missing(f"{folder}/new{number}") for number in range(100))
+    assert look.real(f"{folder}/link") == f"{folder}/f1"
+
+
+def _refused(path: str) -> None:
+    raise PermissionError(path)
+
+
+def test_a_link_that_must_not_be_read_leads_to_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    link = tmp_path.resolve() / "link"
+    link.symlink_to("x")
+    monkeypatch.setattr(os.path, "realpath", _refused)
+    look = Look()
+    assert look.real(str(link)) == str(link)
+    assert not look.is_itself(str(link))
+    assert not look.missing(str(link))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.shell import lines, tree, words
+from agent.safety.shell import choices, lines, tree, words
 from agent.safety.shell.recording import Recording, record
 
 _HOME, _CWD = "/home/ada", "/home/ada/project"
@@ -26,6 +26,22 @@ def test_plain_commands_say_the_same_as_their_nodes(words: list[str]) -> None:
     shortened = _followed(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "plain_words", lambda text: None)
+        whole = _followed(text)
+    assert (shortened.events, shortened.tangled) == (whole.events, whole.tangled)
+
+
+_PARTS = r"""a -x 1 . / = { } , * ? ~ ^ '' "" $a $@ "x$1" '"' "'" # \ ß 'ß' !"""
+_SHAPED = st.lists(
+    st.sampled_from((*_PARTS.split(), " ", "  ", "\t", "'a b'", '"a b"', '"$a b"')), min_size=1, max_size=14
+).map("".join)
+
+
+@given(_SHAPED)
+def test_words_quotes_and_variables_say_the_same_as_their_nodes(text: str) -> None:
+    text = f"ls; cp {text}; f() {{ {text}; }}; {text}"
+    shortened = _followed(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "simple_words", lambda text: None)
         whole = _followed(text)
     assert (shortened.events, shortened.tangled) == (whole.events, whole.tangled)
 
@@ -63,7 +79,8 @@ def test_simple_words_say_the_same_as_when_they_are_read_letter_by_letter(
     text = f"a=x; b='y z{{1,2}} *'; c=; {'IFS=x; ' if splits else ''}ls -l {word} > {word}; d={word}; rm $d"
     simply = _followed(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "_simply", lambda word, scope: None)
+        patch.setattr(words, "simply", lambda word, scope: None)
+        patch.setattr(choices, "simply", lambda word, scope: None)
         by_letter = _followed(text)
     assert (simply.events, simply.tangled, simply.fault) == (
         by_letter.events,
