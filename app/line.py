@@ -12,6 +12,7 @@ import logging
 import os
 import select
 import sys
+import time
 from collections.abc import Callable
 from threading import RLock
 from typing import Any
@@ -24,6 +25,11 @@ log = logging.getLogger(__name__)
 
 LIMIT = 1 << 17
 """Bytes that may wait for a terminal. What is drawn beyond is left out; later everything is drawn anew."""
+SLOW = 0.25
+"""Seconds without everything being taken after which the same goes for what is drawn: a person who types
+would else see it only behind all that waits, a minute later on a line of two kilobytes a second."""
+WORDS_LIMIT = 1 << 20
+"""Bytes that may wait in all, with what is no picture."""
 PATIENCE = 1.0
 """Seconds without any progress after which leaving a terminal no longer waits for it."""
 LOOK = 1.0
@@ -32,6 +38,7 @@ PIECE = 1 << 16
 CAREFUL_PIECE = 256
 """Bytes written at once: at most so many that a terminal with any room takes them without a wait."""
 
+_SYNCHRONIZED = b"\x1b[?2026"
 _GONE = select.POLLHUP | select.POLLERR
 
 
@@ -49,19 +56,27 @@ class Line:
         self._waiting = bytearray()
         self._listens = False
         self._behind = False
+        self._since = 0.0
         self._needed = False
         self.gone = False
         """Whether the terminal has gone; what is written goes nowhere."""
         self._number, self._piece = _opened(number)
         self._loop.call_soon(self._look)
 
+    @property
+    def backlog(self) -> int:
+        """Bytes that wait for the terminal."""
+        return len(self._waiting)
+
     def write(self, data: bytes) -> None:
         """Send `data`, now or as soon as the terminal reads; pictures may be left out."""
         with self._lock:
-            if not self._needed and (self._behind or len(self._waiting) > LIMIT):
-                self._behind = True
+            self._send()
+            if not self._needed and self._leaves_out(data):
                 return
             if not self.gone:
+                if not self._waiting:
+                    self._since = time.monotonic()
                 self._waiting += data
                 self._send()
 
@@ -86,6 +101,14 @@ class Line:
         log.warning("the terminal has gone (%s); Hermes ends, the session stays", cause)
         _lead_nowhere()
         self._loop.call_soon_threadsafe(self._lost)
+
+    def _leaves_out(self, data: bytes) -> bool:
+        """Whether `data` is a picture for which the terminal is too far behind."""
+        if is_word(data):
+            return len(self._waiting) > WORDS_LIMIT
+        slow = bool(self._waiting) and time.monotonic() - self._since > SLOW
+        self._behind = self._behind or slow or len(self._waiting) > LIMIT
+        return self._behind
 
     def _send(self) -> None:
         try:
@@ -129,6 +152,17 @@ class Line:
             self._room(0)
         if not self.gone:
             self._loop.call_later(LOOK, self._look)
+
+
+def is_word(data: bytes) -> bool:
+    """Whether bytes for a terminal tell or ask it something instead of drawing. Pure.
+
+    What is copied, a title, a notification; a mode that is set. No later picture brings it back.
+    """
+    if data.startswith(b"\x1b]"):
+        return True
+    mode = data.startswith((b"\x1b[?", b"\x1b[>", b"\x1b[<")) and data.find(b"\x1b", 1) < 0
+    return mode and not data.startswith(_SYNCHRONIZED)
 
 
 def _opened(number: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ def kept_streams(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     led: list[bool] = []
     monkeypatch.setattr(lines, "_lead_nowhere", lambda: led.append(True))
     monkeypatch.setattr(lines, "PATIENCE", 0.05)
+    monkeypatch.setattr(lines, "SLOW", 600.0)
     return led
 
 
@@ -103,6 +104,49 @@ async def test_a_terminal_that_stops_reading_holds_nobody_up_and_is_drawn_anew_l
     assert whole < 100
     line.write(b"again")
     assert ends.read() == b"again"
+
+
+async def test_a_terminal_that_reads_slowly_gets_one_picture_instead_of_all_that_came_meanwhile(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "SLOW", -1.0)
+    line = ends.open()
+    first = b"<" + b"x" * 100_000 + b">"
+    line.write(first)
+    copied = b"\x1b]52;c;" + b"eA==" * 100 + b"\x07"
+    for word in (b"picture", b"\x1b[?1000h", b"\x1b[?2026h\x1b[1;1Hrow\x1b[?2026l", copied, b"another"):
+        line.write(word)
+    got = bytearray()
+
+    def caught_up() -> bool:
+        got.extend(ends.read())
+        return bool(ends.told)
+
+    await until(caught_up)
+    assert bytes(got) + ends.read() == first + b"\x1b[?1000h" + copied
+    assert ends.told == ["caught up"]
+
+
+async def test_a_terminal_that_had_room_again_unnoticed_is_not_slow(
+    ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "SLOW", -1.0)
+    line, first = ends.open(), b"<" + b"x" * 30_000 + b">"
+    line.write(first)
+    got = b""
+    while len(got) < len(first):  # the event loop does not turn meanwhile
+        got += ends.read()
+        line.write(b"\x1b[?7l")
+    line.write(b"picture")
+    assert (got + ends.read()).replace(b"\x1b[?7l", b"") == first + b"picture"
+
+
+async def test_what_is_copied_into_a_terminal_that_stopped_has_an_end(ends: Ends) -> None:
+    line = ends.open()
+    for _ in range(100):
+        line.write(b"\x1b]52;c;" + b"eA==" * 20_000 + b"\x07")
+    line.settle()
+    assert line.backlog <= lines.WORDS_LIMIT + 100_000
 
 
 async def test_what_is_about_the_terminal_itself_is_never_left_out(ends: Ends) -> None:
