@@ -15,6 +15,8 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
+from widgets.ink import Ink
+
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """What is between is shown at once; terminals that do not know it pass over it."""
 
@@ -29,6 +31,7 @@ class DirectRows:
         self._place: Region | None = None
         """Where on the screen the widget is, as of the last layout; None: not in full, or covered."""
         self._watches = self._known = False
+        self._ink: Ink | None = None
 
     def put(self, rows: Iterable[tuple[int, Strip]]) -> bool:
         """Put whole rows of the widget on the terminal, each by its number; False if only a frame can."""
@@ -38,8 +41,9 @@ class DirectRows:
         place = self._looked_up()
         if place is None or place.size != widget.size:
             return False
-        console, left, top = widget.app.console, place.x + 1, place.y + 1
-        lines = [f"\x1b[{top + y};{left}H{strip.render(console)}" for y, strip in rows]
+        ink = self._ink = self._ink or Ink(widget.app.console)
+        left, top = place.x + 1, place.y + 1
+        lines = [f"\x1b[{top + y};{left}H{ink.written(strip)}" for y, strip in rows]
         # Back to where input methods show what is being typed.
         x, y = widget.screen.outer_size.clamp_offset(widget.app.cursor_position)
         write("".join([BEGIN, *lines, f"\x1b[{y + 1};{x + 1}H", END]))
