@@ -101,6 +101,7 @@ _CHANGE_NAMED = marks.words("rm sed touch mkdir cp mv gcc g++ cc c++ clang clang
 _FILE_NAMES = re.compile(r"[\w-]+\.\w+")
 _SEARCHED = frozenset({"PYTHONPATH", "NODE_PATH", "PATH"})
 """Variables that say where programs find their parts; what stands there is not read."""
+_NOT_KNOWN = "is not known to be harmless"
 DEEPEST_SCRIPT = 2
 """Scripts of the project that start each other and are read."""
 
@@ -193,7 +194,7 @@ class _Judge:
         self._after_build = False
         self._fetched = False
         """Whether a repository was fetched whole, with all that building it runs."""
-        self._planting = Planting()
+        self._planting = Planting(self._asks_inside)
         self._held: dict[str, tuple[str, ...]] = {}
         """What the shell itself wrote to files, as long as nothing else may have changed them."""
         self._inputs: tuple[str, ...] = ()
@@ -291,22 +292,44 @@ class _Judge:
             )
             return replace(_PROGRAM, runs=opinion.runs) if kept else opinion
         self._acted = True  # a script may change the next one
-        recording = record(text, call.cwd, self._ground.places.home)
-        if recording.tangled or recording.fault:
+        verdict = self._judged_inside(text, call.cwd)
+        if verdict is None:
             return opinion
-        inner = _Judge(self._ground, False, self._confinement, self._depth + 1)
-        recording.show(inner)
-        verdict = inner.verdict()
         if verdict.kind == "hardline":
             for reason in verdict.reasons:
                 self.add(call.word, "hardline", reason)
         return _SCRIPT if verdict.kind == "allow" else opinion
 
+    def _judged_inside(self, script: str, cwd: str) -> Verdict | None:
+        """The verdict on a shell text that something here starts; None when it cannot be followed."""
+        recording = record(script, cwd, self._ground.places.home)
+        if recording.tangled or recording.fault:
+            return None
+        inner = _Judge(self._ground, False, self._confinement, self._depth + 1)
+        inner._held, inner._named = dict(self._held), set(self._named)
+        recording.show(inner)
+        return inner.verdict()
+
+    def _asks_inside(self, script: str, cwd: str) -> bool:
+        """Whether a line of a build that this text has written asks for what a person would want to see.
+
+        Programs that are not known may be tools of the project; what it holds is looked at elsewhere.
+        """
+        verdict = self._judged_inside(script, cwd) if self._depth < DEEPEST_SCRIPT else None
+        if verdict is None:
+            return True
+        for part in verdict.parts:
+            if part.kind == "hardline":
+                self.add(script, "hardline", part.reason)
+            elif part.kind == "ask" and not part.reason.startswith((_NOT_KNOWN, RUNS_PROJECT)):
+                return True
+        return verdict.kind == "hardline"
+
     def _unless_planted(self, call: Call, opinion: Opinion) -> Opinion:
         """The opinion on running code of the project, unless the same text brought something there."""
         if opinion.runs is not None and self._is_read_here(call, opinion):
             return opinion
-        if self._planting.speaks_against_running():
+        if self._planting.speaks_against_running(call.cwd):
             return ask("runs what the same command writes")
         return ask("runs what the same command fetched") if self._fetched else opinion
 
@@ -419,11 +442,13 @@ def _judged(call: Call) -> Opinion:
     rule = RULES.get(call.name) or RULES.get(_ALIASES.get(call.name, ""))
     if rule is None and "/" not in call.word and call.arguments in _TELLS:
         return fine("only tells its version")
-    return rule(call) if rule is not None else ask(f"is not known to be harmless: {call.name}")
+    return rule(call) if rule is not None else ask(f"{_NOT_KNOWN}: {call.name}")
 
 
 def _by_path(call: Call) -> Opinion | None:
     """What is said of a program that is called by its path; None when it counts by its name."""
+    if any(map(str.isspace, call.word)):
+        return ask("runs a program with blanks in its name")
     path = absolute(call.path(call.word))
     folder = path.rpartition("/")[0]
     if folder in _SYSTEM_FOLDERS:

@@ -9,10 +9,13 @@ from typing import Literal
 
 from agent.safety.commands.ground import Ground
 from agent.safety.rules import Line
-from agent.safety.shell.marks import GLOBS, UNKNOWN
+from agent.safety.shell.marks import GLOBS, UNKNOWN, words
 
 RUNS_PROJECT = "runs a program of the project"
 """The reason for programs and scripts inside the workspace; a sandbox may make it harmless."""
+
+_STARTING = words("-- exec run x dlx shell with foreach do watch record stat")
+"""Words behind which stands what a program starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,18 @@ class Call(Line):
             if argument in options or argument.partition("=")[0] in options:
                 return argument
         return None
+
+    def tells(self, *options: str) -> bool:
+        """Whether the program is only asked for help or its version.
+
+        Behind a word that starts something else such an option is not for the program itself.
+        """
+        for argument in self.arguments:
+            if argument in options:
+                return True
+            if argument in _STARTING:
+                return False
+        return False
 
     def may_mean(self, *options: str) -> str | None:
         """Like `flag`, but the beginning of a long option counts as well, as many programs take it."""

@@ -120,13 +120,17 @@ def _overrides(call: Call) -> bool:
     return False
 
 
+_STARTERS = words("coverage c8 nyc valgrind gprof")
+"""Programs whose operands are the command line of another."""
 _TYPESETTERS = words("pdflatex xelatex lualatex latexmk")
 _RUNNERS = words("ninja ant meson gulp grunt nx turbo dune tox nox")
 
 
 def check(call: Call) -> Opinion:
     """A compiler, linter or test runner: what it reads and what it writes lies in the workspace."""
-    if call.flag("--version", "-V", "--help"):
+    if call.tells("--version", "-V", "--help") and (
+        call.name not in _STARTERS or call.arguments[0].startswith("-")
+    ):
         return fine("only looks")
     if call.flag(*_RUNNER_OPTIONS.get(call.name, ())):
         return ask("runs another program")

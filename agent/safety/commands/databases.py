@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
 from agent.safety.shell.marks import UNKNOWN, literal, words
@@ -130,14 +131,18 @@ _REDIS_READS = re.compile(
 )
 
 
+_REDIS_LOOKS = ("--scan", "--bigkeys", "--memkeys", "--latency", "--stat", "--version", "-v")
+
+
 def redis(call: Call) -> Opinion:
     if call.flag("--eval", "--pipe", "--rdb", "-x", "--functions-rdb"):
         return ask(CHANGES)
-    if call.flag("--scan", "--bigkeys", "--memkeys", "--latency", "--stat") and not call.flag("--eval"):
-        return READS
     operands = call.operands("hpnaur")
-    if call.flag("--version", "-v"):
-        return READS
+    if (option := call.flag(*_REDIS_LOOKS)) is not None:
+        # Behind a command it belongs to that.
+        before = replace(call, arguments=call.arguments[: call.arguments.index(option)])
+        if not before.operands("hpnaur"):
+            return READS
     if not operands:
         return ask("opens a database for commands that are not known here")
     return READS if _REDIS_READS.fullmatch(operands[0]) else ask(CHANGES)

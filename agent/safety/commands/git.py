@@ -104,7 +104,7 @@ def _setting(text: str) -> str | None:
 
 
 def _subcommand(call: Call, name: str) -> Opinion:
-    if call.flag("--help"):
+    if call.tells("--help"):
         return READS
     if name in _READING:
         return _reading(call, name)

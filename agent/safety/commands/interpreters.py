@@ -394,6 +394,9 @@ def _without_settings(call: Call) -> Call | None:
     return None
 
 
+_CHECKS_ONLY = (("-l",), ("-c",), ("-wc",), ("-cw",), ("--syntax-check",))
+
+
 def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
     def rule(call: Call) -> Opinion:
         if call.arguments in (("--version",), ("-v",), ("-version",), ("-V",), ("--help",)):
@@ -403,7 +406,7 @@ def _other(language: str, *text_options: str) -> Callable[[Call], Opinion]:
         if call.name == "java" and (opinion := _java_class(call)) is not None:
             return opinion
         if (
-            call.flag("-l", "-wc", "-c", "--syntax-check")
+            call.arguments[:1] in _CHECKS_ONLY
             and language in ("PHP", "Ruby")
             and not call.flag(*text_options)
         ):

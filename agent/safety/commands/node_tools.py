@@ -14,6 +14,8 @@ from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
 
 _SCRIPT_WORDS = words("run run-script")
+_OWN_VERBS = words("install add remove update upgrade init publish audit outdated list why pack")
+"""Words behind which an option is for pnpm, yarn and bun; behind others it is for what they start."""
 _SETTINGS = words(
     "--script-shell --node-options --userconfig --globalconfig --registry --shell --use-yarnrc "
     "--npmrc-auth-file"
@@ -32,7 +34,9 @@ def _of_package(call: Call) -> Call | None:
 
 def node_manager(call: Call) -> Opinion:
     """npm, yarn, pnpm and bun: scripts of the project are plain work, packages are not."""
-    if call.flag("--version", "-v", "--help", "-h"):
+    first = call.arguments[0] if call.arguments else ""
+    own = call.name == "npm" or first.startswith("-") or first in _OWN_VERBS
+    if own and call.tells("--version", "-v", "--help", "-h"):
         return fine("only looks")
     for option in ("-C", "--dir", "--cwd", "--prefix"):
         at = call.arguments.index(option) if option in call.arguments[:-1] else -1
@@ -109,7 +113,8 @@ def node_manager(call: Call) -> Opinion:
     if verb in _TAKE_OUT.get(call.name, ()) and rest and all(map(_TAKEN_OUT.fullmatch, call.arguments[1:])):
         return fine("takes packages out of the project") if call.inside else ask(INSTALLS)
     if verb in ("exec", "x", "dlx", "create", "init", "npx"):
-        return ask("fetches and runs a package")
+        looks = not rest and call.flag("--version", "--help")
+        return fine("only looks") if looks else ask("fetches and runs a package")
     script = rest[0] if verb in _SCRIPT_WORDS and rest else verb
     if verb in _SCRIPT_WORDS and not rest:
         return fine("lists the scripts of the project")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from agent.safety.commands.call import Call
 from agent.safety.commands.doubts import DEFINITION, PLANTS, builds_doubtful, writes_doubtful
-from agent.safety.shell.marks import literal, words
+from agent.safety.commands.recipes import command_lines
+from agent.safety.shell.marks import UNKNOWN, literal, words
 
 LARGEST = 200_000
 """Bytes of a file that is read to see what it brings."""
@@ -40,9 +41,13 @@ class _Written(NamedTuple):
 
 
 class Planting:
-    """What one shell text has written so far."""
+    """What one shell text has written so far.
 
-    def __init__(self) -> None:
+    `asks` says whether a shell text would ask for more than not being known, run in a folder.
+    """
+
+    def __init__(self, asks: Callable[[str, str], bool]) -> None:
+        self._asks = asks
         self._deeds: list[Call | _Written] = []
         """What changed files, or printed what went into one."""
         self._tainted: set[str] = set()
@@ -58,17 +63,29 @@ class Planting:
         """The shell wrote to a file."""
         self._deeds.append(_Written(path, texts))
 
-    def speaks_against_running(self) -> bool:
-        """Whether what was written may make a build, a test or a program do what nobody looks at."""
+    def speaks_against_running(self, cwd: str) -> bool:
+        """Whether what was written may make a build, a test or a program do what nobody looks at.
+
+        `cwd` is where that is started.
+        """
         for deed in self._deeds:
             if isinstance(deed, Call):
                 self._started(deed)
             elif deed.texts is not None:
-                self._planted |= any(_plants(_name(deed.path), literal(text)) for text in deed.texts)
+                self._planted |= any(self._plants(_name(deed.path), each, cwd) for each in deed.texts)
             else:
                 self._changed({_name(deed.path)}, self._brought)
         self._deeds.clear()
         return self._planted
+
+    def _plants(self, name: str, text: str, cwd: str) -> bool:
+        content = literal(text)
+        lines = None if UNKNOWN in text else command_lines(name, content)
+        if lines is not None and any(self._asks(line, cwd) for line in lines):
+            return True
+        if DEFINITION.fullmatch(name):
+            return lines is None and builds_doubtful(content)
+        return _CODE.fullmatch(name) is not None and PLANTS.search(content) is not None
 
     def _started(self, call: Call) -> None:
         applies = call.name == "git" and call.arguments[:1] in (("apply",), ("am",))
@@ -112,12 +129,6 @@ class Planting:
             self._planted = True
         if (runs or code) and any(map(_brings_unseen, sources)):
             self._planted = True
-
-
-def _plants(name: str, content: str) -> bool:
-    if DEFINITION.fullmatch(name):
-        return builds_doubtful(content)
-    return _CODE.fullmatch(name) is not None and PLANTS.search(content) is not None
 
 
 def _brings_unseen(path: str) -> bool:

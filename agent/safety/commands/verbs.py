@@ -41,7 +41,7 @@ class Verbs:
         words = self.words(call)
         said = " ".join(words)
         if not said:
-            looks = self.bare or call.flag("--version", "--help", "-h", "-V")
+            looks = self.bare or call.tells("--version", "--help", "-h", "-V")
             return fine(self.reason) if looks else ask(f"is not known to be harmless: {call.name}")
         plain = re.match(rf"(?:{self.harmless})(?:\s|$)", said)
         for expression, reason in self.effects:
@@ -50,7 +50,7 @@ class Verbs:
                 return ask(reason)
         if UNKNOWN in words[0]:
             return ask("does something that is not known here")
-        if plain or call.flag("--help", "--version"):
+        if plain or call.tells("--help", "--version"):
             if self.inside and not call.inside and not call.ground.private(call.cwd):
                 return ask("works outside of the workspace")
             return fine(self.reason)
