@@ -90,10 +90,11 @@ def _new_parser() -> MarkdownIt:
 @lru_cache(maxsize=128)
 def _parser(block: _Rules, inline: _Rules) -> MarkdownIt:
     """A parser with some of the rules."""
+    parser = copy(_whole_parser())
+    # After the package: its modules, imported while another thread is amid the package, are found half done.
     from markdown_it.parser_block import ParserBlock
     from markdown_it.parser_inline import ParserInline
 
-    parser = copy(_whole_parser())
     parser.block, parser.inline = ParserBlock(), ParserInline()
     parser.block.ruler.enableOnly(block)
     parser.inline.ruler.enableOnly(inline)

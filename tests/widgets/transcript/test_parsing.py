@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -74,3 +77,38 @@ def test_parsing_one_text_leaves_nothing_behind_for_the_next() -> None:
 def test_what_bare_links_need_can_be_compiled_ahead() -> None:
     prepare_links()
     assert any(token.type == "link_open" for token in parse("http://a.b")[1].children or ())
+
+
+AMID = """
+import sys, threading, time
+sys.path.insert(0, sys.argv[1])
+from widgets.transcript import parsing
+
+class Amid:
+    '''Stops the thread that reads the library in its middle, until another asks for what comes next.'''
+    def find_spec(self, name, path=None, target=None):
+        if threading.current_thread() is not reader:
+            asked.set()
+        elif name == "markdown_it.helpers":
+            midway.set()
+            if asked.wait(0.3):  # in vain, if the other one waits for the whole library
+                time.sleep(0.1)
+
+midway, asked = threading.Event(), threading.Event()
+def read():
+    import markdown_it
+reader = threading.Thread(target=read)
+sys.meta_path.insert(0, Amid())
+reader.start()
+assert midway.wait(60)
+from widgets.transcript import links
+tokens = parsing.parse("- *a*")
+reader.join()
+print(len(tokens), "markdown_it" in sys.modules)
+"""
+
+
+def test_a_library_that_another_thread_is_amid_is_waited_for() -> None:
+    command = [sys.executable, "-I", "-c", AMID, str(Path(__file__).parents[3])]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    assert (done.stdout.split(), done.stderr) == (["7", "True"], "")
