@@ -8,6 +8,7 @@ folder that does not exist, or that was seen before, cost next to nothing.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections import Counter
@@ -25,7 +26,7 @@ _MOST_LISTED = 4_096
 """Entries of a folder up to which a list of them is quicker than asking for single names."""
 _LISTS_ALL = sys.platform == "linux"
 """Whether a name that is in no list of a folder is surely not there, as far as `_is_listed` says so."""
-_UNLISTED = ("/proc", "/sys", "/dev", "/run")
+_UNLISTED = re.compile(r"/(?:proc(?!/\d+/fd$)|sys|dev|run)\b")
 """Where folders answer to names they do not list."""
 
 Answer = TypeVar("Answer")
@@ -153,7 +154,7 @@ class Look:
 
 def _listed(folder: str) -> frozenset[str] | None:
     """The names in a folder whatever their case; None where a list does not tell, or tells too much."""
-    if not _LISTS_ALL or folder.startswith(_UNLISTED):
+    if not _LISTS_ALL or _UNLISTED.match(folder):
         return None
     try:
         with os.scandir(folder) as entries:

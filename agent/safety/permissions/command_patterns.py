@@ -171,27 +171,31 @@ def _known_as(name: str, word: str) -> list[str | None]:
 
 
 class Words(NamedTuple):
-    """The arguments of all commands of one name."""
+    """The arguments of all commands of one name that are surely what they look like."""
 
     words: frozenset[str]
     letters: frozenset[str]
     """Those of all bundles of short options."""
+    others: tuple[int, ...]
+    """Places of the commands with arguments that are not known, or that give names to commands."""
 
 
 @lru_cache(maxsize=64)
-def _words_of(reading: Reading, program: str) -> Words | None:
-    """The arguments of all commands that are known by one name; None when they are not all known."""
+def _words_of(reading: Reading, program: str) -> Words:
+    """The arguments of all commands that are known by one name."""
     words: set[str] = set()
+    others: list[int] = []
     for place in _by_program(reading)[0].get(program, ()):
         command = reading.commands[place]
+        text = " ".join(command.arguments)
+        if not text.isascii() or "alias." in text:
+            others.append(place)
+            continue
         words.update(command.arguments)
         if command.name.startswith("git-"):
             words.add(command.name.removeprefix("git-"))
-    text = " ".join(words)
-    if not text.isascii() or "alias." in text:
-        return None
     letters = {letter for word in words if word.startswith("-") for letter in word}
-    return Words(frozenset(words), frozenset(letters))
+    return Words(frozenset(words), frozenset(letters), tuple(others))
 
 
 def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
@@ -200,8 +204,8 @@ def meant_by(pattern: CommandPattern, reading: Reading) -> Sequence[Command]:
         return reading.commands
     named, unnamed = _by_program(reading)
     places: Iterable[int] = named.get(pattern.program, ())
-    if places and (used := _words_of(reading, pattern.program)) is not None and pattern.is_missing(used):
-        places = ()
+    if places and pattern.is_missing(used := _words_of(reading, pattern.program)):
+        places = used.others
     places = sorted({*places, *unnamed}) if pattern.is_path else [*places, *unnamed]
     return [reading.commands[place] for place in places]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from math import prod
 
-from agent.safety.shell.words import Scope, expand, expand_involved, simply
+from agent.safety.shell.simple_words import simply
+from agent.safety.shell.words import Scope, expand, expand_involved
 
 MOST_FIELDS = 4_096
 """Words of all the command lines that are read together."""

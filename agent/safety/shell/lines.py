@@ -31,7 +31,11 @@ def redirections(source: Source, node: Node) -> Redirection:
     """The redirections directly in a node."""
     known = source.redirections.get(node.id)
     if known is None:
-        found = redirection(source, [child for child in node.children if child.type in REDIRECTS])
+        inner = [child for child in node.children if child.type in REDIRECTS]
+        if not inner and node.type == "function_definition":  # like most of them
+            known = source.redirections[node.id] = NO_REDIRECTION
+            return known
+        found = redirection(source, inner)
         found.words[:0] = _dropped(source, node)
         if (body := source.body(node)) is not None:
             found.empties_input = reads_its_target(source.text(body), found)

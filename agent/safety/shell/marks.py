@@ -55,6 +55,7 @@ _MARKS = re.compile("[\ue000-\ue0ff\r\v\f]")
 _EXTENDED = re.compile(r"[?*+@!]\([^()]*\)")
 _SET_BODY = re.compile(rf"([!^]?\]?(?:[\[{SET}]:[a-z]+:\]|[^\]])*)\]")
 _is_brace = re.compile(f"[{OPEN}{CLOSE}{COMMA}]").finditer
+_FLAT = re.compile(f"{OPEN}([^{OPEN}{CLOSE}]*{COMMA}[^{OPEN}{CLOSE}]*){CLOSE}")
 _SEQUENCE = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.-?\d{1,9})?")
 
 
@@ -183,6 +184,11 @@ def braces(text: str, depth: int = 0) -> list[str]:
         raise TangledError
     if OPEN not in text:
         return [text if CLOSE not in text and COMMA not in text else text.translate(_UNBRACED)]
+    pieces = _FLAT.split(text)
+    if len(pieces) == 2 * text.count(OPEN) + 1:  # none inside another, as is usual
+        segments = [[piece.translate(_UNBRACED)] for piece in pieces]
+        segments[1::2] = [piece.split(COMMA) for piece in pieces[1::2]]
+        return combine(segments)
     ends, commas = _pairs(text)
     return _expand(text, 0, len(text), ends, commas, depth)
 

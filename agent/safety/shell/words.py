@@ -7,11 +7,11 @@ What depends on the world is `UNKNOWN`. Nothing is run.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Protocol
 
 from agent.safety.shell import marks
 from agent.safety.shell.marks import GAP, KEEP, UNKNOWN, combine
+from agent.safety.shell.simple_words import USUAL_SEPARATORS, Variables, several, simply
 from agent.safety.shell.values import (
     SLICE,
     Value,
@@ -30,11 +30,6 @@ _COMMAND = re.compile(r"\$\((?!\()|`")
 _TILDE = re.compile(r"~([\w.+-]*)(?=/|$)")
 _SPECIAL = re.compile(r"[\\'\"$`<>]")
 _SPECIAL_IN_QUOTES = re.compile(r"[\\\"$`]")
-_VARIABLE = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])", re.ASCII)
-_NAMED = r"\$(?>[A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!_-])"
-_SIMPLE = re.compile(rf"'[^']*'|\"(?:[^\"\\$`]|{_NAMED})*+\"|(?:[\w./:=@%+,\-]|{_NAMED})*+")
-_SHORT = 80
-"""Characters of a word up to which it is remembered how it is made up."""
 _INNER = re.compile(r"[\\'\"`(){}]")
 _IN_DOUBLE_QUOTES = re.compile(r"[\\\"]|\$[({]")
 _IN_BACKQUOTES = re.compile(r"[\\`]")
@@ -44,15 +39,8 @@ _BRACED = re.compile(
 )
 
 
-USUAL_SEPARATORS: list[Value] = [" \t\n"]
-
-
-class Scope(Protocol):
+class Scope(Variables, Protocol):
     """What words refer to."""
-
-    def values(self, name: str) -> list[Value] | None:
-        """All values the variable may have; None when nothing is known of it."""
-        ...
 
     def output(self, script: str) -> list[str]:
         """What a substituted command may print, closing line feeds removed."""
@@ -66,9 +54,6 @@ class Scope(Protocol):
 
     def set_default(self, name: str, values: list[Value]) -> None:
         """Carry out the assignment of `${name:=value}`."""
-
-    def spend(self, steps: int) -> None:
-        """Count work that is done. Raises when there was too much of it."""
 
     def branch(self, fields: int) -> None:
         """Count fields that braces make of one. Raises when there were too many of them."""
@@ -88,6 +73,9 @@ def expand(word: str, scope: Scope) -> list[list[str]]:
 
 def expand_involved(word: str, scope: Scope) -> list[list[str]]:
     """What `expand` says of a word of which `simply` says nothing."""
+    if (found := several(word, scope)) is not None:
+        quoted = word[:1] == '"'
+        return [[text] if text or quoted else [] for text in dict.fromkeys(found)]
     readings: dict[tuple[str, ...], None] = {}
     texts = _Reader(word, scope).read()
     if len(texts) == 1 and texts[0].isascii():
@@ -95,47 +83,6 @@ def expand_involved(word: str, scope: Scope) -> list[list[str]]:
     for text in texts:
         readings[tuple([field for piece in _braced(text, scope) for field in marks.fields(piece)])] = None
     return [list(reading) for reading in readings]
-
-
-def simply(word: str, scope: Scope) -> str | None:
-    """What a word of nothing but texts and variables stands for; None when it takes more to say.
-
-    Most words are of this kind.
-    """
-    pieces = _known_pieces(word) if len(word) <= _SHORT else _pieces(word)
-    if pieces is None:
-        return None
-    if len(pieces) == 1:
-        return pieces[0]
-    found = list(pieces)
-    steps = 0
-    for place in range(1, len(pieces), 2):
-        values = scope.values(pieces[place]) or [UNKNOWN]
-        only = values[0] if len(values) == 1 else None
-        if not isinstance(only, str):
-            return None
-        if word[0] != '"' and (scope.values("IFS") != USUAL_SEPARATORS or split(only, " \t\n") != only):
-            return None
-        found[place] = only
-        steps += len(only) // 16
-    text = "".join(found)
-    if not text.isascii() and marks.is_special(text):
-        return None
-    if steps:
-        scope.spend(steps)
-    return text
-
-
-def _pieces(word: str) -> tuple[str, ...] | None:
-    """The texts of such a word, with the names of the variables between them; None for any other word."""
-    if _SIMPLE.fullmatch(word) is None or (not word.isascii() and marks.is_special(word)):
-        return None
-    if word[:1] == "'":
-        return (word[1:-1],)
-    return tuple(_VARIABLE.split(word[1:-1] if word[:1] == '"' else word))
-
-
-_known_pieces = lru_cache(maxsize=4_096)(_pieces)
 
 
 def _braced(text: str, scope: Scope) -> list[str]:
@@ -150,6 +97,8 @@ def expand_text(word: str, scope: Scope, *, globs: bool = False) -> list[str]:
     """All readings of a word that stays one text: the value of an assignment, the target of `>`."""
     if (text := simply(word, scope)) is not None:
         return [text]
+    if (texts := several(word, scope)) is not None:
+        return texts
     found = [text.replace(KEEP, "").replace(GAP, " ") for text in _Reader(word, scope, assigns=True).read()]
     if globs:
         return [piece for text in found for piece in _braced(text, scope)]

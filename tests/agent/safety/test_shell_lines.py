@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.shell import choices, lines, tree, words
+from agent.safety.shell import choices, lines, marks, tree, words
 from agent.safety.shell.recording import Recording, record
 
 _HOME, _CWD = "/home/ada", "/home/ada/project"
@@ -51,6 +53,7 @@ _TEXT = st.sampled_from(
         "$a",
         "$b",
         "$c",
+        "$e",
         "$1",
         "$@",
         "$$",
@@ -76,10 +79,13 @@ def test_simple_words_say_the_same_as_when_they_are_read_letter_by_letter(
     texts: list[str], quotes: str, splits: bool
 ) -> None:
     word = quotes.format("".join(texts))
-    text = f"a=x; b='y z{{1,2}} *'; c=; {'IFS=x; ' if splits else ''}ls -l {word} > {word}; d={word}; rm $d"
+    line = f"ls -l {word} > {word}; d={word}; rm $d"
+    start = f"a=x; b='y z{{1,2}} *'; c=; {'IFS=x; ' if splits else ''}"
+    text = f"{start}for e in p q '' x; do {line}; done; e=(a b); {line}"
     simply = _followed(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(words, "simply", lambda word, scope: None)
+        patch.setattr(words, "several", lambda word, scope: None)
         patch.setattr(choices, "simply", lambda word, scope: None)
         by_letter = _followed(text)
     assert (simply.events, simply.tangled, simply.fault) == (
@@ -87,6 +93,18 @@ def test_simple_words_say_the_same_as_when_they_are_read_letter_by_letter(
         by_letter.tangled,
         by_letter.fault,
     )
+
+
+@given(
+    st.lists(st.sampled_from(("a", "{", "}", ",", "{a,b}", "{1..3}", "*", "$x")), max_size=12).map("".join)
+)
+def test_braces_side_by_side_say_the_same_as_braces_in_each_other(word: str) -> None:
+    text = f"x=1; ls {word} > {word}"
+    side_by_side = _followed(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marks, "_FLAT", re.compile("(?!)()"))
+        in_each_other = _followed(text)
+    assert (side_by_side.events, side_by_side.tangled) == (in_each_other.events, in_each_other.tangled)
 
 
 def test_a_text_on_which_the_parser_does_not_get_on_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
