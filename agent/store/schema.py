@@ -6,6 +6,7 @@ The file says itself that it is ours (`application_id`) and how it is laid out
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import stat
@@ -17,12 +18,19 @@ from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.store.connection import address
 from agent.store.faults import explain
+from agent.store.nodes import storable
+from agent.store.text import searchable
 
 APPLICATION_ID = 0x4865_726D
 """`Herm`, at offset 68 of the file."""
 
 OLDEST_SQLITE = (3, 38, 0)
 """First release with JSON functions always built in; trigrams came with 3.34."""
+
+_FINAL = """
+CREATE TRIGGER nodes_are_final BEFORE UPDATE ON nodes
+BEGIN SELECT RAISE(ABORT, 'nodes are never changed'); END;
+"""
 
 _TABLES = """
 CREATE TABLE sessions (
@@ -52,8 +60,6 @@ CREATE TABLE nodes (
 );
 CREATE INDEX nodes_by_session ON nodes (session);
 CREATE INDEX nodes_by_parent ON nodes (parent);
-CREATE TRIGGER nodes_are_final BEFORE UPDATE ON nodes
-BEGIN SELECT RAISE(ABORT, 'nodes are never changed'); END;
 
 CREATE TABLE heads (
     session TEXT NOT NULL,
@@ -100,7 +106,7 @@ CREATE VIRTUAL TABLE trigrams USING fts5(
 
 def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    for statement in _statements(_TABLES):
+    for statement in _statements(_TABLES + _FINAL):
         connection.execute(statement)
 
 
@@ -166,9 +172,38 @@ def _add_spending(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO requests_owed SELECT max(id) FROM nodes HAVING max(id) IS NOT NULL")
 
 
+_PORTION = 500
+"""Nodes that are held in memory at once."""
+
+
+def _fold_anew(connection: sqlite3.Connection) -> None:
+    """Index texts as `agent.store.text.fold` gives them since it knows other forms of the same letters."""
+    connection.execute("DROP TRIGGER nodes_are_final")
+    last = 0
+    while rows := connection.execute(
+        "SELECT id, kind, content, data, coalesce(body, content) FROM nodes "
+        "WHERE id > ? AND body IS NOT '' ORDER BY id LIMIT ?",
+        (last, _PORTION),
+    ).fetchall():
+        last = rows[-1][0]
+        for node, kind, content, data, old in rows:
+            # What has become plain letters already would only become the same ones again.
+            new = old if old.isascii() else storable(searchable(kind, content, json.loads(data)))
+            if new == old:
+                continue
+            for index in ("words", "trigrams"):
+                connection.execute(
+                    f"INSERT INTO {index} ({index}, rowid, body) VALUES ('delete', ?, ?)", (node, old)
+                )
+                connection.execute(f"INSERT INTO {index} (rowid, body) VALUES (?, ?)", (node, new))
+            connection.execute("UPDATE nodes SET body = ?, size = ? WHERE id = ?", (new, len(new), node))
+    for statement in _statements(_FINAL):
+        connection.execute(statement)
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_create, _add_travel, _add_spending)
+MIGRATIONS: tuple[Migration, ...] = (_create, _add_travel, _add_spending, _fold_anew)
 """Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
 
 VERSION = len(MIGRATIONS)

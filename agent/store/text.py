@@ -20,8 +20,16 @@ INDEXED_CHARS: Mapping[str, int] = {"user": 100_000, "assistant": 100_000, "tool
 _NOT_INDEXED_TOOLS = frozenset({"session_search"})
 """A search that finds earlier searches finds itself."""
 
-_MARKS = re.compile("[\u0300-\u036f\ufe0e\ufe0f]")
-_QUOTES = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "\0": " "})
+_MARKS = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670"
+    "\u00ad\u200b-\u200d\u2060\ufe0e\ufe0f\ufeff]"
+)
+"""Accents, points of vowels in Hebrew and Arabic, and what has no width."""
+_PLAIN = str.maketrans(
+    {"ß": "ss", "ẞ": "SS", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE"}
+    | dict(zip("‘’“”øØđĐłŁıς\0", "''\"\"oOdDlLiσ ", strict=True))
+)
+"""Quotes as they are typed, and letters that Unicode does not take apart."""
 _APART = re.compile(
     "[\u2010-\u24ff\u25a0-\u2bff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
     "\U0001f000-\U0001faff\U00020000-\U0003ffff]"
@@ -79,13 +87,14 @@ def calls_of(data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def fold(text: str) -> str:
     """`text` in the form that is compared: accents dropped, symbols and ideographs set apart by blanks.
 
-    Character by character, so that what is part of a text stays part of it
-    when both are folded; this lets words of any length be found in scripts
-    that put no blanks between them.
+    Other forms of the same letters (full and half width, ligatures, Arabic as it is
+    printed, raised digits) become the plain ones. Character by character, so that
+    what is part of a text stays part of it when both are folded; this lets words of
+    any length be found in scripts that put no blanks between them.
     """
     if text.isascii():
         return text.replace("\0", " ")
-    text = _MARKS.sub("", unicodedata.normalize("NFD", text.translate(_QUOTES)))
+    text = _MARKS.sub("", unicodedata.normalize("NFKD", text)).translate(_PLAIN)
     return _APART.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
 
 
