@@ -147,6 +147,9 @@ class Permissions:
             content = files.read_file(self._home.permissions)
         except files.UnreadableError as error:
             return _unreadable(USER, str(error))
+        if content is None and self._home.permissions.is_symlink():
+            # The rules that deny may stand where it should lead.
+            return _unreadable(USER, "it is a link that leads nowhere")
         return PermissionFile() if content is None else parse_file(content, USER, self.setting)
 
     def _project_file(self) -> tuple[PermissionFile, str]:

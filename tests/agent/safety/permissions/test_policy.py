@@ -93,15 +93,17 @@ def test_a_file_that_was_never_understood_leaves_only_reading(place: Place) -> N
     assert policy.mode_from("normal", "yolo") == "careful"
 
 
-@pytest.mark.parametrize("kind", ["folder", "loop", "pipe"])
+@pytest.mark.parametrize("kind", ["folder", "loop", "pipe", "link to nothing"])
 def test_a_file_that_cannot_be_read_is_a_broken_one(place: Place, kind: str) -> None:
     path = place.home.permissions
     if kind == "folder":
         path.mkdir()
     elif kind == "loop":
         path.symlink_to(path)
-    else:
+    elif kind == "pipe":
         os.mkfifo(path)
+    else:
+        path.symlink_to(path.parent / "dotfiles" / "permissions.yaml")
     policy = place.permissions().current()
     assert "it is not read" in str(policy.problems[0])
     assert policy.mode_from("yolo") == "careful"
