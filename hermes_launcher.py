@@ -16,7 +16,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, MutableMapping
 
 
 def own_search_path(path: list[str], environ: Mapping[str, str], folder: str) -> list[str]:
@@ -37,12 +37,27 @@ def own_program_path(path: str) -> str:
     return os.pathsep.join(entry for entry in entries if entry.startswith(os.sep))
 
 
+def own_home(environ: MutableMapping[str, str]) -> None:
+    """Make HOME a full path: the one of the user database where it is empty, unset or depends on a folder.
+
+    Rules that guard the home folder, and our own files in it, would else mean another place in each
+    folder. Where nobody knows the user, HOME is left out.
+    """
+    if environ.get("HOME", "").startswith(os.sep):
+        return
+    environ.pop("HOME", None)
+    home = os.path.expanduser("~")  # noqa: PTH111
+    if home.startswith(os.sep):
+        environ["HOME"] = home
+
+
 def main() -> int:
     """Run `hermes` and return its exit code."""
     try:
         folder = os.getcwd()  # noqa: PTH109
     except OSError:
         folder = os.sep
+    own_home(os.environ)
     sys.path[:] = own_search_path(sys.path, os.environ, folder)
     os.environ["PATH"] = own_program_path(os.environ.get("PATH", "")) or os.defpath
     from app import skeleton

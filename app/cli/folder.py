@@ -13,6 +13,10 @@ def workspace(path: str | None) -> Path:
     try:
         resolved = Path(path or ".").expanduser().resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
+        if not path:
+            raise ConfigError(
+                "The current folder is gone; go to another one, or name one with --cwd."
+            ) from None
         raise ConfigError(f"There is no folder {path or '.'}; name an existing one with --cwd.") from None
     if not resolved.is_dir():
         raise ConfigError(f"{path} is no folder; name one with --cwd.")

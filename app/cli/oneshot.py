@@ -73,7 +73,11 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
 def _piped() -> str:
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return ""
-    text = sys.stdin.buffer.read(MAX_STDIN * 4 + 1).decode("utf-8", "replace")
+    try:
+        text = sys.stdin.buffer.read(MAX_STDIN * 4 + 1).decode("utf-8", "replace")
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ConfigError(f"The text on stdin cannot be read: {reason}; pipe one in, or use -p.") from error
     if len(text) > MAX_STDIN:
         raise ConfigError(
             f"The text on stdin is longer than {MAX_STDIN:,} characters; put it into a file instead."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hermes_launcher
-from hermes_launcher import own_program_path, own_search_path
+from hermes_launcher import own_home, own_program_path, own_search_path
 
 OWN = str(Path(hermes_launcher.__file__).parent)
 
@@ -67,3 +69,21 @@ def test_a_project_lends_us_no_program_where_the_path_names_the_current_folder(t
     )
     assert done.stdout.splitlines()[-1] == "/usr/bin:/bin"
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("home", [None, "", "rel", "./x", "~"])
+def test_a_home_that_is_no_full_path_is_that_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, home: str | None
+) -> None:
+    if home is None:
+        monkeypatch.delenv("HOME", raising=False)
+    else:
+        monkeypatch.setenv("HOME", home)
+    own_home(os.environ)
+    assert os.environ["HOME"] == str(Path.home()) == pwd.getpwuid(os.getuid()).pw_dir
+
+
+def test_a_home_that_is_a_full_path_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/nowhere/of mine/")
+    own_home(os.environ)
+    assert os.environ["HOME"] == "/nowhere/of mine/"

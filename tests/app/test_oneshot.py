@@ -261,5 +261,15 @@ def test_a_working_folder_that_is_gone_is_one_sentence(work: Path, home: Path, g
     env = command.environment(home, greeting)
     done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "--cwd" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1 and "current folder is gone" in done.stderr and "--cwd" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["-p", "hi"]])
+def test_an_input_that_cannot_be_read_is_one_sentence(
+    arguments: list[str], work: Path, home: Path, greeting: str
+) -> None:
+    line = " ".join([*map(shlex.quote, [*command.HERMES, *arguments]), "0>", str(home.parent / "written")])
+    env = command.environment(home, greeting)
+    done = subprocess.run(["sh", "-c", line], env=env, cwd=work, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "stdin cannot be read" in done.stderr
