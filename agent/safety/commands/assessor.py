@@ -26,10 +26,12 @@ from agent.safety.commands import (
     programs,
     project_environments,
     readers,
+    scaffolds,
     scraps,
     scripts,
     servers,
     services,
+    small_tools,
     streams,
     system,
     tabular,
@@ -63,6 +65,7 @@ RULES: dict[str, Rule] = (
     | project_environments.RULES
     | cmake.RULES
     | utilities.RULES
+    | small_tools.RULES
     | media.RULES
     | tabular.RULES
     | toolchains.RULES
@@ -75,6 +78,8 @@ RULES: dict[str, Rule] = (
     | interpreters.RULES
     | wrappers.RULES
 )
+
+RULES |= {name: scaffolds.first(RULES.get(name)) for name in scaffolds.NAMES}
 
 LONGEST_PART = 400
 """Characters of a part's text that are shown; the judgement is about all of it."""

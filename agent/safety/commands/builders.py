@@ -150,7 +150,7 @@ def go(call: Call) -> Opinion:
 _GO = Verbs(
     harmless=r"build|test|vet|fmt|generate|list|doc|version|env|mod (?:init|tidy|verify|graph|why|download"
     r"|vendor)"
-    r"|tool (?:cover|nm|pprof|objdump)|help|work sync|bug|telemetry",
+    r"|fix|tool$|tool (?:cover|nm|pprof|objdump|dist list)|help|work sync|bug|telemetry",
     reason="builds or tests the project",
     effects=(("install|get", INSTALLS),),
     inside=True,
@@ -243,11 +243,12 @@ def deno(call: Call) -> Opinion:
 
 DOTNET = Verbs(
     harmless=r"build|test|format|clean|--info|list|--list-sdks|msbuild|sln list"
+    r"|pack|sln \S+ list|help|restore"
     r"|ef (?:migrations (?:list|script|has-pending-model-changes)|dbcontext (?:info|list))",
     reason="builds or tests the project",
     effects=(
         ("run|watch|exec", RUNS_PROJECT),
-        ("tool|add|remove|nuget|new|publish|workload|restore", INSTALLS),
+        ("tool|add|remove|nuget|new|publish|workload", INSTALLS),
     ),
     inside=True,
 )
@@ -280,6 +281,10 @@ def dotnet(call: Call) -> Opinion:
             return ask("works outside of the workspace")
     if call.arguments[:1] == ("run",):
         return _runs(call, call.operands()[1:])
+    if call.arguments[:1] == ("restore",) and not all(map(_RESTORED.fullmatch, call.arguments[1:])):
+        return ask(INSTALLS)
+    if (output := call.value("o", "output")) and (opinion := call.changed([output])):
+        return opinion
     near = call.inside and not any(word.startswith(("/", "..", "~")) for word in call.arguments)
     if near and _REFERENCES.fullmatch(" ".join(call.arguments)):
         return fine("changes the settings of a project")
@@ -287,22 +292,38 @@ def dotnet(call: Call) -> Opinion:
         output = call.value("o", "output")
         own = call.inside and not call.unsure
         return (call.changed([output or "."]) if own else ask(INSTALLS)) or fine("makes a new project")
+    if call.arguments[:1] == ("publish",) and all(map(_PUBLISHED.fullmatch, call.arguments[1:])):
+        # What sends it elsewhere is a profile or a property.
+        return DOTNET(replace(call, arguments=("build",)))
     return DOTNET(call)
 
 
+_RESTORED = re.compile(
+    r"(?!/)[\w][\w./-]*|--(?:no-cache|locked-mode|force|no-dependencies|nologo|verbosity)(?:=\w+)?|-v:?\w*|-r"
+)
+_PUBLISHED = re.compile(
+    r"-c|-r|-f|-o|--(?:configuration|runtime|framework|output|self-contained|no-self-contained|no-restore"
+    r"|no-build|sc|nologo)(?:[= ][\w./-]+)?|-c:\w+|Release|Debug|true|false|(?!/)[\w][\w./-]*"
+)
+
+
 SWIFT = Verbs(
-    harmless=r"build|test|format|package (?:describe|show-dependencies|resolve|dump-package)",
+    harmless=r"build|test|format|package (?:describe|show-dependencies|resolve|dump-package|update|clean)",
     reason="builds or tests the project",
     effects=(("run", RUNS_PROJECT), ("-|repl", "runs a program")),
     bare=False,
     inside=True,
 )
 MIX = Verbs(
-    harmless=r"test|compile|format|credo|dialyzer|help|deps$|deps\.tree|clean|phx\.routes|xref|docs",
+    harmless=r"test|compile|format|credo|dialyzer|help|deps$|deps\.tree|clean|phx\.routes|xref|docs"
+    r"|(?:phx|phoenix)\.gen\.\w+|ecto\.gen\.migration",
     reason="builds or tests the project",
     effects=(
         (r"deps\.\w+|archive\.\w+|local\.\w+", INSTALLS),
-        (r"run|phx\.(?!server|routes)\S*|ecto.*|release|hex.*", "may reach beyond the workspace"),
+        (
+            r"run|phx\.(?!server|routes|gen)\S*|ecto\.(?!gen\.migration)\S*|release|hex.*",
+            "may reach beyond the workspace",
+        ),
     ),
     inside=True,
 )

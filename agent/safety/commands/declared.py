@@ -42,7 +42,7 @@ _WORDS: dict[str, str] = {
 MANAGERS = frozenset(_WORDS)
 
 _OPTIONS = re.compile(
-    r"--(?:no-[a-z-]+|frozen(?:-lockfile)?|locked|immutable|prefer-(?:offline|dist|frozen-lockfile)|offline"
+    r"--(?:no-[a-z-]+|ignore-engines|ignore-platform|frozen(?:-lockfile)?|locked|immutable|prefer-(?:offline|dist|frozen-lockfile)|offline"
     r"|production|silent|quiet|verbose|ignore-scripts|legacy-peer-deps|dev|only-group|all-extras|all-groups"
     r"|extras?|all-packages|group|with|without|only|omit|include|sync|root|jobs|retry|optimize-autoloader"
     r"|check|deploy|workspaces?|recursive|filter|strict-peer-dependencies|compile-bytecode|latest|all|color|progress|no-progress"

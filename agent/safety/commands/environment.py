@@ -74,7 +74,7 @@ def variable(
     if name == "NODE_OPTIONS":
         fine = all(
             re.fullmatch(
-                r"(?:\s*--(?:max-old-space-size=\d+|no-warnings|enable-source-maps|trace-warnings"
+                r"(?:\s*--(?:max[-_]old[-_]space[-_]size=\d+|no-warnings|enable-source-maps|trace-warnings"
                 r"|openssl-legacy-provider|experimental-vm-modules|no-deprecation))*\s*",
                 text,
             )

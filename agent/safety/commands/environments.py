@@ -29,7 +29,8 @@ _VERSIONS = Verbs(
     r"|doctor"
     r"|plugins? (?:list|ls)"
     r"|(?:local|shell|use|set)(?: [\w.:@+-]+){0,2}|rehash|reshim|root|prefix|env|settings$"
-    r"|tasks?(?: ls)?|default$|config$|outdated|bin-paths|registry|search",
+    r"|tasks?(?: ls)?|default$|config$|outdated|bin-paths|registry|search"
+    r"|commands|plugins? list-all|list-remote",
     reason=CHOOSES,
     effects=(
         (

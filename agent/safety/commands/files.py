@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from agent.safety.commands import brought, scraps
@@ -232,7 +233,9 @@ _TAR_RUNS = [
 
 
 def tar(call: Call) -> Opinion:
-    arguments = list(call.arguments)
+    shows = re.compile(r"--checkpoint(?:=\d+|-action=(?:dot|bell))")
+    arguments = [argument for argument in call.arguments if not shows.fullmatch(argument)]
+    call = replace(call, arguments=tuple(arguments))
     if call.may_mean(*_TAR_RUNS) or any(
         re.match(r"-[A-Za-z]*[IF](?!.*=)", a) and not a.startswith("--") for a in arguments
     ):

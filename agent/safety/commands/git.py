@@ -30,12 +30,10 @@ _DESTROYING = {
     "clean": "deletes files that git does not keep",
     "filter-branch": "rewrites the history",
     "filter-repo": "rewrites the history",
-    "gc": "removes what could still be brought back",
     "prune": "removes what could still be brought back",
     "repack": "removes what could still be brought back",
     "update-ref": "moves branches directly",
     "replace": "replaces objects of the history",
-    "update-index": "changes the index directly",
     "read-tree": "changes the index directly",
     "checkout-index": "overwrites files",
     "send-email": "sends mail",
@@ -231,6 +229,9 @@ def _reset(call: Call) -> Opinion:
     return RECORDS
 
 
+_REMOTE_BRANCH = re.compile(r"(?:origin|upstream)/[\w][\w./-]*")
+
+
 def _checkout(call: Call) -> Opinion:
     """Branches are switched, files are overwritten."""
     loses = ask("throws away changes that were not committed")
@@ -243,6 +244,8 @@ def _checkout(call: Call) -> Opinion:
         return loses
     operands = call.operands("b")
     creates = call.has("bt", "track", "orphan", "detach")
+    if call.has("t", "track") and len(operands) == 1 and _REMOTE_BRANCH.fullmatch(operands[0]):
+        return RECORDS  # a new branch
     if len(operands) > (2 if creates else 1) or any(UNKNOWN in operand for operand in operands):
         return loses
     return RECORDS if creates or not any(_is_path(call, operand) for operand in operands) else loses
@@ -329,9 +332,20 @@ def _config(call: Call) -> Opinion:
     return ask(reason) if reason else RECORDS
 
 
-def _submodule(call: Call) -> Opinion:
-    operands = call.operands()
-    return READS if not operands or operands[0] in ("status", "summary") else NETWORK
+_INDEX_MARKS = re.compile(r"--(?:chmod=[+-]x|no-assume-unchanged|no-skip-worktree|(?:really-)?refresh)|-q")
+
+
+def _index(call: Call) -> Opinion:
+    """Marks of files that are kept already; contents stay as they are."""
+    marks = [argument for argument in call.arguments if argument.startswith("-")]
+    plain = marks and all(map(_INDEX_MARKS.fullmatch, marks))
+    return RECORDS if plain else ask("changes the index directly")
+
+
+def _tidy(call: Call) -> Opinion:
+    """What git does by itself from time to time keeps everything that was reachable these two weeks."""
+    plain = all(re.fullmatch(r"--(?:auto|quiet|aggressive|no-prune|force)|-q", a) for a in call.arguments)
+    return RECORDS if plain else ask("removes what could still be brought back")
 
 
 def _worktree(call: Call) -> Opinion:
@@ -426,7 +440,9 @@ _BY_ARGUMENTS: dict[str, Callable[[Call], Opinion]] = {
     "sparse-checkout": _sparse,
     "maintenance": _maintenance,
     "config": _config,
-    "submodule": _submodule,
+    "submodule": git_remotes.submodules,
+    "update-index": _index,
+    "gc": _tidy,
     "worktree": _worktree,
     "bisect": _bisect,
     "reflog": _reflog,

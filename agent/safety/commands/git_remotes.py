@@ -14,6 +14,7 @@ import os
 import re
 
 from agent.safety.commands.call import Call, Opinion, ask, fine
+from agent.safety.commands.scripts import held_there
 
 READS = fine("reads the repository")
 RECORDS = fine("changes the repository in a way that can be undone")
@@ -43,6 +44,8 @@ def reaches(call: Call, name: str) -> Opinion:
     if known is None or not all(known.fullmatch(a) for a in call.arguments if a.startswith("-")):
         return NETWORK
     operands = call.operands()
+    if name == "ls-remote" and operands and _FORGE.fullmatch(operands[0]):
+        return READS
     if operands and not _is_set_up(call, operands[0]):
         return ask("reaches a place that is not set up as a remote")
     if not all(map(_BRANCH.fullmatch, operands[1:])):
@@ -82,3 +85,31 @@ def _clones(call: Call) -> Opinion:
 def _is_set_up(call: Call, remote: str) -> bool:
     """Whether a word is the name of a remote; a folder of this name would be one as well."""
     return _REMOTE.fullmatch(remote) is not None and not os.path.lexists(call.path(remote))
+
+
+_SUBMODULE_OPTIONS = re.compile(
+    r"--(?:init|recursive|progress|quiet|depth=\d+|jobs=\d+|single-branch|recommend-shallow|checkout)|-[qj]\d*"
+)
+_ADDRESS = re.compile(r"^\s*url\s*=\s*(.*?)\s*$", re.MULTILINE)
+_RELATIVE = re.compile(r"\.\.?/[\w./-]+")
+
+
+def submodules(call: Call) -> Opinion:
+    """`git submodule`: what a project lists is fetched from public forges, as `git clone` would do.
+
+    The addresses stand in `.gitmodules`, which is read; relative ones lie beside the remote of the project.
+    """
+    operands = call.operands("j")
+    if not operands or operands[0] in ("status", "summary"):
+        return READS
+    options = [argument for argument in call.arguments if argument.startswith("-")]
+    if operands[0] not in ("init", "update") or not all(map(_SUBMODULE_OPTIONS.fullmatch, options)):
+        return NETWORK
+    if ".gitmodules" in call.named or not call.inside or call.unsure:
+        return NETWORK
+    listed = held_there(call.path(".gitmodules"))
+    if listed is None:
+        return NETWORK if os.path.lexists(call.path(".gitmodules")) else RECORDS  # nothing would be fetched
+    addresses = _ADDRESS.findall(listed)
+    known = all(_FORGE.fullmatch(address) or _RELATIVE.fullmatch(address) for address in addresses)
+    return CLONES if known and "!" not in listed else NETWORK

@@ -103,10 +103,16 @@ def _documentation(call: Call, outputs: list[str]) -> Opinion:
     return call.changed(outputs) or fine("reads documentation")
 
 
+_NUMBERED = re.compile(r"(?:\d{1,3}\.){3}\d{1,3}")
+"""An address that no name server is asked about."""
+
+
 def ping(call: Call) -> Opinion:
+    if not call.flag("-c") and not any(re.match(r"-c\d", option) for option in call.options()):
+        return ask("goes on without end")
     operands = call.operands("ciWwstI")
     plain = all(re.fullmatch(r"-[cWwis]?[\d.]*|-[46nqOv]+", option) for option in call.options())
-    known = operands and all(map(hosts.is_known, operands))
+    known = operands and all(hosts.is_known(each) or _NUMBERED.fullmatch(each) for each in operands)
     return fine("only looks") if known and plain else ask("reaches the network")
 
 

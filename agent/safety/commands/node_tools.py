@@ -12,6 +12,7 @@ from agent.safety.commands.checkers import BUILDS, CHECKERS, OUTWARD, check
 from agent.safety.commands.declared import INSTALLS, installs
 from agent.safety.commands.verbs import Verbs
 from agent.safety.shell.marks import UNKNOWN, literal, words
+from agent.safety.shell.wrappers import fetched
 
 _SCRIPT_WORDS = words("run run-script")
 _OWN_VERBS = words("install add remove update upgrade init publish audit outdated list why pack")
@@ -72,10 +73,14 @@ def node_manager(call: Call) -> Opinion:
         "query",
         "pkg",
     ):
+        if rest == ["fix"] and call.name == "npm" and not call.flag("--force", "-f"):
+            return BUILDS if call.inside else ask("works outside of the workspace")  # as `npm update`
         changes = (verb == "pkg" and rest[:1] != ["get"]) or "fix" in rest
         return ask("changes the packages of the project") if changes else fine("lists packages")
     if verb == "config":
         return fine("lists settings") if rest[:1] in (["get"], ["list"], ["ls"]) else ask("changes settings")
+    if verb in ("version", "search") and (verb == "search" or not rest) and call.name == "npm":
+        return fine("lists packages")
     if verb in (
         "publish",
         "unpublish",
@@ -136,8 +141,11 @@ def node_manager(call: Call) -> Opinion:
     )
     if verb in ("start", "restart") or (verb in _SCRIPT_WORDS and script == "start"):
         return BUILDS if call.inside else ask("works outside of the workspace")
-    if verb == "pack" and call.flag("--dry-run"):
-        return fine("lists packages")
+    if verb == "pack":
+        own = all(re.match(r"\./|\.$", place) and call.ground.inside(call.path(place)) for place in rest)
+        plain = own and call.inside and not call.flag("--pack-destination", "-w", "--filename", "--out")
+        if call.flag("--dry-run") or plain:
+            return BUILDS
     if verb == "stop" or (call.name == "bun" and verb == "run" and re.search(r"\.\w+$", script)):
         if not call.inside:
             return ask("works outside of the workspace")
@@ -192,16 +200,18 @@ def npx(call: Call) -> Opinion:
     installed = Path(call.path(f"node_modules/.bin/{name}")).is_file() and call.inside
     options = call.arguments[: call.arguments.index(name)] if name else ()
     known = name in _LOCAL and all(option in ("--no-install", "--no", "--yes", "-y") for option in options)
-    fetched = {"--yes", "-y"} & set(options)
-    if known and (installed or (call.name == "npx" and not fetched)):
+    anew = {"--yes", "-y"} & set(options)
+    if known and (installed or (call.name == "npx" and not anew)):
         # Without the network, which is asked for on its own, only what the project installed runs.
         rest = call.arguments[call.arguments.index(name) + 1 :]
         rule = check if name in CHECKERS else _TOOLS[name]
         return rule(replace(call, name=name, arguments=rest, word=name))
     given = call.arguments[call.arguments.index(name) + 1 :] if name else ()
+    if call.name == "npx" and fetched(call.arguments) and not anew:
+        return fine("only starts what follows it")
     if call.name == "uvx" and name in CHECKERS and name == call.arguments[0]:
         return check(replace(call, name=name, arguments=given, word=name))
-    if call.name == "npx" and name in _RUNNERS and not fetched and given and not given[0].startswith("-"):
+    if call.name == "npx" and name in _RUNNERS and not anew and given and not given[0].startswith("-"):
         file = given[0]
         if UNKNOWN not in file and call.inside and call.ground.inside(call.path(file)):
             return runs(file, name, given[1:])

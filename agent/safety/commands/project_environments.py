@@ -20,7 +20,7 @@ _TOOLS = r"pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage"
 UV = Verbs(
     harmless=r"run (?:pytest|ruff|mypy|pyright|black|isort|flake8|tox|nox|coverage)|pip (?:list|show"
     r"|freeze|tree|check)|export|tree|version|lock --check|python (?:list|find|dir)"
-    r"|cache dir|tool (?:list|dir)|build",
+    r"|cache dir|tool (?:list|dir)|build|help|self version|python pin [\d.]+$",
     reason="builds or tests the project",
     effects=(
         ("sync|add|remove|pip|tool|lock|venv|python|self|cache|publish|x", INSTALLS),
@@ -32,7 +32,7 @@ UV = Verbs(
     inside=True,
 )
 POETRY = Verbs(
-    harmless=rf"run (?:{_TOOLS})|show|check|version|env (?:list|info)|build|list|about|config --list",
+    harmless=rf"run (?:{_TOOLS})|show|check|version|env (?:list|info)|build|list|about|export|self show",
     reason="builds or tests the project",
     effects=(
         ("install|add|remove|update|lock|self|publish|init|new|source|config|env|cache|sync", INSTALLS),

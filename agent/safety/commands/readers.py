@@ -32,7 +32,7 @@ VIEWERS = words(
     "hexdump strings "
     "cksum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum md5 shasum sum base32 base64 "
     "jq yq xq gron "
-    "grep egrep fgrep zgrep zcat bzcat xzcat zstdcat bat batcat ag ack less more most diff colordiff "
+    "grep egrep fgrep rgrep zgrep zcat bzcat xzcat zstdcat bat batcat ag ack less more most diff colordiff "
     "sdiff icdiff delta "
     "zipinfo uniq tsort iconv csvcut csvlook csvgrep csvstat xmllint htmlq pup dasel fx tokei cloc scc wdiff "
     "nm objdump readelf size otool lsof look hexyl glow mdcat zless zmore bzless xzless tidy pygmentize "
@@ -174,7 +174,7 @@ def views(call: Call) -> Opinion:
         a.startswith("+") and a not in ("+F", "+G") for a in call.arguments
     ):
         return ask("runs commands of the pager")
-    if call.name in ("ack", "ag", "rg", "grep", "egrep", "fgrep") and (far := _searches_home(call)):
+    if call.name in ("ack", "ag", "rg", "grep", "egrep", "fgrep", "rgrep") and (far := _searches_home(call)):
         return far
     if call.name in ("jq", "yq", "xq") and any(_SHOWS_ENVIRONMENT.search(a) for a in call.arguments):
         return ask("shows the environment, which may hold secrets")

@@ -135,8 +135,8 @@ def _filled(text: str, values: Mapping[str, str], shells: list[str], depth: int)
             return _OPEN
         if not depth:
             return _OPEN
-        if match := _MAKE_SUFFIX.fullmatch(name):
-            name, old, new = match.groups()
+        if suffix := _MAKE_SUFFIX.fullmatch(name):
+            name, old, new = suffix.groups()
             return _renamed(f"%{old},%{new},{_filled(values.get(name, ''), values, shells, depth - 1)}")
         if not _MAKE_NAME.fullmatch(name):
             function, _, given = name.partition(" ")

@@ -27,6 +27,8 @@ def sed(call: Call) -> Opinion:
             scripts.append(next(arguments, ""))
         elif argument.startswith("--expression="):
             scripts.append(argument.partition("=")[2])
+        elif glued := re.fullmatch(r"-[nrEsuz]*e(.+)", argument, re.DOTALL):
+            scripts.append(glued[1])
         elif argument.startswith(("-i", "--in-place")) or re.fullmatch(r"-[nrEsuz]+i", argument):
             in_place = True
             if "/" in argument or (argument.startswith("--") and UNKNOWN in argument):
@@ -112,7 +114,7 @@ def _after_parts(script: str, at: int, delimiter: str) -> int:
     return at
 
 
-_AWK_RUNS = re.compile(r"system|getline|@\s*\w|\bclose\b|ENVIRON|PROCINFO|/inet|\bfflush\b", re.ASCII)
+_AWK_RUNS = re.compile(r"system|getline|@\s*\w|\bclose\b|ENVIRON|PROCINFO|/inet[46]?/|\bfflush\b", re.ASCII)
 _AWK_FILE = re.compile(r">{1,2}\s*\"([\w./-]+)\"(?=\s*(?:[;}\n]|$))")
 """Output to a file whose name is written out."""
 _AWK_SORTED = re.compile(
@@ -120,7 +122,6 @@ _AWK_SORTED = re.compile(
     r"(?: (?:-[nrufkcdbtl][\d,.nrk]*|-t,|\d+))*\"(?=\s*(?:[;}\n]|$))"
 )
 """Output through a program that only sorts and counts, with its options written out."""
-_AWK_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def awk(call: Call) -> Opinion:
@@ -158,11 +159,43 @@ def awk(call: Call) -> Opinion:
 def _awk_reaches_out(program: str) -> bool:
     if _AWK_RUNS.search(program):
         return True
-    # Where there is no pattern, a quote always begins a text, so texts can be left out.
-    rest = program if "/" in program else _AWK_STRING.sub('""', program)
+    rest = _awk_bare(program)
     if re.search(r"(?<!\|)\|(?!\|)", rest):
         return True
     return re.search(r"\bprintf?\b[^;}\n]*>", rest) is not None
+
+
+_AWK_TOKEN = re.compile(
+    r"(?P<text>\"(?:[^\"\\\n]|\\.)*\")|(?P<blank>[ \t]+|#[^\n]*)|(?P<slash>/)|(?P<word>\w+)|(?P<other>[\s\S])"
+)
+_AWK_PATTERN = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n]*\])*/")
+_AWK_BEFORE_PATTERN = frozenset(
+    {"print", "printf", "return", "case", "in", "do", "else", "getline", "delete"}
+)
+
+
+def _awk_bare(program: str) -> str:
+    """The program without what its texts and patterns hold, as far as they can be told from divisions."""
+    found: list[str] = []
+    before, at = "", 0
+    while at < len(program):
+        match = _AWK_TOKEN.match(program, at)
+        if match is None or match["other"] == '"':
+            return program
+        if match["slash"] and before in ("", "{", "}", "(", ",", "~", "!", "&", "|", ";", "\n"):
+            match = _AWK_PATTERN.match(program, at)
+            if match is None:
+                return program
+            token = "//"
+        elif match["slash"] and (before == "=" or before in _AWK_BEFORE_PATTERN):
+            return program  # a pattern or a division
+        else:
+            token = '""' if match["text"] else match[0]
+        if not token.isspace() or token == "\n":
+            before = token[-1] if not token[-1].isalnum() else token
+        found.append(token)
+        at = match.end()
+    return "".join(found)
 
 
 def substitute(call: Call) -> Opinion:

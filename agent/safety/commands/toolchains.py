@@ -43,10 +43,19 @@ _NIM = Verbs(
     reason=_TESTS,
     effects=(("e|r|secret|run", RUNS_PROJECT),),
     dangerous=words(
-        "-r --run --passC --passL --gcc.exe --cc --hint --clib --cincludes --app --path -p --import --include"
+        "--passC --passL --gcc.exe --cc --hint --clib --cincludes --app --path -p --import --include"
     ),
     inside=True,
 )
+
+
+def nim(call: Call) -> Opinion:
+    """nim: with `-r` what was built runs at once, as with `cargo run`."""
+    if call.flag("-r", "--run") and any(map(OUTWARD.fullmatch, call.operands())):
+        return ask(RUNS_PROJECT)
+    return _NIM(call)
+
+
 _BUF = Verbs(
     harmless="lint|build|format|breaking|generate|ls-files|config ls-lint-rules|--version",
     reason=_TESTS,
@@ -248,7 +257,7 @@ RULES: dict[str, Rule] = (
         "lein": _LEIN,
         "rebar3": _REBAR,
         "crystal": _CRYSTAL,
-        "nim": _NIM,
+        "nim": nim,
         "buf": _BUF,
         "openapi-generator": _OPENAPI,
         "openapi-generator-cli": _OPENAPI,

@@ -42,6 +42,24 @@ def starts(call: Call) -> Opinion:
     return STARTS
 
 
+_ENVIRONMENT_FILE = re.compile(r"(?:[\w.-]+/)*\.env[\w.-]*")
+
+
+def with_variables(call: Call) -> Opinion:
+    """dotenv: a file of the project sets variables for what it starts, which is judged on its own."""
+    files = [value for letter in "ef" if (value := call.value(letter))] or [".env"]
+    before = call.arguments[: call.arguments.index("--")] if "--" in call.arguments else call.arguments
+    given = [word for word in before if word.startswith("-")]
+    if not all(re.fullmatch(r"-[ef].*|--quiet|-o", option) for option in given) or call.unsure:
+        return ask("sets variables that are not known here")
+    inner = unwrap("dotenv", call.arguments)
+    if inner is None or inner.argv[0] in ("get", "list", "set", "unset"):
+        return ask("shows or changes secrets")
+    known = all(_ENVIRONMENT_FILE.fullmatch(file) and call.ground.inside(call.path(file)) for file in files)
+    written = any(file.rpartition("/")[2] in call.named for file in files)
+    return STARTS if known and not written else ask("sets variables that are not known here")
+
+
 def measures(call: Call) -> Opinion:
     """hyperfine: what it measures is judged on its own, what it writes here."""
     if call.flag("-S", "--shell") or call.unsure:
@@ -122,6 +140,8 @@ def alias(call: Call) -> Opinion:
 
 def loads(call: Call) -> Opinion:
     """enable -f, hash -p, bind -x, complete -C and others that tie code to names."""
+    if call.name == "bind" and all(re.fullmatch("-[lpPvVsSX]", each) for each in call.arguments):
+        return fine("lists keys")
     if call.name == "hash" and not call.flag("-p"):
         return fine("changes the shell only")
     if call.name in ("mapfile", "readarray") and not any("C" in o for o in call.options()):
@@ -133,6 +153,7 @@ RULES: dict[str, Rule] = (
     dict.fromkeys(WRAPPERS, starts)
     | {name: _always(ask(reason)) for names, reason in _ASKING for name in names.split()}
     | dict.fromkeys(SHELLS, shell)
+    | {"dotenv": with_variables}
     | {
         "source": source,
         ".": source,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from agent.safety.shell.containers import ENGINES, run_container
-from agent.safety.shell.finders import find, hyperfine, parallel, xargs
+from agent.safety.shell.finders import find, hyperfine, npx, parallel, xargs
 from agent.safety.shell.foreign_code import INTERPRETERS, deleted_trees, program_text, shell_texts
 from agent.safety.shell.host import Host
 from agent.safety.shell.marks import UNKNOWN, value
@@ -16,14 +16,26 @@ from agent.safety.shell.reading import read, read_lines
 from agent.safety.shell.state import TangledError
 from agent.safety.shell.tree import RESERVED
 from agent.safety.shell.values import Arguments, Output
-from agent.safety.shell.wrappers import ASSIGNMENT, SHELLS, WRAPPERS, Inner, ShellCall, shell_call, unwrap
+from agent.safety.shell.wrappers import (
+    ASSIGNMENT,
+    SHELLS,
+    WRAPPERS,
+    Inner,
+    ShellCall,
+    shell_call,
+    unwrap,
+)
 
 DEEPEST = 20
 """Wrappers inside each other that are followed."""
 
-FINDERS = {"find": find, "xargs": xargs, "parallel": parallel, "hyperfine": hyperfine} | dict.fromkeys(
-    ENGINES, run_container
-)
+FINDERS = {
+    "find": find,
+    "xargs": xargs,
+    "parallel": parallel,
+    "hyperfine": hyperfine,
+    "npx": npx,
+} | dict.fromkeys(ENGINES, run_container)
 
 
 class Commands:

@@ -9,7 +9,7 @@ from agent.safety.shell.host import Starter
 from agent.safety.shell.marks import ANY, GLOBS, UNKNOWN, globbing, value, words
 from agent.safety.shell.output import content
 from agent.safety.shell.values import Arguments, Output
-from agent.safety.shell.wrappers import unwrap
+from agent.safety.shell.wrappers import fetched, unwrap
 
 # Primaries of find that leave a whole tree a whole tree.
 _FIND_OPEN = words(
@@ -131,6 +131,12 @@ def xargs(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
             filled = tuple(word.replace(replaced, item.strip()) for word in line)
             commands.invoke(filled, None, functions=False)
     return None
+
+
+def npx(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
+    """A wrapper that comes as a package starts what it starts by itself as well."""
+    line = fetched(arguments)
+    return commands.invoke(line, stdin, functions=False) if line else None
 
 
 _PARALLEL_PLACES = re.compile(r"\{(?:\d*|[-+]?\d*[./]+|#|%|=.*?=)\}")

@@ -103,11 +103,24 @@ WRAPPERS: dict[str, Wrapper] = {
     "ssh": _wrapper("b c D E e F I i J L l m O o p Q R S W w B P", skip=1, joins=True),
     "mosh": _wrapper(skip=1, joins=True),
     "entr": _wrapper("z"),
-    "parallel": _wrapper("j I a d N n L S"),
+    "parallel": _wrapper(
+        "j I a d N n L S jobs max-args delimiter arg-file colsep joblog retries timeout delay"
+    ),
+    "dotenv": _wrapper("e f"),
     "xargs": _wrapper(
         "I n P L d E s a max-args max-procs max-lines max-chars delimiter eof arg-file replace"
     ),
 }
+
+
+_FETCHED = words("cross-env dotenv")
+_PLAIN_FETCH = words("-y --yes --no-install --no")
+
+
+def fetched(arguments: Sequence[str]) -> tuple[str, ...]:
+    """The command line of a well-known wrapper that `npx` starts; empty for everything else."""
+    at = next((at for at, word in enumerate(arguments) if word not in _PLAIN_FETCH), len(arguments))
+    return tuple(arguments[at:]) if at < len(arguments) and arguments[at] in _FETCHED else ()
 
 
 def unwrap(name: str, arguments: Sequence[str]) -> Inner | None:
@@ -140,6 +153,8 @@ def unwrap(name: str, arguments: Sequence[str]) -> Inner | None:
             break
         at += 1
     rest = tuple(arguments[at:])
+    if name == "dotenv" and rest[:1] == ("run",):  # the one of Python has words of its own
+        rest = rest[2:] if rest[1:2] == ("--",) else rest[1:]
     if not rest:
         return None
     if wrapper.joins:
