@@ -5,8 +5,10 @@ Writes SVG into a folder; the documentation shows PNG made from them, with any c
     python docs/make_pictures.py build/pictures
     for each in build/pictures/*.svg; do
       cairosvg "$each" -o "docs/images/$(basename "$each" .svg).png"
-      pngquant --ext .png --force 32 "docs/images/$(basename "$each" .svg).png"
+      pngquant --ext .png --force 64 "docs/images/$(basename "$each" .svg).png"
     done
+
+Those of going back and of the timeline are snapshots of the tests of these screens, converted likewise.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from agent.config.schema import Settings
+from agent.events import AgentEnded, AgentProgressed, AgentStarted, QueueChanged, TextAdded
 from agent.model.choices import Choice, choices, served
 from agent.model.detect import DetectedServer
 from agent.workspace.repository import Checkout
@@ -43,7 +46,7 @@ from tests.app.test_models_screen import HOME, KEYS, Menu
 from tests.support import shelf, story
 from tests.support.staged import Act, Staged, drawn, scene
 
-WIDE, NARROW, BARE = (120, 36), (80, 24), (59, 24)
+TALL, WIDE, NARROW, BARE = (120, 38), (120, 36), (80, 24), (59, 24)
 FONT = "DejaVu Sans Mono"
 """A face that has every glyph in use; converters rarely fetch the one a picture names."""
 CELL = 12.2
@@ -53,7 +56,52 @@ SETTLING = 0.3
 """Seconds in which a screen has read what it shows."""
 
 
+FIXED = """\
+**The cent is back.** `money.round()` went through binary floats, and gave every currency two digits:
+
+| currency | digits | before | after |
+|----------|-------:|-------:|------:|
+| JPY      |      0 |     99 |   100 |
+| KWD      |      3 |   1.00 | 1.005 |
+
+Three callers round once more after it. I am taking tha"""
+"""An answer that is still coming in."""
+
+
 async def session(app: Staged, pilot: Pilot[Any]) -> None:
+    """Near the end of a turn: calls, an edit, agents, and an answer that comes in."""
+    app.hear([story.opened(), *story.asked(), *story.thinking()])
+    await drawn(pilot)
+    app.clock.now += 4.2
+    app.hear([*story.looked(), *story.changed()])
+    app.hear(
+        [
+            *story.call("c4", "terminal", "pytest -q", "214 passed", seconds=6.2),
+            story.plan("completed", "completed", "completed", "in_progress", "pending"),
+            AgentStarted(agent="a1", name="callers", goal="Find every caller of money.round()"),
+            AgentStarted(agent="a2", name="history", goal="Who changed the rounding?"),
+            AgentStarted(agent="a3", name="docs", goal="What do the docs promise?"),
+            AgentEnded(
+                agent="a3", outcome="done", summary="4 findings", seconds=31.0, tokens=5_200, cost=0.02
+            ),
+        ]
+    )
+    app.session.agents.move(True)
+    for calls, tokens in ((3, 1_900), (5, 3_100), (8, 6_200), (11, 8_100)):
+        app.clock.now += 9.6
+        reads = AgentProgressed(
+            agent="a1", action="reading api/views.py", calls=calls, tokens=tokens, cost=0.03, budget=0.4
+        )
+        blames = AgentProgressed(
+            agent="a2", action="git log -S round", calls=2, tokens=tokens // 9, cost=0.01, budget=0.1
+        )
+        app.hear([reads, blames])
+    app.hear([story.used(), TextAdded(text=FIXED), QueueChanged(queued=("and add a changelog line",))])
+    await drawn(pilot)
+    await pilot.press(*"then bump the version")
+
+
+async def under_way(app: Staged, pilot: Pilot[Any]) -> None:
     """In the middle of a turn."""
     app.hear([story.opened(), *story.asked(), *story.thinking()])
     await drawn(pilot)
@@ -174,9 +222,9 @@ async def editor(app: Staged, pilot: Pilot[Any]) -> None:
 
 FOUR = ("night", "paper", "amber", "contrast-light")
 PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
-    ("session", session, WIDE, FOUR),
+    ("session", session, TALL, FOUR),
     ("session-80x24", done, NARROW, ("night", "amber")),
-    ("session-59x24", session, BARE, ("night",)),
+    ("session-59x24", under_way, BARE, ("night",)),
     ("clarify", over(clarify), NARROW, FOUR),
     ("approval", over(approval), NARROW, FOUR),
     ("forecast", over(forecast), NARROW, ("night", "paper")),

@@ -29,7 +29,7 @@ from tools.context import Todo
 from tools.results import Display, TextDetail
 
 OPENED = SessionOpened(
-    session="s", title="fix-rounding", model="qwen3-coder", workspace="/home/ada/payments-api"
+    session="s", title="Fix the rounding of JPY", model="qwen3-coder", workspace="/home/ada/payments-api"
 )
 OWN_TASKS = (
     Todo("1", "Reproduce with a failing test", "completed"),
@@ -101,7 +101,7 @@ def busy(app: Staged) -> None:
         [
             stands("agent-2", "git log -S round", calls=4, tokens=2_300, cost=0.01, budget=0.12),
             sent("agent-4", "templates", "Check the templates", "agent-1"),
-            stands("agent-4", "search {{ total }}", calls=2, tokens=700, cost=0.0, budget=0.93),
+            stands("agent-4", "search {{ total }}", calls=2, tokens=700, cost=0.004, budget=0.93),
             sent("agent-5", "forms", "Check the forms", "agent-1"),
             AgentEnded(
                 agent="agent-3",
@@ -114,11 +114,21 @@ def busy(app: Staged) -> None:
             ),
             sent("agent-6", "licence", "Look at the licence"),
             AgentEnded(
-                agent="agent-6", outcome="budget", summary="Half of it read.", seconds=61, tokens=50_000
+                agent="agent-6",
+                outcome="budget",
+                summary="Half of it read.",
+                seconds=61,
+                tokens=50_000,
+                cost=0.08,
             ),
             sent("agent-7", "agent-7", "Rewrite everything"),
             AgentEnded(
-                agent="agent-7", outcome="interrupted", summary="It was stopped.", seconds=3, tokens=10
+                agent="agent-7",
+                outcome="interrupted",
+                summary="It was stopped.",
+                seconds=3,
+                tokens=10,
+                cost=0.001,
             ),
         ]
     )
@@ -138,7 +148,9 @@ def unmerged(app: Staged) -> None:
                 AgentEnded(agent=agent, outcome=outcome, summary=said, seconds=61, tokens=8_100, cost=0.03)  # type: ignore[arg-type]
                 for agent, outcome, said in ends
             ),
-            AgentEnded(agent="agent-3", outcome="done", summary="4 findings", seconds=29, tokens=3_900),
+            AgentEnded(
+                agent="agent-3", outcome="done", summary="4 findings", seconds=29, tokens=3_900, cost=0.02
+            ),
         ]
     )
 

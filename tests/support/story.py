@@ -231,9 +231,13 @@ def team() -> list[Event]:
             agent="a1", action="reading api/views.py", calls=11, tokens=8_100, cost=0.03, budget=0.4
         ),
         AgentStarted(agent="a2", name="history", goal="Who changed the rounding, and when?"),
-        AgentProgressed(agent="a2", state="waiting", action="asks a question", calls=2, tokens=900),
+        AgentProgressed(
+            agent="a2", state="waiting", action="asks a question", calls=2, tokens=900, cost=0.01
+        ),
         AgentStarted(agent="a3", name="docs", goal="What do the docs promise?"),
-        AgentEnded(agent="a3", outcome="done", summary="4 findings", seconds=31.0, calls=6, tokens=5_200),
+        AgentEnded(
+            agent="a3", outcome="done", summary="4 findings", seconds=31.0, calls=6, tokens=5_200, cost=0.02
+        ),
     ]
 
 

@@ -163,9 +163,10 @@ def took(row: AgentRow, width: int, now: float) -> str:
     cost = "" if row.cost is None else figures.money(row.cost)
     line = ""
     for figure, bar in ((calls, gauge), (calls, ""), ("", "")):
-        parts = (figures.elapsed(row.worked(now)), figure, figures.tokens(row.tokens))
-        words = " · ".join(part for part in parts if part)
-        line = " ".join(part for part in (words, bar, cost) if part)
+        taken = [figures.tokens(row.tokens), cost]
+        if bar:
+            taken = [" ".join(filter(None, (taken[0], bar, cost)))]
+        line = " · ".join(filter(None, (figures.elapsed(row.worked(now)), figure, *taken)))
         if len(line) < width:
             break
     return line
