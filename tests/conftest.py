@@ -18,9 +18,12 @@ from hypothesis import HealthCheck, settings
 from pytest_textual_snapshot import SVGImageExtension, normalize_svg
 from syrupy.assertion import SnapshotAssertion
 from syrupy.exceptions import SnapshotDoesNotExist
+from textual.css import stylesheet
+from textual.css.parse import parse
 from textual.pilot import Pilot
 
 from tests.support.steady import steady_pause, steady_press
+from tests.support.stylesheets import parsed_once
 
 # A run that was started in the background inherits an ignored ctrl+c, one under `nohup` an ignored end of
 # the terminal; the programs under test must not.
@@ -40,8 +43,12 @@ settings.load_profile("quick")
 PATIENCE_FOR_PICTURES = 15.0
 """Seconds within which a screen has to look as it should."""
 
+GARBAGE = (20_000, 20, 20)
+"""Thresholds of the collections of garbage: each application of a test would be worth dozens of them."""
+
 setattr(Pilot, "pause", steady_pause(Pilot.pause))  # noqa: B010
 setattr(Pilot, "press", steady_press(Pilot.press))  # noqa: B010
+setattr(stylesheet, "parse", parsed_once(parse))  # noqa: B010
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -53,6 +60,7 @@ def pytest_collection(session: pytest.Session) -> None:
     worker = getattr(session.config, "workerinput", None)
     if worker is None:
         return
+    gc.disable()  # Nothing of what is collected is garbage.
     files = sorted(
         path
         for name in session.config.args
@@ -71,6 +79,8 @@ def pytest_collection_finish() -> None:
     """What was collected stays to the end, so no collection of garbage has to look at it again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
@@ -93,15 +103,14 @@ def snap_compare(snap_compare: Callable[..., bool], snapshot: SnapshotAssertion)
             done = run_before(pilot) if run_before is not None else None
             if inspect.isawaitable(done):
                 await done
+            await pilot.pause()
             end = monotonic() + PATIENCE_FOR_PICTURES
-            while True:
+            while normalize_svg(pilot.app.export_screenshot(title=app.title, simplify=True)) != expected:
                 # Lists that repaint a few times a second do it now.
                 for widget in pilot.app.screen.walk_children():
                     widget.refresh()
                 await pilot.pause()
                 if expected is None or monotonic() > end:
-                    return
-                if normalize_svg(pilot.app.export_screenshot(title=app.title, simplify=True)) == expected:
                     return
                 await asyncio.sleep(0.1)
 
@@ -110,7 +119,7 @@ def snap_compare(snap_compare: Callable[..., bool], snapshot: SnapshotAssertion)
     return compare
 
 
-def _stored(snapshot: SnapshotAssertion) -> str | None:
+def _stored(snapshot: SnapshotAssertion) -> str | bytes | None:
     """The picture a test is compared with; None if there is none, or if it is about to be renewed."""
     if snapshot.session.update_snapshots:
         return None

@@ -25,6 +25,8 @@ def collector() -> Iterator[Collector]:
     collector.stop()
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
+    # All the tests that were collected are set aside again.
+    gc.freeze()
 
 
 def test_python_makes_no_full_collection_of_its_own(collector: Collector) -> None:

@@ -6,6 +6,7 @@ holds line feeds. All commands of a file are expected to get the same verdict.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -242,7 +243,8 @@ def everything() -> Iterator[tuple[str, str]]:
             yield name, command
 
 
-def tallies() -> list[Tally]:
+@functools.cache
+def tallies() -> tuple[Tally, ...]:
     judge = assessor()
     found: list[Tally] = []
     for name in EXPECTED:
@@ -250,7 +252,7 @@ def tallies() -> list[Tally]:
         found.append(
             Tally(name, len(kinds), kinds.count("allow"), kinds.count("ask"), kinds.count("hardline"))
         )
-    return found
+    return tuple(found)
 
 
 def judged(command: str) -> Verdict:
