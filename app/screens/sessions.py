@@ -30,6 +30,7 @@ from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.field import Field
 from app.screens.head import Head
 from app.screens.keyline import KeyLine
+from app.screens.marked_list import MarkedList
 from app.screens.page import HELP
 from app.screens.wording import line
 from tools.text import clean, truncate
@@ -95,7 +96,7 @@ class SessionsScreen(ClosableModal[str | None]):
         yield Head("Sessions")
         yield Field(placeholder="/ search in everything that was said", compact=True, id="sessions-search")
         with Horizontal():
-            yield OptionList(id="sessions-list", compact=True)
+            yield MarkedList(id="sessions-list", compact=True)
             with VerticalScroll(id="sessions-preview", can_focus=False):
                 yield Static(id="sessions-text")
         yield KeyLine(KEYS)

@@ -75,6 +75,23 @@ async def test_sessions_are_listed_newest_first_with_a_preview(store: Store, tmp
         assert host.outcomes == [sessions[1].id]
 
 
+async def test_the_chosen_session_begins_with_a_mark_on_each_of_its_lines(
+    store: Store, tmp_path: Path
+) -> None:
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        screen = await opened(host, pilot, store, tmp_path)
+        listed = screen.query_one(OptionList)
+
+        def marked() -> list[int]:
+            return [y for y in range(6) if listed.render_line(y).text.startswith("▌")]
+
+        await until(pilot, lambda: marked() == [0, 1])
+        await pilot.press("j")
+        await until(pilot, lambda: marked() == [2, 3])
+        assert listed.render_line(2).cell_length == listed.render_line(4).cell_length
+
+
 async def test_typing_searches_what_was_said(store: Store, tmp_path: Path) -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
