@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test lint bench test-realmodel test-thorough constraints clean
+.PHONY: run test lint style types house bench test-realmodel test-thorough constraints clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -24,12 +24,21 @@ test-thorough:
 	@sh .ci/environment dev
 	@$(PYTEST) -m "thorough or hypothesis" --hypothesis-profile=thorough --timeout=900 -n $(JOBS) $(ARGS)
 
+# Looks at the source, its parts side by side. What is in `house` belongs to the suite as well.
+PARTS ?= types style house
 lint:
 	@sh .ci/environment dev
+	@$(MAKE) --no-print-directory -j 2 $(PARTS)
+
+types:
+	@$(BIN)/pyright
+
+style:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/pyright
 	@$(BIN)/lint-imports
+
+house:
 	@$(PYTEST) tests/test_floors.py tests/test_house.py
 
 # Prints the figures, one file of benchmarks/ after the other.
