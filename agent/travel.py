@@ -21,6 +21,7 @@ from agent.store.nodes import Head, Node
 from agent.store.operations import Operation, Place
 from agent.store.outline import OutlineRow
 from agent.under_way import UnderWay, carried_through
+from agent.undoing import to_redo, to_undo
 from agent.workspace.checkpoints import states
 from agent.workspace.checkpoints.entries import Change, Coverage, Step
 
@@ -316,14 +317,22 @@ class Travel:
             await self._operation("turn", _line(text), before)
 
     async def undoable(self) -> Operation | None:
-        """What an undo takes back; a journey under way counts, and is waited for."""
+        """What an undo takes back here; a journey under way counts, and is waited for.
+
+        Raises `HermesError` where that would take along what another window did to files.
+        """
         async with self._going:
-            return await self._store.undoable(self._session.id)
+            newest = await self._store.undoable(self._session.id)
+            if newest is None or newest.after.node in (None, (await self.place()).node):
+                return newest
+            return to_undo(await self._store.operations(self._session.id), await self._path())
 
     async def redoable(self) -> Operation | None:
         """What a redo does again, as `undoable`."""
         async with self._going:
-            return await self._store.redoable(self._session.id)
+            if await self._store.redoable(self._session.id) is None:
+                return None
+            return to_redo(await self._store.operations(self._session.id), await self._path())
 
     @carried_through
     async def undo(self, choices: Mapping[str, Choice] | None = None) -> tuple[Operation, Went]:
@@ -373,6 +382,10 @@ class Travel:
         if self._recorder is None:
             raise HermesError(NOT_KEPT)
         return self._recorder
+
+    async def _path(self) -> list[int]:
+        """The nodes of the conversation, oldest first."""
+        return [each.id for each in await self._session.whole_path()]
 
     def _moving(self) -> _Moving:
         return _Moving(self._going, self.busy)

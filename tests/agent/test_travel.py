@@ -214,3 +214,49 @@ async def test_without_checkpoints_the_conversation_travels_and_files_stay(tmp_p
             assert (files(b), said(engine)) == ({"a": "two"}, ["write a one"])
             with pytest.raises(HermesError, match="not kept"):
                 await engine.travel.plan(0)
+
+
+@asynccontextmanager
+async def two_windows(folder: Path) -> AsyncIterator[tuple[Bench, Engine, Engine]]:
+    """Two engines on one session after a message of each; the second one is on a branch of its own."""
+    async with bench(folder, Engineer()) as b, b.engine() as first:
+        await first.run("write a one")
+        async with b.engine(resume=first.session.id) as second:
+            await first.run("hello")
+            await second.run("hello too")
+            assert first.session.head == "main" != second.session.head
+            yield b, first, second
+
+
+async def test_a_window_undoes_and_does_again_what_it_did_itself(tmp_path: Path) -> None:
+    async with two_windows(tmp_path) as (b, first, second):
+        operation, went = await first.travel.undo()
+        assert (operation.label, went.draft) == ("hello", "hello")
+        assert (said(first), said(second)) == (["write a one"], ["write a one", "hello too"])
+        operation, went = await second.travel.undo()
+        assert (operation.label, went.draft) == ("hello too", "hello too")
+        assert (await first.travel.redo())[0].label == "hello"
+        assert (await second.travel.redo())[0].label == "hello too"
+        assert (said(first)[-1], said(second)[-1], files(b)) == ("hello", "hello too", {"a": "one"})
+
+
+async def test_files_that_another_window_changed_since_are_not_taken_back_unasked(tmp_path: Path) -> None:
+    async with two_windows(tmp_path) as (b, first, second):
+        await first.run("write a mine")
+        await second.run("write a theirs")
+        with pytest.raises(HermesError, match=f"branch {second.session.head} .write a theirs."):
+            await first.travel.undo()
+        assert (files(b), said(first)[-1]) == ({"a": "theirs"}, "write a mine")
+        assert (await second.travel.undo())[0].label == "write a theirs"
+        assert (await first.travel.undo())[0].label == "write a mine"
+        assert files(b) == {"a": "one"}
+        await first.travel.rewind(asked(first, "hello"))
+        with pytest.raises(HermesError, match="There is nothing to do again"):
+            await second.travel.redo()
+
+
+async def test_a_window_that_goes_on_alone_can_undo_what_it_shares_with_the_other(tmp_path: Path) -> None:
+    async with two_windows(tmp_path) as (b, first, _):
+        await first.travel.undo()
+        assert (await first.travel.undo())[0].label == "write a one"
+        assert (files(b), said(first)) == ({}, [])
