@@ -18,7 +18,9 @@ def verdict(workspace: Path, command: str, listed: str = "") -> str:
     return Assessor(places, workspace, confinement="open").assess(command, workspace).kind
 
 
-@pytest.mark.parametrize("address", ["https://github.com/a/lib.git", "https://gitlab.com/a/lib", "../lib.git"])
+@pytest.mark.parametrize(
+    "address", ["https://github.com/a/lib.git", "https://gitlab.com/a/lib", "../lib.git"]
+)
 def test_submodules_of_public_forges_and_beside_the_project_are_fetched_unasked(
     tmp_path: Path, address: str
 ) -> None:
