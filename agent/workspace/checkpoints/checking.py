@@ -116,10 +116,11 @@ def _unneeded(digest: str) -> Finding:
 
 
 def _unreadable(folder: Path) -> Iterator[Finding]:
-    """The files of a folder of JSON that are none."""
+    """The files of a folder of JSON, one value a line, that are none."""
     for path in json_files(folder):
         try:
-            json.loads(path.read_bytes())
+            for line in path.read_bytes().splitlines() or [b""]:
+                json.loads(line)
         except FileNotFoundError:
             continue
         except (OSError, ValueError, RecursionError):

@@ -14,7 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.baseline import Baseline
+from agent.workspace.checkpoints.entries import Change, Entry, Kind
+from agent.workspace.checkpoints.manifest import Known
 from agent.workspace.checkpoints.store import CheckpointStore
 from agent.workspace.checkpoints.upkeep import (
     PRESSED_SECONDS,
@@ -107,6 +109,17 @@ def test_damaged_lines_are_named_and_the_others_are_checked(store: CheckpointSto
         f"objects/{digest(b'three')[:2]}/{digest(b'three')}",
     ]
     assert report.steps == 2
+
+
+def test_what_was_last_seen_of_a_workspace_is_in_order_as_it_is_written(store: CheckpointStore) -> None:
+    entry = Entry(Kind.FILE, 0o644, 1, 1, digest(b"x"))
+    seen = {f"f{number}": Known((0, number, 1, 1, 1), True, entry) for number in range(3)}
+    baseline = Baseline(store.baselines, Path("/anywhere"))
+    baseline.save(seen)
+    assert baseline.load() == seen
+    assert verify(store).notes == ()
+    baseline.path.write_bytes(baseline.path.read_bytes()[:-9])
+    assert [note.place for note in verify(store).notes] == [f"baselines/{baseline.path.name}"]
 
 
 def test_restores_and_baselines_that_cannot_be_read_are_named(store: CheckpointStore) -> None:
