@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in OUTPUT_FAULTS:
             return _unexpected(error)
-        _complain(f"The output cannot be written: {error.strerror}.")
+        # Only what was opened by its name has one; the streams have none.
+        _complain(f"{error.filename or 'The output'} cannot be written: {error.strerror}.")
         _drop_output()
         return int(ExitCode.FAILED)
     except Exception as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import stat
 from pathlib import Path
 
@@ -47,3 +48,23 @@ def test_a_fault_of_ours_is_a_sentence_and_the_details_are_in_a_private_log(
     log = tmp_path / "home" / "logs" / "hermes.log"
     assert "Traceback" in log.read_text()
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(("name", "what"), [("/var/x", "/var/x"), (None, "The output")])
+def test_a_full_disk_is_named_by_what_could_not_be_written(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    name: str | None,
+    what: str,
+) -> None:
+    import app.cli.oneshot
+
+    def full(_args: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", name)
+
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(app.cli.oneshot, "run", full)
+    monkeypatch.setattr(entry, "_drop_output", lambda: None)
+    assert entry.main(["-p", "x"]) == 1
+    assert capfd.readouterr().err == f"hermes: {what} cannot be written: No space left on device.\n"

@@ -55,24 +55,27 @@ def _candidates(mode: SandboxMode) -> Iterator[Sandbox]:
 
 
 def holds(sandbox: Sandbox) -> bool:
-    """Whether a command works inside `sandbox` and does not get out."""
-    with tempfile.TemporaryDirectory(prefix="hermes-probe-") as made:
-        root = Path(made).resolve()
-        for name in ("work", "out", "hidden", "tmp"):
-            (root / name).mkdir()
-        (root / "hidden" / "secret").write_text("secret")
-        policy = Policy(
-            workspace=root / "work",
-            tmp=root / "tmp",
-            readable=(root / "out",),
-            hidden=(root / "hidden",),
-        )
-        said = [str(root / name) for name in ("work", "out", "hidden")]
-        try:
-            code, output = _run(sandbox, policy, ["/bin/sh", "-c", _TRIAL, "sh", *said, str(os.getpid())])
-        except (OSError, ToolError, subprocess.TimeoutExpired):
-            return False
-        return code == 0 and output == b"in\n" and not (root / "out" / "outside").exists()
+    """Whether a command works inside `sandbox` and does not get out; not where that cannot be tried."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="hermes-probe-", ignore_cleanup_errors=True) as made:
+            return _holds(sandbox, Path(made).resolve())
+    except (OSError, ToolError, subprocess.TimeoutExpired):
+        return False
+
+
+def _holds(sandbox: Sandbox, root: Path) -> bool:
+    for name in ("work", "out", "hidden", "tmp"):
+        (root / name).mkdir()
+    (root / "hidden" / "secret").write_text("secret")
+    policy = Policy(
+        workspace=root / "work",
+        tmp=root / "tmp",
+        readable=(root / "out",),
+        hidden=(root / "hidden",),
+    )
+    said = [str(root / name) for name in ("work", "out", "hidden")]
+    code, output = _run(sandbox, policy, ["/bin/sh", "-c", _TRIAL, "sh", *said, str(os.getpid())])
+    return code == 0 and output == b"in\n" and not (root / "out" / "outside").exists()
 
 
 def _run(sandbox: Sandbox, policy: Policy, argv: list[str]) -> tuple[int, bytes]:

@@ -6,6 +6,7 @@ import os
 import shutil
 import struct
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -95,6 +96,12 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
             )
 
     assert not holds(Leaky())
+
+
+def test_a_boundary_that_cannot_be_tried_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    sandbox = probe()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    assert not holds(sandbox)
 
 
 def test_of_two_rules_the_deeper_one_counts(tmp_path: Path):
