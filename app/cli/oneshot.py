@@ -102,11 +102,11 @@ async def _turn(args: Options | argparse.Namespace, text: str, images: Sequence[
     if isinstance(view, JsonView) and view.failure is not None:
         raise view.failure
     if not args.json:
-        _print_answer(ended)
+        _print_answer(ended, args.approve)
     return ended.exit_code
 
 
-def _print_answer(ended: TurnEnded) -> None:
+def _print_answer(ended: TurnEnded, approve: str | None) -> None:
     if ended.text:
         print(clean(ended.text), flush=True)
     if ended.error:
@@ -114,10 +114,10 @@ def _print_answer(ended: TurnEnded) -> None:
     if ended.outcome == "budget":
         print("hermes: the limit of requests was reached; raise it with --max-turns.", file=sys.stderr)
     if ended.outcome == "denied":
-        print(
-            "hermes: stopped at the gate; --approve all lets everything pass but the hardline.",
-            file=sys.stderr,
-        )
+        way = "--approve all lets everything pass but the hardline"
+        if approve == "all":
+            way = "the reasons stand above"
+        print(f"hermes: stopped at the gate; {way}.", file=sys.stderr)
 
 
 def _stop_on_signals(engine: Engine) -> None:

@@ -118,7 +118,23 @@ def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path)
         done = command.run("-p", "hi", env=command.environment(home, server.base_url), cwd=work)
     assert done.returncode == 4
     assert done.stdout == "Not allowed.\n"
+    assert done.stderr.endswith("--approve all lets everything pass but the hardline.\n")
     assert (work / "kept").exists()
+
+
+def test_what_is_refused_although_all_is_approved_is_not_told_to_be_approved(
+    work: Path, home: Path, tmp_path: Path
+) -> None:
+    script = "script = by_step([call('write_file', path='new', content='x'), say('Not allowed.')])"
+    (home / "audit").mkdir(parents=True)
+    (home / "audit" / "audit-000001.jsonl").mkdir()
+    with ServerProcess(script, tmp_path) as server:
+        env = command.environment(home, server.base_url)
+        done = command.run("--approve", "all", "-p", "hi", env=env, cwd=work)
+    assert done.returncode == 4
+    assert "audit-000001.jsonl is no plain file" in done.stderr
+    assert done.stderr.endswith("stopped at the gate; the reasons stand above.\n")
+    assert not (work / "new").exists()
 
 
 def test_ctrl_c_stops_the_command_and_is_exit_code_130(work: Path, home: Path, tmp_path: Path) -> None:
