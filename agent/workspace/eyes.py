@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from watchdog.observers.api import BaseObserver
     from watchdog.observers.inotify_c import CallbackId, InotifyEvent, InotifyFD, Mask, WatchDescriptor
 
+log = logging.getLogger(__name__)
+
 Report = Callable[[str | None], None]
 """Told a path relative to the project that may have changed; None when anything may have. From any thread."""
 
@@ -112,19 +114,35 @@ class FolderWatches:
 
     def catch_up(self) -> None:
         # Events come in order, so when the mark is told, all before it was.
-        if self._mark is None:
-            self._mark = _Mark()
-            self._inotify.add_callback(
-                os.fsencode(self._mark.folder.name), _mask(), self._mark, self._number()
-            )
-        self._mark.set_and_wait()
+        try:
+            if self._mark is None:
+                self._mark = self._new_mark()
+            self._mark.set_and_wait()
+        except OSError as error:
+            # No watch is left, the disk is full, or somebody tidied the folder of the mark away.
+            log.info("no mark can be set to catch up with events by: %s", error)
+            self._drop_mark()
+            time.sleep(_TREE_SECONDS)
 
     def close(self) -> None:
         self._closed = True
         self._inotify.stop()
         self._inotify.join()
-        if self._mark is not None:
-            self._mark.folder.cleanup()
+        self._drop_mark()
+
+    def _new_mark(self) -> _Mark:
+        mark = _Mark()
+        try:
+            self._inotify.add_callback(os.fsencode(mark.folder.name), _mask(), mark, self._number())
+        except OSError:
+            mark.folder.cleanup()
+            raise
+        return mark
+
+    def _drop_mark(self) -> None:
+        mark, self._mark = self._mark, None
+        if mark is not None:
+            mark.folder.cleanup()
 
     def _number(self) -> CallbackId:
         from watchdog.observers.inotify_c import CallbackId
@@ -151,7 +169,7 @@ class _Mark:
         file = Path(self.folder.name, self._awaited.decode())
         file.touch(mode=0o600)
         self._seen.wait(_CATCH_UP_SECONDS)
-        file.unlink()
+        file.unlink(missing_ok=True)
 
     def on_event(self, event: InotifyEvent) -> None:
         if event.name == self._awaited:

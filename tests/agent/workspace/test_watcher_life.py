@@ -256,3 +256,35 @@ async def test_a_project_that_is_moved_away_and_back_is_told_even_when_it_is_emp
             back = await watched.next()
             assert (back.folder, len(back.added)) == ("back", files)
         await watched.only_the_mark()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there are no watches of single folders")
+@pytest.mark.parametrize("lacks", ["watches", "room", "its folder"])
+async def test_a_command_is_waited_for_where_no_mark_can_be_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    from watchdog.observers.inotify_c import InotifyFD
+
+    def refuse(*arguments: object, **options: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "work").mkdir()
+    async with watching(tmp_path / "work") as here:
+        if lacks == "its folder":
+            async with here.watcher.claim():
+                here.write("before", "1\n")
+            (mark,) = [each for each in tmp_path.iterdir() if each.name.startswith("hermes-watch-")]
+            shutil.rmtree(mark)
+        elif lacks == "watches":
+            monkeypatch.setattr(InotifyFD, "add_callback", refuse)
+        else:
+            monkeypatch.setattr("agent.workspace.eyes.Path.touch", refuse)
+        for name in ("a", "b"):
+            async with here.watcher.claim():
+                here.write(name, "by a command\n")
+        here.write("c", "by a person\n")
+        # Without a mark, word of the commands may be so late that it counts as a person's.
+        while "c" not in (await here.next()).added:
+            pass
+    assert [each.name for each in tmp_path.iterdir()] == ["work"]
