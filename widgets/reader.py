@@ -31,6 +31,8 @@ WHEEL = 3
 KEPT_LINES = 1_024
 """Rows of the screen that are kept as they were drawn."""
 _ROW_BITS = 24
+DIFF_ROLES = ("added", "removed", "dim")
+"""Roles that lines of diffs have."""
 
 
 class Reader(Kept):
@@ -65,18 +67,21 @@ class Reader(Kept):
         background: str = "background",
         margin: int = 1,
         gutter: int | Gutter = 0,
+        diffs: bool = False,
         focusable: bool = False,
         classes: str = "",
     ) -> None:
         """`show` makes each piece of `text` harmless; what `marks` finds is drawn in the tone of errors.
 
         `margin` are the columns in front of the text, `gutter` the characters at the start of each
-        line that what wraps stays behind.
+        line that what wraps stays behind. With `diffs`, lines of unified diffs have their colours.
         """
         super().__init__(classes=classes)
         self.can_focus = focusable
         self.palette = Palette(Skin())
-        self._rows_of: Callable[[str], ReaderRows] = lambda text: ReaderRows(text, show, marks, gutter=gutter)
+        self._rows_of: Callable[[str], ReaderRows] = lambda text: ReaderRows(
+            text, show, marks, gutter=gutter, diffs=diffs
+        )
         self.rows = self._rows_of(text)
         self._view = RowView(lambda index: self.rows.height(index), count=len(self.rows.pieces))
         self._wide = Wide(wrap=wrap)
@@ -208,7 +213,8 @@ class Reader(Kept):
     def _prepare(self, width: int) -> None:
         text, dim = (self.palette.style(role, self._background) for role in (self._role, "dim"))
         error = self.palette.style("error", self._background, bold=True)
-        self.rows.look(width - self._margin - SCROLLBAR, self._wide, text, error, dim)
+        inks = {role: self.palette.style(role, self._background) for role in DIFF_ROLES}
+        self.rows.look(width - self._margin - SCROLLBAR, self._wide, text, error, dim, inks)
         self._view.forget_layout()
         self._lines.clear()
 

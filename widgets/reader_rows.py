@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from rich.segment import Segment
 from rich.style import Style
 
+from widgets.diff_tones import diff_tones
 from widgets.transcript.wide import Row, Wide, rows_for
 from widgets.transcript.wrap import TAB, expand_tabs, flat
 
@@ -28,9 +29,18 @@ class ReaderRows:
     """The rows of a text for one width. Only pieces that are asked for are shown, cut and kept."""
 
     def __init__(
-        self, text: str, show: Show, marks: re.Pattern[str] | None = None, *, gutter: int | Gutter = 0
+        self,
+        text: str,
+        show: Show,
+        marks: re.Pattern[str] | None = None,
+        *,
+        gutter: int | Gutter = 0,
+        diffs: bool = False,
     ) -> None:
-        """`gutter` characters at the start of each line stand alone: what wraps stays behind them."""
+        """`gutter` characters at the start of each line stand alone: what wraps stays behind them.
+
+        With `diffs`, lines of unified diffs in the text have the styles of their roles.
+        """
         self.text = text
         self.pieces, self.continued = cut(text)
         self.drawn = 0
@@ -38,14 +48,27 @@ class ReaderRows:
         self._show = show
         self._marks = marks
         self._gutter = gutter if callable(gutter) else lambda _line: gutter
+        self._tones = piece_tones(self.pieces, self.continued) if diffs and "@@ -" in text else {}
+        self._inks: Mapping[str, Style] = {}
         self._look = (80, Wide(wrap=True), Style.null(), Style.null(), Style.null())
         self._kept: dict[int, list[Row]] = {}
 
-    def look(self, width: int, wide: Wide, text: Style, marked: Style, edge: Style) -> None:
-        """How rows are drawn from now on: cells of a row, wrapped or shifted, and the three styles."""
-        look = (max(width, 1), wide, text, marked, edge)
-        if look != self._look:
-            self._look = look
+    def look(
+        self,
+        width: int,
+        wide: Wide,
+        text: Style,
+        marked: Style,
+        edge: Style,
+        inks: Mapping[str, Style] | None = None,
+    ) -> None:
+        """How rows are drawn from now on: cells of a row, wrapped or shifted, and the three styles.
+
+        `inks` are the styles of the roles that lines of diffs have; without one, they are as all text.
+        """
+        look, inks = (max(width, 1), wide, text, marked, edge), inks or {}
+        if (look, inks) != (self._look, self._inks):
+            self._look, self._inks = look, inks
             self._kept.clear()
 
     def rows(self, index: int) -> list[Row]:
@@ -55,9 +78,8 @@ class ReaderRows:
             if len(self._kept) >= KEPT:
                 self._kept.clear()
             piece = self.pieces[index]
-            rows = self._kept[index] = self._draw(
-                piece, 0 if index in self.continued else self._gutter(piece)
-            )
+            gutter = 0 if index in self.continued else self._gutter(piece)
+            rows = self._kept[index] = self._draw(piece, gutter, self._inks.get(self._tones.get(index, "")))
         return rows
 
     def height(self, index: int) -> int:
@@ -73,9 +95,10 @@ class ReaderRows:
                 return limit
         return rows
 
-    def _draw(self, piece: str, gutter: int) -> list[Row]:
+    def _draw(self, piece: str, gutter: int, ink: Style | None) -> list[Row]:
         self.drawn += 1
-        width, wide, style, marked, edge = self._look
+        width, wide, text, marked, edge = self._look
+        style = ink or text
         shown = flat(expand_tabs(self._show(piece), TAB))
         lead, row = _parted(list(self._runs(shown, style, marked)), gutter)
         return rows_for(row, width, wide, edge, lead)
@@ -89,6 +112,16 @@ class ReaderRows:
             at = found.end()
         if at < len(text) or not text:
             yield Segment(text[at:], style)
+
+
+def piece_tones(pieces: list[str], continued: frozenset[int]) -> dict[int, str]:
+    """The roles of the pieces of diffs by their numbers; what goes on with a line has its role. Pure."""
+    starts = [index for index in range(len(pieces)) if index not in continued]
+    tones: dict[int, str] = {}
+    for line, role in diff_tones(pieces[start] for start in starts).items():
+        end = starts[line + 1] if line + 1 < len(starts) else len(pieces)
+        tones.update(dict.fromkeys(range(starts[line], end), role))
+    return tones
 
 
 def _parted(row: Row, count: int) -> tuple[Row, Row]:

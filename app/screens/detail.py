@@ -34,7 +34,8 @@ class DetailScreen(ClosableModal[None]):
         super().__init__()
         self._title = line(title)
         show = reveal if spelled else str
-        self.reader = Skinned(text if spelled else clean(text), show, wrap=spelled, focusable=True, margin=1)
+        shown = text if spelled else clean(text)
+        self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=not spelled)
 
     def compose(self) -> ComposeResult:
         yield Head(self._title)
