@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from agent.safety.commands import brought, git_remotes
 from agent.safety.commands.call import Call, Opinion, Rule, ask, fine
+from agent.safety.commands.git_programs import names_programs
 from agent.safety.commands.git_remotes import NETWORK, READS, RECORDS
 from agent.safety.commands.ground import TEMPORARY
 from agent.safety.commands.secrets import is_secret
@@ -81,7 +82,11 @@ def git(call: Call) -> Opinion:
             return ask("sets where git finds its files or programs")
     if not arguments:
         return READS
-    return _subcommand(replace(call, arguments=tuple(arguments[1:]), cwd=cwd), arguments[0])
+    inner = replace(call, arguments=tuple(arguments[1:]), cwd=cwd)
+    opinion = _subcommand(inner, arguments[0])
+    if not opinion and not call.ground.confined and names_programs(absolute(inner.path("."))):
+        return ask("works in a repository whose settings name programs to run")
+    return opinion
 
 
 def is_harmless_setting(key: str) -> bool:
