@@ -469,13 +469,13 @@ def _by_path(call: Call) -> Opinion | None:
 
 _TELLS = (("--version",), ("-version",), ("--help",))
 _IN_NEED_OF_QUOTES = re.compile(r"[\s'\"\\$`;&|<>()*?\[\]#~]").search
-_ARE_PLAIN = re.compile(r"[\w./:=@%+,!^{}-]+(?: [\w./:=@%+,!^{}-]+)*", re.ASCII).fullmatch
+_IS_UNUSUAL = re.compile(r"[^\w./:=@%+,!^{} -]", re.ASCII).search
 
 
 def _shown(arguments: Sequence[str]) -> str:
     """Arguments as they would be typed."""
     joined_up = " ".join(arguments)
-    if joined_up.count(" ") == len(arguments) - 1 and _ARE_PLAIN(joined_up):
+    if joined_up.count(" ") == len(arguments) - 1 and "" not in arguments and _IS_UNUSUAL(joined_up) is None:
         return joined_up
     return " ".join(map(_quoted, arguments))
 

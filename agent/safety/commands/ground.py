@@ -184,7 +184,7 @@ class Ground:
         """Whether the path is, or lies in, what a build makes again."""
         for root in self._workspace:
             if _within(full, (root,)):
-                return any(name and _is_made(name) for name in full[len(root) :].split("/"))
+                return any(map(_is_made, full[len(root) :].split("/")))
         return False
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 from agent.safety.commands.git import is_harmless_setting
 from agent.safety.guarded import guard, guarded_reason
-from agent.safety.permissions.reading import Command, Touched
+from agent.safety.permissions.reading import Command
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places, joined
 from agent.safety.rules import Line
@@ -59,10 +59,10 @@ class Protection:
         for command in reading.commands:
             if command.name == "git" and _sets(command):
                 return "changes settings of Git, which can run programs"
-        touched = ((each, False) for each in reading.writes)
-        for each, whole in (*touched, *_written(reading.commands)):
-            for folder in each.cwds:
-                path = joined(folder, each.path)
+        touched = ((path, cwds, False) for path, cwds in reading.writes)
+        for word, cwds, whole in chain(touched, _written(reading.commands)):
+            for folder in cwds:
+                path = joined(folder, word)
                 # Of a place that is not known, the names that are known count.
                 path = path if path.startswith("/") else f"/{path}"
                 if place := guarded.leads_to(path, whole=whole):
@@ -70,18 +70,22 @@ class Protection:
         return None
 
 
-def _written(commands: tuple[Command, ...]) -> Iterator[tuple[Touched, bool]]:
+Written = tuple[str, tuple[str, ...], bool]
+"""A path as it is written, the folders it may be seen from, and whether everything inside goes along."""
+
+
+def _written(commands: tuple[Command, ...]) -> Iterator[Written]:
     for command in commands:
         if command.name in _WRITERS and not (command.name in ("sed", "perl") and not _in_place(command)):
             whole = command.name in _WHOLE
             for word in command.arguments:
                 if not word.startswith("-"):
-                    yield Touched(word, command.cwds), whole
+                    yield word, command.cwds, whole
                 if "=" in word and (rest := word.partition("=")[2]):
-                    yield Touched(rest, command.cwds), whole
+                    yield rest, command.cwds, whole
         if command.name in _PLACERS:
             for path in _landings(command):
-                yield Touched(path, command.cwds), True
+                yield path, command.cwds, True
 
 
 def _landings(command: Command) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from agent.safety.shell.parts import NO_REDIRECTION, CommandLine, Redirection
 from agent.safety.shell.redirects import reads_its_target, redirection
+from agent.safety.shell.simple_words import PIECE
 from agent.safety.shell.tree import REDIRECTS, Source, is_several, plain_words
 from agent.safety.shell.words import is_plain
 
@@ -45,13 +46,16 @@ def redirections(source: Source, node: Node) -> Redirection:
 
 def _dropped(source: Source, node: Node) -> list[str]:
     """Words between the parts of a node, which the grammar leaves out: a lone dash before `<<`."""
-    pairs = itertools.pairwise(node.children)
-    return [word for one, other in pairs for word in source.slice(one.end_byte, other.start_byte).split()]
+    words: list[str] = []
+    for one, other in itertools.pairwise(node.children):
+        start, end = one.end_byte, other.start_byte
+        if end - start > 1 or source.data[start:end].strip():
+            words += source.slice(start, end).split()
+    return words
 
 
-_PIECE = r"(?>[\w./:=@%+,\-{}*?\[\]~^]++|'[^'\n]*+'|\"(?>[^\"\\$`\n]|\$[A-Za-z_0-9@])*+\"|\$[A-Za-z_0-9@])"
-_WORD = re.compile(rf"{_PIECE}++", re.ASCII)
-_LINE = re.compile(rf"(?!\S*=){_PIECE}++(?: ++{_PIECE}++)*+", re.ASCII)
+_WORD = re.compile(rf"{PIECE}++", re.ASCII)
+_LINE = re.compile(rf"(?!\S*=){PIECE}++(?: ++{PIECE}++)*+", re.ASCII)
 
 
 def simple_words(line: str) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.safety.shell.parts import Redirection
+from agent.safety.shell.simple_words import PIECE
 from agent.safety.shell.tree import REDIRECTS, Source
 
 if TYPE_CHECKING:
@@ -30,7 +31,15 @@ def redirection(source: Source, nodes: Sequence[Node]) -> Redirection:
     return found
 
 
+_SIMPLE = re.compile(rf"(\d*)(>>|>\||>|<) *({PIECE}++)", re.ASCII)
+
+
 def _file(source: Source, node: Node, found: Redirection) -> None:
+    if (match := _SIMPLE.fullmatch(source.text(node))) is not None and not node.has_error:
+        number, operator, target = match.groups()
+        found.targets.append((operator, target))
+        found.takes_output |= operator != "<" and number in ("", "1")
+        return
     # The grammar lets a redirection swallow the arguments behind it; only the first word is its target.
     descriptor = node.child_by_field_name("descriptor")
     marks: list[str] = []

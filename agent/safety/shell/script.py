@@ -58,6 +58,10 @@ _EXPRESSIONS = frozenset(
 )
 
 
+_NOTHING = [""]
+"""What is printed by what prints nothing."""
+
+
 class Interpreter(References):
     """Follows one script; `Commands` looks into single command lines."""
 
@@ -151,7 +155,10 @@ class Interpreter(References):
         output: Output = [""]
         for node in nodes:
             if node.is_named:
-                output = after(output, self._statement(node, stdin))
+                made = self._statement(node, stdin)
+                output = (
+                    made if output == _NOTHING and (made is None or len(made) == 1) else after(output, made)
+                )
         return output
 
     def _statement(self, node: Node, stdin: Output = None) -> Output:
@@ -198,9 +205,10 @@ class Interpreter(References):
 
     def _pipeline(self, node: Node, stdin: Output) -> Output:
         output = stdin
+        stages = self.state.scope(merge=False)  # each of them is a shell of its own
         for stage in node.children:
             if stage.is_named:
-                with self.state.scope(merge=False):
+                with stages:
                     output = self._statement(stage, output)
         return output
 

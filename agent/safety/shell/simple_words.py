@@ -15,6 +15,8 @@ from agent.safety.shell import marks
 from agent.safety.shell.marks import FEW, UNKNOWN
 from agent.safety.shell.values import Value, split
 
+PIECE = r"(?>[\w./:=@%+,\-{}*?\[\]~^]++|'[^'\n]*+'|\"(?>[^\"\\$`\n]|\$[A-Za-z_0-9@])*+\"|\$[A-Za-z_0-9@])"
+"""A regular expression for a part of a raw word that runs nothing and surely ends where it seems to."""
 _VARIABLE = re.compile(r"\$([A-Za-z_]\w*|[0-9@*#?$!_-])", re.ASCII)
 _NAMED = r"\$(?>[A-Za-z_][A-Za-z0-9_]*+|[0-9@*#?$!_-])"
 _SIMPLE = re.compile(rf"'[^']*'|\"(?:[^\"\\$`]|{_NAMED})*+\"|(?:[\w./:=@%+,\-]|{_NAMED})*+")
@@ -61,28 +63,30 @@ def simply(word: str, scope: Variables) -> str | None:
 
 def several(word: str, scope: Variables) -> list[str] | None:
     """The few texts a word stands for whose variables have several values; None when it takes more to say."""
-    pieces = _pieces(word)
+    pieces = _known_pieces(word) if len(word) <= _SHORT else _pieces(word)
     if pieces is None:
         return None
-    options: list[list[str]] = []
+    quoted = word[0] == '"'
+    if not quoted and scope.values("IFS") != USUAL_SEPARATORS:
+        return None
+    options: list[list[str]] = [[piece] for piece in pieces]
     steps = 0
-    for place, piece in enumerate(pieces):
-        if place % 2 == 0:
-            options.append([piece])
-            continue
+    for place in range(1, len(pieces), 2):
         texts: dict[str, None] = {}
-        for value in scope.values(piece) or [UNKNOWN]:
-            if not isinstance(value, str) or not (word[0] == '"' or _is_one_field(value, scope)):
+        for value in scope.values(pieces[place]) or [UNKNOWN]:
+            if not isinstance(value, str) or not (quoted or split(value, " \t\n") == value):
                 return None
             texts[value] = None
             steps += len(value) // 16
-        options.append(list(texts))
-    if prod(map(len, options)) > FEW:
+        options[place] = list(texts)
+    if prod([len(each) for each in options]) > FEW:
         return None
     found = ["".join(choice) for choice in product(*options)]
-    if any(not text.isascii() and marks.is_special(text) for text in found):
-        return None
-    scope.spend(steps)
+    for text in found:
+        if not text.isascii() and marks.is_special(text):
+            return None
+    if steps:
+        scope.spend(steps)
     return found
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.shell import choices, lines, marks, tree, words
+from agent.safety.shell import choices, lines, marks, redirects, tree, words
 from agent.safety.shell.recording import Recording, record
 
 _HOME, _CWD = "/home/ada", "/home/ada/project"
@@ -44,6 +44,17 @@ def test_words_quotes_and_variables_say_the_same_as_their_nodes(text: str) -> No
     shortened = _followed(text)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lines, "simple_words", lambda text: None)
+        whole = _followed(text)
+    assert (shortened.events, shortened.tangled) == (whole.events, whole.tangled)
+
+
+@given(_SHAPED, st.sampled_from((">", ">>", "2>", "1>|", "<", "&>", "> ", "<<< ", ">&", "3< ")))
+def test_redirections_to_simple_words_say_the_same_as_their_nodes(text: str, operator: str) -> None:
+    to = f"{operator}{text}"
+    text = f"echo a {to}; cat {to} b < c; {{ ls; }} {to}; >{text} {to}"
+    shortened = _followed(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(redirects, "_SIMPLE", re.compile("(?!)"))
         whole = _followed(text)
     assert (shortened.events, shortened.tangled) == (whole.events, whole.tangled)
 
