@@ -253,7 +253,9 @@ class Commands:
     def _shift(self, arguments: Arguments, stdin: Output) -> Output:
         if self._state.positional is not None:
             count = int(arguments[0]) if arguments and arguments[0].isdigit() and len(arguments[0]) < 6 else 1
-            self._state.positional = self._state.positional[count:]
+            gone, left = self._state.positional[:count], self._state.positional[count:]
+            several = any(UNKNOWN in word for word in gone)
+            self._state.positional = (UNKNOWN, *left) if several else left
         return [""]
 
     def _read(self, arguments: Arguments, stdin: Output) -> Output:

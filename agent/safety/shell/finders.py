@@ -123,14 +123,45 @@ def xargs(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
         stdin = content(commands.shell.state, [file])
     blanks = r"[\n\0]+" if replaced is not None or _splits_lines(arguments) else r"[\s\0]+"
     for text in stdin if stdin is not None else [UNKNOWN]:
-        items = [item for item in re.split(blanks, text) if item.strip()]
         if replaced is None:
-            commands.invoke((*line, *items), None, functions=False)
+            for group in _groups(arguments, text, blanks):
+                commands.invoke((*line, *group), None, functions=False)
             continue
+        items = [item for item in re.split(blanks, text) if item.strip()]
         for item in items:
             filled = tuple(word.replace(replaced, item.strip()) for word in line)
             commands.invoke(filled, None, functions=False)
     return None
+
+
+MOST_GROUPS = 64
+"""Command lines of one `xargs` that are followed each by itself."""
+
+
+def _groups(arguments: Arguments, text: str, blanks: str) -> list[list[str]]:
+    """The items of each command line that `xargs` makes of what it reads."""
+    lines = _count(arguments, "L", "l", "--max-lines")
+    most = _count(arguments, "n", "n", "--max-args")
+    if lines:
+        rows = [row for row in text.split("\n") if row.strip()]
+        pieces = ["\n".join(rows[at : at + lines]) for at in range(0, len(rows), lines)]
+        groups = [[item for item in re.split(blanks, piece) if item.strip()] for piece in pieces]
+    else:
+        items = [item for item in re.split(blanks, text) if item.strip()]
+        groups = [items[at : at + most] for at in range(0, len(items), most)] if most else [items]
+    return groups if len(groups) <= MOST_GROUPS else [*groups[:MOST_GROUPS], [UNKNOWN]]
+
+
+def _count(arguments: Arguments, short: str, other: str, long: str) -> int:
+    """The number that an option is given; 0 without it."""
+    for place, argument in enumerate(arguments):
+        if match := re.fullmatch(rf"-[0rtxp]*[{short}{other}](\d{{0,5}})|{long}=?(\d{{0,5}})", argument):
+            following = arguments[place + 1] if place + 1 < len(arguments) else ""
+            given = (
+                match[1] or match[2] or (following if following.isdecimal() and len(following) < 6 else "1")
+            )
+            return max(1, int(given))
+    return 0
 
 
 def npx(commands: Starter, arguments: Arguments, stdin: Output) -> Output:

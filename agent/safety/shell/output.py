@@ -169,6 +169,15 @@ def dirname(state: State, arguments: Arguments, stdin: Output) -> Output:
     return ["".join(f"{operand.rstrip('/').rpartition('/')[0] or '/'}\n" for operand in operands)]
 
 
+def basename(state: State, arguments: Arguments, stdin: Output) -> Output:
+    """The last step of a path, without an ending that is named."""
+    if not 1 <= len(arguments) <= 2 or any(UNKNOWN in a or a.startswith("-") for a in arguments):
+        return None
+    name = arguments[0].rstrip("/").rpartition("/")[2]
+    ending = arguments[1] if len(arguments) == 2 and name != arguments[1] else ""
+    return [f"{name.removesuffix(ending)}\n"]
+
+
 def realpath(state: State, arguments: Arguments, stdin: Output) -> Output:
     """The path itself: links are not known here."""
     operands = [argument for argument in arguments if not argument.startswith("-")]
@@ -280,6 +289,7 @@ PRINTERS: dict[str, Callable[[State, Arguments, Output], Output]] = {
     "git": git,
     "which": which,
     "dirname": dirname,
+    "basename": basename,
     "realpath": realpath,
     "readlink": realpath,
     "xxd": xxd,

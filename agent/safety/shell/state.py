@@ -28,6 +28,9 @@ MOST_BRANCHES = 20_000
 MOST_FOLDERS = 16
 """Folders the shell may be in that are told apart."""
 
+MOST_PASSES = 5
+"""Times that a loop is followed while it goes on changing what it uses."""
+
 _NAME = re.compile(r"[\w-][\w.-]*", re.ASCII)
 """A folder's name that cannot lead elsewhere."""
 
@@ -148,6 +151,8 @@ class State:
             if self.positional is None:
                 return None
             index = int(name) if len(name) < 6 else 100_000
+            if any(UNKNOWN in word for word in self.positional[:index]):
+                return [UNKNOWN]  # which may be several words
             return [self.positional[index - 1] if index <= len(self.positional) else ""]
         if name == "!":
             return ["", LAST_JOB]
@@ -168,17 +173,37 @@ class State:
         self.cwds = _limited(found)
 
     def repeat(self, follow: Callable[[], object]) -> None:
-        """Follow something twice, so that the second time sees what the first one left.
+        """Follow something again and again, until another time would see nothing that is new.
 
-        The second time is only counted where it would see nothing else.
+        The second time is only counted where it would see nothing else. What goes on changing is not known
+        in the end, unless it only grows.
         """
-        budget, cwds, positional = self.budget, self.cwds, self.positional
-        with self.watching(Watch()) as watch:
-            follow()
-        same = not watch.unique and cwds == self.cwds and positional == self.positional
-        if same and all(self.get(table, name) == value for (table, name), value in watch.found.items()):
-            self.spend(budget - self.budget)
-        else:
+        changed: list[tuple[str, str, Any]] = []
+        positional = self.positional
+        for passed in range(MOST_PASSES):
+            budget, cwds, positional = self.budget, self.cwds, self.positional
+            with self.watching(Watch()) as watch:
+                follow()
+            changed = [
+                (table, name, value)
+                for (table, name), value in watch.found.items()
+                if self.get(table, name) != value
+            ]
+            settled = not changed and cwds == self.cwds and positional == self.positional
+            if settled and (passed or not watch.unique):
+                self.spend(0 if passed else budget - self.budget)
+                return
+        moving = [
+            name
+            for table, name, value in changed
+            if table == "variable" and not _grows(value, self.get(table, name))
+        ]
+        for name in moving:
+            self.assign(name, [UNKNOWN])
+        if positional != self.positional:
+            self.positional = None
+            moving.append("")
+        if moving:
             follow()
 
     @contextmanager
@@ -242,6 +267,13 @@ class State:
                 self.assign(name, after or [UNKNOWN], add=True)
             elif after is not None:
                 self.put(table, name, after)
+
+
+def _grows(before: Sequence[Value] | None, after: Sequence[Value] | None) -> bool:
+    """Whether values only had something added: what a loop collects, but not what it takes apart."""
+    texts = [value if isinstance(value, str) else " ".join(value) for value in after or ()]
+    kept = [value if isinstance(value, str) else " ".join(value) for value in before or ()]
+    return bool(texts) and all(any(old in text for old in kept or [""]) for text in texts)
 
 
 def _limited(folders: dict[str, None]) -> tuple[str, ...]:

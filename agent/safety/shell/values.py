@@ -79,7 +79,7 @@ def indexed(value: Value, index: str) -> list[Value]:
     if index in ("@", "*"):
         return [value]
     elements = value if isinstance(value, tuple) else (value,)
-    if not re.fullmatch(r"-?\d{1,6}", index):
+    if not re.fullmatch(r"-?\d{1,6}", index) or _are_open(elements):
         return [UNKNOWN, *elements]
     place = int(index)
     return [elements[place] if -len(elements) <= place < len(elements) else ""]
@@ -89,7 +89,13 @@ def cut_out(value: Value, start: int, length: int | None) -> Value:
     """`${value:start:length}`, of a text or of the elements of an array."""
     if isinstance(value, str):
         return sliced(value, start, length)
-    return value[start:] if length is None else value[start:][:length]
+    found = value[start:] if length is None else value[start:][:length]
+    return (UNKNOWN, *found) if _are_open(value) and UNKNOWN not in found else found
+
+
+def _are_open(elements: Arguments) -> bool:
+    """Whether one of the elements is not known, so that it may be several."""
+    return any(UNKNOWN in element for element in elements)
 
 
 def sliced(text: str, start: int, length: int | None) -> str:

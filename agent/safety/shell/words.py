@@ -289,6 +289,8 @@ class _Reader:
         self._add(*options)
 
     def _separators(self) -> str:
+        if self._assigns:
+            return ""  # what is assigned is not split
         known = self._scope.values("IFS")
         if known == USUAL_SEPARATORS:
             return " \t\n"
