@@ -48,6 +48,9 @@ class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIn
         min-width: 8;
         scrollbar-size-vertical: 1;
     }
+    Palette CommandList > .option-list--option {
+        padding: 0 2 0 3; /* below the first letter of what is searched for */
+    }
     Palette CommandList > .option-list--option-highlighted {
         color: $block-cursor-foreground;
         background: $block-cursor-background;
