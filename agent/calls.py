@@ -12,7 +12,7 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,11 @@ NAMED_PATHS = 20
 """Paths of a step that its event names."""
 
 NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
+FAULT = (
+    '{"error": "A fault of Hermes ended this call; its effects may be partial.", "status": "interrupted"}',
+    '{"error": "A fault of Hermes came before this call started; nothing was done."}',
+)
+"""The same where nobody interrupted."""
 
 ContextFor = Callable[[ToolCall], ToolContext]
 LeftBy = Callable[[str, int], Awaitable[str]]
@@ -135,7 +140,7 @@ class CallRunner:
     ) -> list[Finished]:
         """Run all calls of an assistant message; those in `broken` are answered with their sentence instead.
 
-        When interrupted, every call still gets a result.
+        When interrupted, or failing by a fault of ours, every call still gets a result.
         """
         self._broken = broken or {}
         finished: dict[str, Finished] = {}
@@ -145,6 +150,11 @@ class CallRunner:
                 await _together([self._run_one(node, call, calls, started, finished) for call in group])
         except asyncio.CancelledError:
             await asyncio.shield(self._settle(node, calls, started, finished))
+            raise
+        except Exception:
+            # The turn fails by the first fault; a second one, of the same cause, says nothing new.
+            with suppress(Exception):
+                await self._settle(node, calls, started, finished, FAULT)
             raise
         return [finished[call.id] for call in calls]
 
@@ -328,15 +338,20 @@ class CallRunner:
         finished[call.id] = Finished(call, outcome, text)
 
     async def _settle(
-        self, node: Node, calls: Sequence[ToolCall], started: dict[str, float], finished: dict[str, Finished]
+        self,
+        node: Node,
+        calls: Sequence[ToolCall],
+        started: dict[str, float],
+        finished: dict[str, Finished],
+        words: tuple[str, str] = (INTERRUPTED, NOT_STARTED),
     ) -> None:
         """Give every call without a result one, so that the history stays valid."""
         await asyncio.gather(*self._commits, return_exceptions=True)
         for call in calls:
             if call.id not in finished:
-                text = INTERRUPTED if call.id in started else NOT_STARTED
+                text = words[0] if call.id in started else words[1]
                 if self._left_by is not None and (left := await self._left_by(call.id, node.id)):
-                    text = json.dumps({**json.loads(INTERRUPTED), "note": left}, ensure_ascii=False)
+                    text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
                 took = time.monotonic() - started[call.id] if call.id in started else 0.0
                 shown = await shown_masked(call, _arguments(call), self._secrets)
                 await self._commit(call, "interrupted", text, took, shown, finished)

@@ -475,3 +475,21 @@ async def test_the_chosen_personality_is_in_the_prompt_and_an_unknown_one_is_nam
         await b.turn("hi")
         assert any("personality" in event.text for event in b.seen(Noticed))
         assert "# Tone" not in b.server.requests[1].messages[0]["content"]
+
+
+async def test_a_fault_of_ours_ends_the_turn_and_every_call_of_it(tmp_path: Path, monkeypatch: Any) -> None:
+    script = by_step([calls(("write_file", {"path": "a", "content": "x"}), ("todo_read", {})), say("On.")])
+
+    async def broken(*_: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    async with bench(tmp_path, script) as b, b.engine() as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr("agent.calls.call_tool", broken)
+            ended = await engine.run("write it")
+        assert ended.outcome == "failed" and "No space left on device" in ended.error
+        done = b.seen(ToolFinished)
+        assert [each.outcome for each in done] == ["interrupted", "interrupted"]
+        assert "its effects may be partial" in done[0].result and "nothing was done" in done[1].result
+        assert not any("the user" in each.result for each in done)
+        assert (await engine.run("go on")).text == "On."
