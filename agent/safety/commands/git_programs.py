@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from agent.safety.look import current
 from agent.workspace.repository import common_folder, git_folder
 from tools.files.descriptors import read_bytes
 
@@ -31,8 +32,12 @@ _RUNNING = {
 def names_programs(folder: str) -> bool:
     """Whether git, started in `folder` to read, would run what the repository around it names.
 
-    Blocking, never waits; in doubt it is True, outside of a repository False.
+    Blocking, never waits; in doubt it is True, outside of a repository False. Found out once for a decision.
     """
+    return current().once((names_programs, folder), lambda: _names_programs(folder))
+
+
+def _names_programs(folder: str) -> bool:
     git = _repository(Path(folder))
     if git is None:
         return False
