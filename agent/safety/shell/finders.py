@@ -124,7 +124,7 @@ def xargs(commands: Starter, arguments: Arguments, stdin: Output) -> Output:
     blanks = r"[\n\0]+" if replaced is not None or _splits_lines(arguments) else r"[\s\0]+"
     for text in stdin if stdin is not None else [UNKNOWN]:
         if replaced is None:
-            for group in _groups(arguments, text, blanks):
+            for group in _groups(arguments[: len(arguments) - len(line)], text, blanks):
                 commands.invoke((*line, *group), None, functions=False)
             continue
         items = [item for item in re.split(blanks, text) if item.strip()]
@@ -149,6 +149,7 @@ def _groups(arguments: Arguments, text: str, blanks: str) -> list[list[str]]:
     else:
         items = [item for item in re.split(blanks, text) if item.strip()]
         groups = [items[at : at + most] for at in range(0, len(items), most)] if most else [items]
+    groups = groups or [[]]  # without anything to read it starts once
     return groups if len(groups) <= MOST_GROUPS else [*groups[:MOST_GROUPS], [UNKNOWN]]
 
 
