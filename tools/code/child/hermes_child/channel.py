@@ -110,13 +110,14 @@ def _import_json():
     import sys
 
     if "json" not in sys.modules:
-        from _signal import SIG_BLOCK, SIG_SETMASK, pthread_sigmask, valid_signals
+        # Built into the interpreter; the module `signal` would have to be imported itself.
+        import _signal  # pyright: ignore[reportMissingImports]
 
-        before = pthread_sigmask(SIG_BLOCK, valid_signals())
+        before = _signal.pthread_sigmask(_signal.SIG_BLOCK, _signal.valid_signals())
         try:
             import json
         finally:
-            pthread_sigmask(SIG_SETMASK, before)
+            _signal.pthread_sigmask(_signal.SIG_SETMASK, before)
     import json
 
     return json
