@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 
 from agent.context.table import ContextTable, Layer
-from agent.errors import HermesError
-from app.screens.page import Page
+from app.screens.counted import CountedPage, CountedRows
 from app.screens.wording import line
 from widgets.panes.figures import UNKNOWN, money, percent, tokens
 from widgets.row_text import fit
-from widgets.rows import RowList
 
 NAME_CELLS = 20
 COUNT_CELLS = 6
@@ -47,52 +44,31 @@ class Row:
         return "  ".join(filter(None, (*words, self.below, self.note)))
 
 
-class ContextScreen(Page[None]):
+class ContextScreen(CountedPage[ContextTable, Row]):
     """Opens at once and shows the numbers when they are counted."""
 
     heading = "Context and cost"
-    keys = "r count again · / filter · y copy · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="context.count")]
 
     def __init__(self, count: Callable[[], Awaitable[ContextTable]]) -> None:
         """`count` makes the table; it may take a while. Raises `HermesError`."""
-        self._count = count
-        self._table = ContextRows()
-        super().__init__(self._table)
+        super().__init__(count, ContextRows())
 
-    def on_mount(self) -> None:
-        self.action_count()
-
-    @work(exclusive=True)
-    async def action_count(self) -> None:
-        self.state("counting …")
-        try:
-            table = await self._count()
-        except HermesError as error:
-            self.state(str(error))
-            return
-        self._table.show(rows_of(table))
-        self.state(filled(table))
+    def told(self, found: ContextTable) -> tuple[Sequence[Row], str]:
+        """The table, and how full the window is."""
+        return rows_of(found), filled(found)
 
 
-class ContextRows(RowList):
+class ContextRows(CountedRows[Row]):
     """The table; a row is a line, and a second one that says where it comes from."""
-
-    def __init__(self) -> None:
-        super().__init__(self._lines, search_text=lambda index: self._rows[index].text, empty="Counting …")
-        self._rows: Sequence[Row] = ()
-
-    def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows."""
-        self._rows = rows
-        self.reset(len(rows))
 
     def heading(self, width: int) -> Text:
         head = f" {'layer':<{NAME_CELLS}}{'parts':>{COUNT_CELLS}}{'tokens':>{TOKEN_CELLS}}"
         return fit(Text(f"{head}{'share':>{SHARE_CELLS}}", self.ink("dim")), width)
 
-    def _lines(self, index: int, width: int) -> list[Text]:
-        row = self._rows[index]
+    def lines(self, index: int, width: int) -> list[Text]:
+        """See `CountedRows.lines`."""
+        row = self.entries[index]
         match row.kind:
             case "heading":
                 return [Text(f" {row.name}", self.ink("accent", bold=True))]

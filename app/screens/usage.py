@@ -7,18 +7,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from rich.text import Text
-from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.errors import HermesError
 from agent.spending.overview import Bound, Overview
 from agent.spending.report import Line
 from agent.spending.table import MAIN, SENT, SIDE
 from app.screens.context import bar, part
-from app.screens.page import Page
+from app.screens.counted import CountedPage, CountedRows
 from widgets.panes.figures import UNKNOWN, money, tokens
 from widgets.row_text import fit
-from widgets.rows import RowList
 
 NAME_CELLS = 22
 NUMBER_CELLS = 9
@@ -47,51 +44,30 @@ class Row:
         return "  ".join(filter(None, (self.name, *self.cells)))
 
 
-class UsageScreen(Page[None]):
+class UsageScreen(CountedPage[Overview, Row]):
     """Opens at once and shows the numbers when they are added up."""
 
     heading = "Usage"
-    keys = "r count again · / filter · y copy · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="usage.count")]
 
     def __init__(self, count: Callable[[], Awaitable[Overview]]) -> None:
         """`count` adds up; it may take a while. Raises `HermesError`."""
-        self._count = count
-        self._table = UsageRows()
-        super().__init__(self._table)
+        super().__init__(count, UsageRows())
 
-    def on_mount(self) -> None:
-        self.action_count()
-
-    @work(exclusive=True)
-    async def action_count(self) -> None:
-        self.state("counting …")
-        try:
-            found = await self._count()
-        except HermesError as error:
-            self.state(str(error))
-            return
-        self._table.show(rows_of(found))
-        self.state("")
+    def told(self, found: Overview) -> tuple[Sequence[Row], str]:
+        """What was spent; the title has nothing to add."""
+        return rows_of(found), ""
 
 
-class UsageRows(RowList):
+class UsageRows(CountedRows[Row]):
     """The table; a row is a line."""
-
-    def __init__(self) -> None:
-        super().__init__(self._lines, search_text=lambda index: self._rows[index].text, empty="Counting …")
-        self._rows: Sequence[Row] = ()
-
-    def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows."""
-        self._rows = rows
-        self.reset(len(rows))
 
     def heading(self, width: int) -> Text:
         return fit(Text(_columns("who", ("requests", "in", "cached", "out", "cost")), self.ink("dim")), width)
 
-    def _lines(self, index: int, width: int) -> list[Text]:
-        row = self._rows[index]
+    def lines(self, index: int, width: int) -> list[Text]:
+        """See `CountedRows.lines`."""
+        row = self.entries[index]
         match row.kind:
             case "heading":
                 return [fit(Text(f" {row.name}", self.ink("accent", bold=True)), width)]
