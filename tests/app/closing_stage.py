@@ -33,6 +33,7 @@ from app.screens.clarify import ClarifyDialog
 from app.screens.closable import ClosableModal, ClosableScreen
 from app.screens.compare import CompareScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
+from app.screens.counted import CountedPage
 from app.screens.context import ContextScreen
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
@@ -226,7 +227,7 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     UsageScreen: Opened(at_once(lambda *_: UsageScreen(lambda: _soon(USAGE))), "r"),
 }
 """Every screen that lies over the session's own."""
-BASES = {ClosableScreen, ClosableModal, Page, SplitPage, Dialog}
+BASES = {ClosableScreen, ClosableModal, Page, CountedPage, SplitPage, Dialog}
 """What others are made of; never shown themselves."""
 
 
