@@ -33,8 +33,8 @@ from app.screens.clarify import ClarifyDialog
 from app.screens.closable import ClosableModal, ClosableScreen
 from app.screens.compare import CompareScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.counted import CountedPage
 from app.screens.context import ContextScreen
+from app.screens.counted import CountedPage
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
 from app.screens.forecast import ForecastDialog
