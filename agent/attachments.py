@@ -20,7 +20,7 @@ from typing import Any
 from agent.errors import ExitCode, HermesError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.messages import Attachment
-from tools.text import clean
+from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from agent.context.table import ContextTable
+from agent.absent import ProjectWatch
+from agent.assembly.agent import Agent
+from agent.assembly.shared_services import MAIN_AGENT
+from agent.context.context_table import ContextTable
 from agent.errors import HermesError
 from agent.events import ModeChanged, Noticed, TurnEnded
-from agent.inbox import Inbox
-from agent.mailbox import Letter, Mailbox
 from agent.messages import Attachment
+from agent.modes import Mode, ModeName
+from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
-from agent.safety.permissions.modes import Mode, ModeName
-from agent.session import LiveSession
 from agent.stream import EventStream
-from agent.turn import TurnRunner
+from agent.turns.turn_queue import QueuedMessage
 
 if TYPE_CHECKING:
-    from agent.futures import Futures
+    from agent.attempts.parallel_attempts import ParallelAttempts
+    from agent.history.navigation import HistoryNavigation
+    from agent.recall.recall import Recall
     from agent.spending.metering import Metering
     from agent.subagents.scheduler import Scheduler
-    from agent.travel import Travel
-    from agent.workspace.attention import Attention
 
 
 class Engine:
@@ -36,40 +37,40 @@ class Engine:
 
     def __init__(
         self,
-        session: LiveSession,
+        agent: Agent,
         stream: EventStream,
-        inbox: Inbox,
-        mailbox: Mailbox,
-        turns: TurnRunner,
+        pending_requests: PendingRequests,
         model: str,
         close: Sequence[Callable[[], Awaitable[None]]],
-        context: Callable[[], Awaitable[ContextTable]],
         gate: Gate,
-        attention: Attention | None = None,
-        travel: Travel | None = None,
-        futures: Futures | None = None,
-        agent: str = "main",
-        agents: Scheduler | None = None,
-        metering: Metering | None = None,
+        metering: Metering,
+        watch: ProjectWatch,
+        travel: HistoryNavigation,
+        attempts: ParallelAttempts | None,
+        agents: Scheduler | None,
+        recall: Recall,
     ) -> None:
-        self.session = session
+        """`attempts` and `agents` are None where a session has none."""
+        self.session = agent.session
         self.stream = stream
-        self.inbox = inbox
+        self.pending_requests = pending_requests
         self.model = model
-        self._mailbox = mailbox
-        self._turns = turns
-        self._close = close
-        self._context = context
-        self._gate = gate
-        self._attention = attention
-        self._travel = travel
-        self._futures = futures
+        self.metering = metering
+        """What the session spends, and what happens when a ceiling is reached."""
+        self.recall = recall
+        """Finds what was said and noted before."""
+        self.travel = travel
+        """Going back, branching, undo and redo."""
         self._agent = agent
+        self._turn_queue = agent.turn_queue
+        self._turns = agent.turns
+        self._close = close
+        self._gate = gate
+        self._watch = watch
+        self._attempts = attempts
         self._agents = agents
-        self._metering = metering
-        if travel is not None:
-            travel.busy = lambda: self.busy
-        self._task: asyncio.Task[TurnEnded] | None = None
+        travel.busy = lambda: self.busy
+        self._task: asyncio.Task[Any] | None = None
         self._stopping = False
 
     @property
@@ -78,7 +79,24 @@ class Engine:
 
     async def context(self) -> ContextTable:
         """What fills the window of the model now, and what the session has used. Works during a turn."""
-        return await self._context()
+        return await self._agent.dialogue.context()
+
+    async def compact(self, focus: str = "") -> str:
+        """Fold the conversation so far, with an eye on `focus`; a sentence about it.
+
+        Messages that come meanwhile wait in the queue. Raises `HermesError` while a turn runs, or where
+        nothing can be folded.
+        """
+        if self.busy:
+            raise HermesError("A turn is running; the conversation is folded between turns. Stop it first.")
+        self._stopping = False
+        self._task = asyncio.create_task(self._agent.dialogue.compact(focus), name="compaction")
+        self._task.add_done_callback(self._continue)
+        task = self._task
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise HermesError("Folding the conversation was stopped; nothing was changed.")
+        return task.result()
 
     def approve(self, mode: ModeName) -> None:
         """Choose the mode of the gate for the rest of the session."""
@@ -100,35 +118,21 @@ class Engine:
 
         Raises `HermesError` in a session that nobody attends: there is no one to tell.
         """
-        if self._attention is None:
-            raise HermesError("The project is watched only where a person works beside Hermes.")
-        self.stream.emit(Noticed(kind="info", text=await self._attention.switch(on)))
+        self.stream.emit(Noticed(kind="info", text=await self._watch.switch(on)))
 
     @property
     def watches(self) -> bool:
         """Whether it is noticed what others change in the project."""
-        return self._attention is not None and self._attention.enabled
+        return self._watch.enabled
 
     @property
-    def metering(self) -> Metering:
-        """What the session spends, and what happens when a ceiling is reached. Raises `HermesError`."""
-        if self._metering is None:
-            raise HermesError("What this session spends is not counted.")
-        return self._metering
-
-    @property
-    def travel(self) -> Travel:
-        """Going back, branching, undo and redo. Raises `HermesError` where a session has none."""
-        if self._travel is None:
-            raise HermesError("This session cannot be branched or taken back.")
-        return self._travel
-
-    @property
-    def futures(self) -> Futures:
+    def attempts(self) -> ParallelAttempts:
         """The same message on several branches at once. Raises `HermesError` where that cannot be done."""
-        if self._futures is None:
-            raise HermesError("What happens to files is not kept in this session, so it has no futures.")
-        return self._futures
+        if self._attempts is None:
+            raise HermesError(
+                "What happens to files is not kept in this session, so it has no parallel attempts."
+            )
+        return self._attempts
 
     @property
     def agents(self) -> Scheduler:
@@ -139,29 +143,29 @@ class Engine:
 
     @property
     def queue(self) -> tuple[str, ...]:
-        return self._mailbox.queue
+        return self._turn_queue.queue
 
     def set_queue(self, texts: Sequence[str]) -> None:
         """Replace the queued messages, as edited by the person."""
-        self._mailbox.set_queue(texts)
+        self._turn_queue.set_queue(texts)
 
     def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Begin a turn with a message, or queue it behind the running one."""
         if self.busy:
-            self._mailbox.enqueue(text, attachments)
+            self._turn_queue.enqueue(text, attachments)
         else:
             self._begin(text, "prompt", attachments)
 
     def steer(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
         """Hand a message to the running turn, to be read before its next request; begin one if none runs."""
         if self.busy:
-            self._mailbox.steer(text, attachments)
+            self._turn_queue.steer(text, attachments)
         else:
             self._begin(text, "prompt", attachments)
 
     def interrupt(self) -> None:
         """Stop the running turn for good. Pending questions are resolved first, as cancelled."""
-        self.inbox.cancel_all(self._agent)
+        self.pending_requests.cancel_all(MAIN_AGENT)
         if self._task is not None and not self._task.done():
             self._stopping = True
             # Not at once: a task that has not run yet would be dropped with its message.
@@ -183,8 +187,7 @@ class Engine:
         """Stop what runs and close everything, in order; one failure does not keep the rest open."""
         self.interrupt()
         await self.idle()
-        if self._travel is not None:
-            await self._travel.under_way.settled()
+        await self.travel.under_way.settled()
         errors = [error for close in self._close if (error := await _closed(close)) is not None]
         if errors:
             raise errors[0]
@@ -199,14 +202,12 @@ class Engine:
 
     async def _turn(self, text: str, origin: str, attachments: Sequence[Attachment], kept: bool) -> TurnEnded:
         """A turn, which can be undone when it is over."""
-        before = None if self._travel is None else await self._travel.place()
+        before = await self.travel.place()
         ended = await self._turns.run(text, origin, attachments)
         if self._turns.unsaved and kept:
-            self._mailbox.put_back([Letter(text, tuple(attachments))])
-        if self._travel is None or before is None:
-            return ended
+            self._turn_queue.put_back([QueuedMessage(text, tuple(attachments))])
         try:
-            await asyncio.shield(asyncio.ensure_future(self._travel.turn_over(before, text)))
+            await asyncio.shield(asyncio.ensure_future(self.travel.turn_over(before, text)))
         except HermesError as error:
             self.stream.emit(Noticed(kind="warning", text=f"This turn cannot be undone: {error}"))
         except asyncio.CancelledError:
@@ -216,13 +217,13 @@ class Engine:
                 task.uncancel()
         return ended
 
-    def _continue(self, done: asyncio.Task[TurnEnded]) -> None:
-        self._mailbox.queue_steering()
+    def _continue(self, done: asyncio.Task[Any]) -> None:
+        self._turn_queue.queue_steering()
         if self._stopping or done.cancelled():
             return
-        letter = self._mailbox.next()
-        if letter is not None:
-            self._begin(letter.text, "queue", letter.attachments)
+        item = self._turn_queue.next()
+        if item is not None:
+            self._begin(item.text, "queue", item.attachments)
 
 
 async def _closed(close: Callable[[], Awaitable[None]]) -> Exception | None:

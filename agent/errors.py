@@ -1,4 +1,4 @@
-"""What can go wrong, in words a person can act on.
+"""Errors in words a person can act on.
 
 Every error that may reach a person is a `HermesError`: one sentence naming the
 cause and the mend, and an exit code. Nothing else may escape to a surface.
@@ -71,9 +71,12 @@ class ModelError(HermesError):
         *,
         status: int | None = None,
         retry_after: float | None = None,
+        limit: int | None = None,
     ) -> None:
         super().__init__(message)
         self.kind: ModelErrorKind = kind
+        self.limit = limit
+        """Tokens that fit the window, where an overflow names them."""
         self.status = status
         self.retry_after = retry_after
         """Seconds the provider asked us to wait, if it did."""

@@ -13,15 +13,16 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from agent.event_data import CeilingReply, Decision, FileChange, Room
 from agent.messages import Attachment
 from agent.model.protocol import Usage
-from agent.safety.permissions.modes import ModeName
-from agent.safety.verdict import Part
-from tools.context import Answer, Todo
+from agent.modes import ModeName
+from agent.safety.verdict import VerdictPart
+from tools.context import PersonAnswer, Todo
 from tools.results import Display, Outcome
 
 if TYPE_CHECKING:
-    from agent.subagents.budget import Measure
+    from agent.spending.budget import Measure
     from agent.subagents.forecast import Forecast
 
 STREAM_VERSION = 1
@@ -36,6 +37,8 @@ class Event:
 
     type: ClassVar[str] = ""
     agent: str = "main"
+    seq: int = field(default=0, compare=False)
+    """Its number within the session, from 1 and one more each time; 0 before the stream has numbered it."""
 
     def to_json(self) -> dict[str, Any]:
         """The event as JSON-able data, `type` first; futures are left out."""
@@ -45,6 +48,10 @@ class Event:
             if f.metadata.get("json", True)
         }
         return {"type": self.type, **fields}
+
+    def notice(self) -> tuple[str, str] | None:
+        """What a conversation says of it in a line, as kind and words; None if nothing, or something else."""
+        return None
 
 
 def _plain(value: Any) -> Any:
@@ -167,6 +174,9 @@ class RetryScheduled(Event):
     attempt: int
     model: str
 
+    def notice(self) -> tuple[str, str]:
+        return "warning", f"{self.reason} Trying again in {self.delay:.1f} s ({self.model})."
+
 
 @dataclass(frozen=True, kw_only=True)
 class AssistantMessageAdded(Event):
@@ -233,18 +243,13 @@ class Noticed(Event):
     type: ClassVar[str] = "notice"
     kind: Literal["info", "warning", "process", "files", "compaction", "recovery", "store"]
     text: str
+    detail: str = ""
+    """What there is to open behind it: of a compaction, what the model reads from now on instead."""
+    node: int = 0
+    """The node it tells of; 0 if there is none."""
 
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """One file that changed. `path` is relative to the workspace, with `/`; `diff` may be shortened."""
-
-    path: str
-    kind: Literal["added", "modified", "removed"]
-    added: int = 0
-    """Lines, as far as they were counted."""
-    removed: int = 0
-    diff: str = ""
+    def notice(self) -> tuple[str, str]:
+        return self.kind, self.text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,64 +378,59 @@ class PrefixBroken(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class QuestionAsked(Event):
-    """The model asks the person. A surface resolves `reply`; headless surfaces decline."""
+class Asked(Event):
+    """What waits for a person until a surface resolves `reply`. Each kind of question is a class."""
 
-    type: ClassVar[str] = "question"
-    cancelled: ClassVar[Answer] = Answer("cancelled")
+    cancelled: ClassVar[Any]
     """What `reply` becomes when nobody answers it."""
+    unattended: ClassVar[Any]
+    """The reply where no person is there; nothing is asked then."""
     id: str
-    question: str
-    choices: tuple[str, ...]
-    allow_freetext: bool
-    reply: asyncio.Future[Answer] = field(metadata={"json": False})
+    reply: asyncio.Future[Any] = field(metadata={"json": False})
 
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's verdict on an action. `feedback` goes to the model with a denial."""
-
-    choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
-    feedback: str = ""
+    def outcome(self, reply: Any) -> str:
+        """A reply in one word."""
+        return str(getattr(reply, "outcome", "") or getattr(reply, "choice", "") or reply)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ApprovalAsked(Event):
-    """The gate asks the person. A surface resolves `reply`; headless surfaces deny."""
+class QuestionAsked(Asked):
+    """The model asks the person."""
+
+    type: ClassVar[str] = "question"
+    cancelled: ClassVar[PersonAnswer] = PersonAnswer("cancelled")
+    unattended: ClassVar[PersonAnswer] = PersonAnswer("declined")
+    question: str
+    choices: tuple[str, ...]
+    allow_freetext: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApprovalAsked(Asked):
+    """The gate asks the person."""
 
     type: ClassVar[str] = "approval"
     cancelled: ClassVar[Decision] = Decision("cancelled")
-    id: str
+    unattended: ClassVar[Decision] = Decision("expired")
     tool: str
     headline: str
     """What would happen, in full: the whole command, the whole path."""
     reasons: tuple[str, ...]
-    parts: tuple[Part, ...] = ()
+    parts: tuple[VerdictPart, ...] = ()
     """For commands: what was said of each part, in the order in which they would run."""
     touches: tuple[str, ...] = ()
     """Files and folders it would change, as far as they are known; relative ones below the workspace."""
-    network: Literal["", "yes", "no", "open"] = ""
-    """`open`: nothing keeps it from the network; empty: not told."""
+    network: Literal["", "yes", "no", "open", "filtered"] = ""
+    """`open`: nothing keeps it from the network; `filtered`: hosts are asked about by themselves; empty: not
+    told."""
     sandbox: Literal["", "bubblewrap", "landlock", "none", "outside"] = ""
     """What it would run in; `outside`: there is a sandbox, and it would leave it; empty: not told."""
     rule: str = ""
     """What a yes for more than once would cover, in words; empty when only a yes for once counts."""
-    reply: asyncio.Future[Decision] = field(metadata={"json": False})
-
-
-@dataclass(frozen=True, slots=True)
-class Room:
-    """What a ceiling leaves, in its measure."""
-
-    owner: str
-    """Whose ceiling it is, in words."""
-    measure: Measure
-    left: float
-    ceiling: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForecastAsked(Event):
+class ForecastAsked(Asked):
     """Agents are about to be sent that may take much. A surface resolves `reply` before any of them begins.
 
     `once` sends them, `session` sends them and asks no more in this session, `deny` sends none.
@@ -438,28 +438,19 @@ class ForecastAsked(Event):
 
     type: ClassVar[str] = "forecast"
     cancelled: ClassVar[Decision] = Decision("cancelled")
-    id: str
+    unattended: ClassVar[Decision] = Decision("expired")
     forecast: Forecast
     rooms: tuple[Room, ...] = ()
     """What the ceilings leave, the narrowest circle first."""
-    reply: asyncio.Future[Decision] = field(metadata={"json": False})
-
-
-@dataclass(frozen=True, slots=True)
-class CeilingReply:
-    """A person's answer where a ceiling stands in the way. `ceiling` is the new one, if it was raised."""
-
-    outcome: Literal["raised", "stopped", "expired", "cancelled"]
-    ceiling: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CeilingAsked(Event):
+class CeilingAsked(Asked):
     """The next request of the agent does not fit a ceiling of the settings; it waits for `reply`."""
 
     type: ClassVar[str] = "ceiling"
     cancelled: ClassVar[CeilingReply] = CeilingReply("cancelled")
-    id: str
+    unattended: ClassVar[CeilingReply] = CeilingReply("expired")
     owner: str
     """Whose ceiling it is, in words."""
     measure: Measure
@@ -471,11 +462,6 @@ class CeilingAsked(Event):
     """The ceiling after it was raised by the same amount once more, or as often as is needed."""
     setting: str
     """Where it stands in the settings, which stay as they are."""
-    reply: asyncio.Future[CeilingReply] = field(metadata={"json": False})
-
-
-Asked = QuestionAsked | ApprovalAsked | ForecastAsked | CeilingAsked
-"""What waits for a person."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Where Hermes keeps its own files: `~/.hermes`, or `HERMES_HOME`.
+"""The home folder, where Hermes keeps its own files: `~/.hermes`, or `HERMES_HOME`.
 
 Folders are made 0700 and files 0600: sessions and keys are nobody else's business.
 """
@@ -49,6 +49,11 @@ class Home(NamedTuple):
         return self.root / "permissions.yaml"
 
     @property
+    def hooks(self) -> Path:
+        """Which hooks the person agreed to: see docs/hooks.md."""
+        return self.root / "hooks.json"
+
+    @property
     def env(self) -> Path:
         return self.root / ".env"
 
@@ -71,6 +76,16 @@ class Home(NamedTuple):
         return True
 
     @property
+    def memories(self) -> Path:
+        """Notes that outlive a session: see docs/memory.md."""
+        return self.root / "memories"
+
+    @property
+    def skills(self) -> Path:
+        """Skills of the person's own: see docs/skills.md."""
+        return self.root / "skills"
+
+    @property
     def models(self) -> Path:
         return self.root / "models"
 
@@ -88,6 +103,11 @@ class Home(NamedTuple):
     def scripts(self) -> Path:
         """What scripts that were cut off have had done, one folder per session."""
         return self.root / "scripts"
+
+    @property
+    def edits(self) -> Path:
+        """Changes of several files that are under way, and what became of those that were cut off."""
+        return self.root / "edits"
 
     @property
     def checkpoints(self) -> Path:

@@ -42,13 +42,37 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedPart:
+    """A part of a reply that only its provider reads, such as signed or encrypted reasoning.
+
+    `data` is the text of a JSON object in ASCII, sent back byte for byte. `text` and `calls`
+    say where it stood: behind so many characters of the text and so many calls.
+    """
+
+    data: str
+    text: int = 0
+    calls: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """The sealed parts of one reply and who can read them."""
+
+    format: str
+    """Name of the wire format."""
+    prefix: str
+    """SHA-256 of what the model had read when it wrote them; empty if that does not matter."""
+    parts: tuple[SealedPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of a request.
 
-    `reasoning` is kept for display and export; it is not sent back unless the
-    provider asks for it. `call_id` names the call a tool message answers, `name`
-    (where known) its tool; only tool modes without ids send the name. Only user
-    messages have `images`.
+    `reasoning` is kept for display and export; what a provider wants back of it is in
+    `sealed`. `call_id` names the call a tool message answers, `name` (where known) its
+    tool; only tool modes without ids send the name. Only user messages have `images`.
+    `model` is the label of the model that wrote the message, as far as known.
     """
 
     role: Role
@@ -58,3 +82,5 @@ class Message:
     reasoning: str = ""
     name: str = ""
     images: tuple[Image, ...] = ()
+    model: str = ""
+    sealed: Sealed | None = None

@@ -5,104 +5,119 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.announcing import announce
+from agent.absent import NoWatch, ProjectWatch
+from agent.assembly.agent import AgentSpec, open_agent
+from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, open_conversation
-from agent.assembly.foundation import Closer, Foundation
-from agent.assembly.reach import Reach, around_session, open_reach
-from agent.assembly.worker import Surround, open_worker
+from agent.assembly.execution_context import open_execution, session_scope
+from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
-from agent.checkpoint_service import CheckpointService
-from agent.checkpointing import open_recorder
+from agent.attempts.parallel_attempts import ParallelAttempts
+from agent.config.declared_hooks import hooks_of
+from agent.config.known_secrets import known_secrets
+from agent.cut_off_edits import finish_cut_off, notes_for
 from agent.engine import Engine
-from agent.futures import Futures
+from agent.events import Noticed
+from agent.history.checkpoint_service import CheckpointService
+from agent.history.navigation import HistoryNavigation
+from agent.history.session_checkpoints import open_recorder
 from agent.home import Home, private_folder
-from agent.inbox import Inbox
-from agent.known_secrets import known_secrets
-from agent.mailbox import Mailbox
-from agent.opening import swept
+from agent.hooks.consent import HookConsent
+from agent.hooks.session_hooks import SessionHooks
+from agent.memory.keeper import SessionMemory
+from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
-from agent.policy_news import permission_problems
-from agent.routes import RoutePlan, plan_routes
+from agent.pending_requests import PendingRequests
+from agent.recall.memory_source import MemoryNotes
+from agent.recall.recall import Recall
+from agent.sessions.opening import swept
+from agent.sessions.opening_events import announce
+from agent.sessions.permission_notices import permission_problems
+from agent.sessions.session_prompt import memory_files, tone_of
+from agent.skills.catalog import catalog_for
+from agent.skills.offer import SaveOffer
+from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
-from agent.spending.metering import Metering
-from agent.spending.raising import Raiser
 from agent.store.store import Store
 from agent.stream import EventStream, Listener
-from agent.subagents.child import Services
-from agent.subagents.copies import Copies
+from agent.subagents.agent_copies import AgentCopies, NoCopies
+from agent.subagents.agent_models import AgentModels, KnownModels
 from agent.subagents.definitions import Definitions
-from agent.subagents.forecaster import Beginning
-from agent.subagents.grounds import Ground, Grounds
-from agent.subagents.models import KnownModels, Models
-from agent.subagents.team import Team, open_team
-from agent.system import tone_of
-from agent.travel import Travel
+from agent.subagents.forecast_question import FirstRequest
+from agent.subagents.mentions import Mentions
+from agent.subagents.session_agents import SessionAgents, open_session_agents
+from agent.subagents.subagent import Services
+from agent.subagents.workspaces import AgentWorkspaces
+from agent.turns.attaching import ReferenceReader
+from agent.turns.room import UNKNOWN_WINDOW
+from agent.turns.tool_context import PersonAsker
+from agent.turns.turn_queue import TurnQueue
 from tools.discovery import discover
 from tools.registry import registry
+from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
-    from agent.config.loader import Loaded
-    from agent.workspace.attention import Attention
-    from agent.workspace.checkpoints.recorder import Recorder as Steps
+    from agent.config.loader import LoadedSettings
+    from agent.workspace.checkpoints.recorder import StepRecorder as Steps
 
 
 async def open_engine(
-    options: Options,
-    *listeners: Listener,
-    environ: Mapping[str, str] = os.environ,
-    metering: Metering | None = None,
+    options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
 ) -> Engine:
     """Open a session, new or resumed, ready for its first message.
 
-    `metering` is that of a session which the engine works beside.
     Raises a `HermesError` when there is no model, no usable store, or no such session.
     """
     home = Home.locate(dict(environ))
     private_folder(home.root)
-    beside = options.beside
-    project = options.workspace if beside is None else beside.origin
-    loaded = await asyncio.to_thread(_configured, home, dict(environ), project)
+    loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
     stream = EventStream()
     for listener in listeners:
         stream.subscribe(listener)
     secrets = _secrets(loaded, plan)
-    store = beside.store if beside else await Store.open(home.database, secrets=secrets)
-    closers: list[Closer] = [] if beside else [store.close, swept(home.copies, store)]
-    base = Foundation(
+    store = await Store.open(home.database, secrets=secrets)
+    notes = memory_files(home, options.workspace, loaded.settings)
+    recall = Recall(store, sources=[MemoryNotes(notes)] if loaded.settings.memory.enabled else ())
+    stream.subscribe(lambda _event: recall.stir())
+    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store)]
+    base = SharedServices(
         options=options,
         home=home,
         settings=loaded.settings,
         plan=plan,
         environ=environ,
         variables=loaded.environ,
-        definitions=Definitions(home, project),
         store=store,
+        recall=recall,
         stream=stream,
         secrets=secrets,
         closers=closers,
-        metering=metering,
     )
     try:
-        return await _assemble(base, await asyncio.to_thread(_problems, loaded, plan))
+        return await _assemble(
+            base, await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
+        )
     except BaseException:
         for close in reversed(closers):
             await close()
         raise
 
 
-def _configured(home: Home, environ: dict[str, str], workspace: Path) -> Loaded:
+def _configured(home: Home, environ: dict[str, str], workspace: Path) -> LoadedSettings:
     """Settings, environment with `.env`, and what is wrong with them. Reads files."""
     from agent.config.loader import load
 
     return load(home, environ, workspace)
 
 
-def _problems(loaded: Loaded, plan: RoutePlan) -> list[str]:
+def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Path) -> list[str]:
     """What is wrong with the settings and can be gone on without. Reads files."""
     problems = [str(problem) for problem in loaded.problems]
     if wrong := tone_of(loaded.settings)[1]:
@@ -112,10 +127,15 @@ def _problems(loaded: Loaded, plan: RoutePlan) -> list[str]:
             "This project brings settings of its own, which were not read; see `hermes config trust`."
         )
     problems += [plan.problem] if plan.problem else []
+    if loaded.settings.memory.enabled:
+        blocks = memory_files(home, workspace, loaded.settings).read_blocks()
+        problems += [block.problem for block in blocks if block.problem]
+    if (skills := catalog_for(home, workspace, loaded.settings)) is not None:
+        problems += skills.load().troubles()
     return problems + [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
 
 
-def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
+def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     """What is masked wherever text is shown, stored or sent."""
     keys = {target.key_hint or f"{target.provider} key": target.api_key for target in plan.all}
     providers = loaded.settings.providers.values()
@@ -125,94 +145,162 @@ def _secrets(loaded: Loaded, plan: RoutePlan) -> dict[str, str]:
     return known_secrets(loaded.environ, keys, headers)
 
 
-async def _assemble(base: Foundation, problems: Sequence[str]) -> Engine:
-    options, beside = base.options, base.options.beside
-    talk = await open_conversation(base)
-    session = talk.session
-    inbox = Inbox(base.emit, attended=options.attended, secrets=base.secrets)
-    if beside is not None:
-        inbox = beside.inbox
-    mailbox = Mailbox(base.emit)
+async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
+    definitions = Definitions(base.home, base.options.workspace)
+    kinds = await asyncio.to_thread(definitions.load)
+    named = [(each.name, each.description) for each in kinds.definitions.values()]
+    talk = await open_conversation(base, named)
+    if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
+        base.stream.subscribe(SaveOffer(base.emit))
+    session, opened = talk.session, talk.opened
+    pending_requests = PendingRequests(base.emit, attended=base.options.attended, secrets=base.secrets)
+    turn_queue = TurnQueue(base.emit)
     decisions = await _decisions(base, talk)
-    raiser = Raiser(inbox, base.emit, decisions)
-    talk.metering.reached = partial(raiser.ask, agent=base.agent)
-    reach = await open_reach(base, talk, around_session(base, talk, inbox))
-    steps = await _steps(base, talk, mailbox)
-    attention = await _attention(base, mailbox)
-    team = _team(base, talk, reach, inbox, raiser, mailbox, steps)
-    near = Surround(
-        steps=steps,
-        checkpoints=None if steps is None else CheckpointService(session, steps, lambda: travel),
-        attention=attention,
-        team=team,
+    ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
+    talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
+    place = AgentWorkspace(
+        reach=await open_execution(base, talk, session_scope(base, talk, pending_requests))
     )
-    worker = open_worker(base, talk, reach, inbox, mailbox, near)
-    travel = Travel(session, steps, base.emit, worker.moved)
-    futures = None if steps is None else _futures(base, talk, reach, inbox, steps, travel)
-    told = [*problems, *permission_problems(reach.gate.policy), *talk.agents.told()]
+    watch = await _watch(base, turn_queue)
+    steps = await _steps(base, talk, turn_queue)
+    if steps is not None:
+        steps.own_work = partial(watch.during, "")
+        place.steps, place.position = steps, lambda: steps.position
+    hooks, waiting = await _hooks(base, talk)
+    services = _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks)
+    team = _team(
+        services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
+    )
+    spec = _spec(base, talk, place, pending_requests, turn_queue)
+    if team is not None:
+        meant = Mentions(definitions, base.options.workspace)
+        spec = replace(spec, delegates=team.of_main, step_of=team.step_of, meant=meant)
+    if steps is not None:
+        spec = replace(spec, checkpoints=CheckpointService(session, steps, lambda: travel))
+    agent = await open_agent(services, replace(spec, around=watch))
+    travel = HistoryNavigation(session, steps, base.emit, agent.moved)
+    attempts = None
+    if steps is not None:
+        attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
+        base.closers.append(attempts.close)
+    gate = place.reach.gate
+    told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
     announce(
-        base.stream, session, talk.opened, talk.routes[0], reach.gate.mode, reach.runs_in, talk.changed, told
+        base.stream, session, opened, talk.routes[0], gate.mode, place.reach.runs_in, agent.is_renewed, told
     )
-    if team is not None and talk.opened.owned:
+    if team is not None and opened.owned:
         await team.find_again()
     return Engine(
-        session,
+        agent,
         base.stream,
-        inbox,
-        mailbox,
-        worker.turns,
+        pending_requests,
         talk.routes[0].name,
         list(reversed(base.closers)),
-        worker.dialogue.context,
-        reach.gate,
-        attention=attention,
-        travel=travel if beside is None else None,
-        futures=futures,
-        agent=base.agent,
-        agents=None if team is None else team.scheduler,
-        metering=talk.metering,
+        gate,
+        talk.metering,
+        watch,
+        travel,
+        attempts,
+        None if team is None else team.scheduler,
+        base.recall,
     )
 
 
-async def _decisions(base: Foundation, talk: Conversation) -> Decisions:
+def _spec(
+    base: SharedServices,
+    talk: Conversation,
+    place: AgentWorkspace,
+    pending_requests: PendingRequests,
+    turn_queue: TurnQueue,
+) -> AgentSpec:
+    """The session's own agent."""
+    asker = PersonAsker(pending_requests, MAIN_AGENT)
+    notes = memory_files(base.home, base.options.workspace, base.settings)
+    session = talk.session
+    asks = base.settings.memory.write_approval == "ask"
+    memory = SessionMemory(
+        notes,
+        session.id,
+        lambda: session.path[-1].id if session.path else None,
+        asker,
+        asks,
+        partial(place.steps.acting, session=session.id),
+    )
+    return AgentSpec(
+        session=talk.session,
+        place=place,
+        scratch=place.reach.scratch,
+        tools=talk.tools,
+        routes=talk.metering.routes(talk.routes),
+        summary_route=next(
+            iter(talk.metering.routes([talk.summary_route] if talk.summary_route else [])), None
+        ),
+        profile=base.plan.profile,
+        meter=base.plan.meter,
+        policy=RetryPolicy(retries=base.settings.model.retries),
+        max_steps=base.options.max_steps or base.settings.agent.max_turns,
+        gate=place.reach.gate,
+        asker=asker,
+        memory=memory.of_call,
+        beginning=memory.turn_began,
+        turn_queue=turn_queue,
+        emit=base.emit,
+        attach=_references(base, place),
+    )
+
+
+def _references(base: SharedServices, place: AgentWorkspace) -> ReferenceReader:
+    """What reads the references of the person's messages."""
+    meter, share = base.plan.meter, base.settings.context.references_share
+
+    def room() -> int:
+        return meter.characters(int((meter.window or UNKNOWN_WINDOW) * share))
+
+    options = base.tool_options()
+    return ReferenceReader(base.options.workspace, place.reach.gate, options, base.secrets, room)
+
+
+async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
     """What the person decided for the whole session, which holds again."""
     decisions = Decisions(talk.session, base.emit)
-    if base.options.beside is None and talk.opened.path:
+    if talk.opened.path:
         await decisions.recall()
         ceilings = talk.metering.spending.session
         decisions.apply(ceilings.owner, ceilings)
     return decisions
 
 
-async def _steps(base: Foundation, talk: Conversation, mailbox: Mailbox) -> Steps | None:
+async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue) -> Steps | None:
     """The recorder of what happens to files; None where that is not kept."""
-    options, session = base.options, talk.session
-    if (beside := options.beside) is not None:
-        session.position = lambda: beside.position
-        return None
-    steps = await open_recorder(
+    # Before the recorder looks: what a call that was cut off did is then all of it.
+    for text in await asyncio.to_thread(finish_cut_off, base.home):
+        base.emit(Noticed(kind="recovery", text=text))
+    if talk.opened.path:
+        notes = await asyncio.to_thread(notes_for, base.home, talk.session.id, base.options.workspace)
+        for text in notes:
+            turn_queue.remember(f"[{text}]")
+    return await open_recorder(
         base.home,
-        options.workspace,
-        session.id,
+        base.options.workspace,
+        talk.session.id,
         base.settings.checkpoints,
         base.emit,
-        mailbox.remember,
+        turn_queue.remember,
         talk.opened.interrupted,
         base.closers,
+        since=talk.opened.path[-1].created if talk.opened.path else None,
+        waits=not base.options.attended,
     )
-    if steps is not None:
-        session.position = lambda: steps.position
-    return steps
 
 
-async def _attention(base: Foundation, mailbox: Mailbox) -> Attention | None:
+async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
     """The watcher of the workspace, where a person works beside the agent; at rest if it is not wanted."""
     options = base.options
-    if not options.attended or options.beside is not None:
-        return None
-    from agent.workspace.attention import Attention
+    if not options.attended:
+        return NoWatch()
+    from agent.workspace.change_reporter import ChangeReporter
 
-    attention = Attention(options.workspace, base.emit, mailbox.remember, base.secrets)
+    attention = ChangeReporter(options.workspace, base.emit, turn_queue.remember, base.secrets)
     attention.enabled = base.settings.watcher.enabled
     if attention.enabled:
         await attention.start()
@@ -220,46 +308,80 @@ async def _attention(base: Foundation, mailbox: Mailbox) -> Attention | None:
     return attention
 
 
-def _team(
-    base: Foundation,
+async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
+    """The person's hooks, and what is to be said of those they have not agreed to."""
+    declared = hooks_of(base.settings)
+    agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if declared else frozenset()
+    active = [hook for hook in declared if hook.digest in agreed]
+    environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
+    hooks = SessionHooks(active, talk.session.id, base.options.workspace, environment, base.emit)
+    if active:
+        base.stream.subscribe(hooks.hear)
+        base.closers.append(hooks.close)
+    missing = len(declared) - len(active)
+    if not missing:
+        return hooks, []
+    which = "A hook of the settings was" if missing == 1 else f"{missing} hooks of the settings were"
+    return hooks, [f"{which} not agreed to and will not run; see `hermes hooks list`."]
+
+
+def _services(
+    base: SharedServices,
     talk: Conversation,
-    reach: Reach,
-    inbox: Inbox,
-    raiser: Raiser,
-    mailbox: Mailbox,
+    place: AgentWorkspace,
+    pending_requests: PendingRequests,
+    ceiling_questions: CeilingQuestions,
+    definitions: Definitions,
     steps: Steps | None,
-) -> Team | None:
-    """The agents that the session may send; None where it may send none."""
-    settings = base.settings
-    if base.options.beside is not None or settings.subagents.depth == 0:
-        return None
-    services = Services(
+    hooks: SessionHooks,
+) -> Services:
+    """What the agents of the session have in common."""
+    copies = NoCopies()
+    if steps is not None:
+        copies = AgentCopies(base.store, talk.session.id, steps, base.home.copies, base.emit)
+    return Services(
         store=base.store,
+        recall=base.recall,
         home=base.home,
-        settings=settings,
+        settings=base.settings,
+        registry=registry,
+        attachments=AttachmentStore(base.home.attachments),
+        options=base.tool_options(),
+        hooks=hooks,
+        skills=catalog_for(base.home, base.options.workspace, base.settings),
+        environ=base.variables,
         root=talk.session.id,
         models=_models(base, talk),
         metering=talk.metering,
-        definitions=base.definitions,
+        definitions=definitions,
         tools=talk.tools,
-        registry=registry,
         emit=base.emit,
-        inbox=inbox,
-        raiser=raiser,
-        options=base.tool_options(),
-        attachments=AttachmentStore(base.home.attachments),
-        grounds=_grounds(base, talk, reach, steps),
+        pending_requests=pending_requests,
+        ceiling_questions=ceiling_questions,
+        workspaces=AgentWorkspaces(place, copies, partial(open_execution, base, talk)),
     )
-    beginning = Beginning(base.plan.meter.estimate, talk.session.system)
-    team = open_team(services, settings.subagents, mailbox, beginning, talk.metering.purse)
-    base.closers.append(team.scheduler.aclose)
+
+
+def _team(
+    services: Services,
+    talk: Conversation,
+    turn_queue: TurnQueue,
+    beginning: FirstRequest,
+    closers: list[Closer],
+) -> SessionAgents | None:
+    """The agents that the session may send; None where it may send none."""
+    settings = services.settings.subagents
+    if settings.depth == 0:
+        return None
+    team = open_session_agents(services, settings, turn_queue, beginning, talk.metering.account)
+    closers.append(team.scheduler.aclose)
     return team
 
 
-def _models(base: Foundation, talk: Conversation) -> Models:
+def _models(base: SharedServices, talk: Conversation) -> AgentModels:
     """The models that agents can ask."""
     own = {target.label: target.info for target in base.plan.targets}
-    models = Models(
+    models = AgentModels(
         base.plan,
         talk.routes,
         talk.tools,
@@ -271,34 +393,3 @@ def _models(base: Foundation, talk: Conversation) -> Models:
     )
     base.closers.append(models.aclose)
     return models
-
-
-def _grounds(base: Foundation, talk: Conversation, reach: Reach, steps: Steps | None) -> Grounds:
-    """Where agents that are sent can work."""
-    position = None if steps is None else lambda: steps.position
-    shared = Ground(reach=reach, steps=steps, position=position)
-    copies = None
-    if steps is not None:
-        copies = Copies(base.store, talk.session.id, steps, base.home.copies, base.emit)
-    return Grounds(shared, copies, partial(open_reach, base, talk))
-
-
-def _futures(
-    base: Foundation, talk: Conversation, reach: Reach, inbox: Inbox, steps: Steps, travel: Travel
-) -> Futures:
-    async def beside_us(chosen: Options, listener: Listener) -> Engine:
-        return await open_engine(chosen, listener, environ=base.environ, metering=talk.metering)
-
-    futures = Futures(
-        talk.session,
-        steps,
-        travel,
-        inbox,
-        base.emit,
-        base.home.copies,
-        base.options,
-        lambda: reach.gate.mode,
-        beside_us,
-    )
-    base.closers.append(futures.close)
-    return futures

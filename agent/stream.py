@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from agent.events import Event
 
@@ -21,6 +22,8 @@ class EventStream:
 
     def __init__(self) -> None:
         self._listeners: tuple[Listener, ...] = ()
+        self.number: Callable[[], int] | None = None
+        """Gives each event its number; None until the session is known."""
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Hear every event from now on. The returned function ends the subscription."""
@@ -32,6 +35,9 @@ class EventStream:
         return unsubscribe
 
     def emit(self, event: Event) -> None:
+        """Number the event and hand it on. Must be called on the event loop."""
+        if self.number is not None:
+            event = replace(event, seq=self.number())
         for listener in self._listeners:
             try:
                 listener(event)

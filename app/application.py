@@ -20,47 +20,55 @@ from textual.screen import Screen
 from textual.widget import MountError
 
 from agent.errors import HermesError
-from app import front, leaving, skeleton
-from app.actions import Actions
-from app.beginning import Beginning, taking_over
-from app.commands import BY_ID, BY_SLASH, COMMANDS
-from app.crash import CrashLog
-from app.host import EngineHost, Opener, Wish
-from app.keyboard import tell_apart
-from app.line import lasting
-from app.looks import Looks
-from app.outbox import Outbox
-from app.preferences import Preferences
-from app.remembered import Remembered
-from app.screens.session import FURNITURE, SessionScreen
-from app.terminal import Attention, ControlFilter, speaking
-from app.warmup import bring
+from app.commands.actions import CommandActions
+from app.commands.registry import BY_ID, all_commands
+from app.commands.skill_names import SkillNames
+from app.commands.slash_menu import add_found_commands, offer_commands
+from app.conversation import active_conversation
+from app.conversation.saved_layout import SavedLayout
+from app.conversation.sender import MessageSender
+from app.conversation.session_host import Opener, SessionHost, SessionRequest
+from app.conversation.session_screen import PANES_MODULE, SessionScreen
+from app.screens.models.first_model import begin_tour, choose_model
+from app.screens.settings.preferences import Preferences
+from app.screens.skins.appearance import Appearance
+from app.startup import shutdown, skeleton
+from app.startup.crash import CrashLog
+from app.startup.handover import Startup, taking_over
+from app.startup.preload import bring
+from app.terminal.keyboard import tell_apart
+from app.terminal.output_filter import ControlFilter, TerminalAttention, speaking
+from app.terminal.tty_output import lasting
 from themes.skin import Skin
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import css_variables
 from widgets.panes.status import StatusBar
-from widgets.prompt.completion import Command as MenuCommand
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
-    from agent.engine import Engine
+    from agent.api.history import Node
+    from agent.api.repository import Checkout
+    from agent.api.session import SessionClient
     from agent.events import BranchSwitched, Event
-    from agent.store.nodes import Node
-    from agent.workspace.repository import Checkout
-    from app.agents import Agents
-    from app.branch import BranchWatch
-    from app.bridge import Bridge
-    from app.journeys import Journeys
-    from app.keys import Keys
-    from app.screens.requests import RequestQueue
+    from app.commands.agent_actions import AgentActions
+    from app.commands.history_actions import HistoryActions
+    from app.commands.keys import Keys
+    from app.conversation.bridge import Bridge
+    from app.conversation.git_branch import GitBranchWatch
+    from app.questions.request_queue import RequestQueue
     from widgets.panes.agents import AgentsPane
     from widgets.panes.files import FilesPane
     from widgets.panes.log import LogPane
     from widgets.panes.workbench import Workbench
-    from widgets.prompt.dropped import Found
+    from widgets.prompt.dropped import FoundFile
     from widgets.transcript.items import Item
     from widgets.transcript.view import Transcript
+
+    # What reads a protocol takes a property for what it returns, but not a `cached_property`.
+    late = property
+else:
+    late = cached_property
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +78,7 @@ NO_DIFF = "There is no text to compare: the file is binary, too large, or was no
 
 
 class HermesApp(App[None], inherit_bindings=False):
-    """Wires engine and screen together. What commands do is in `Actions`, what events do in `Bridge`."""
+    """Wires engine and screen together; `CommandActions` has the commands, `Bridge` the events."""
 
     TITLE = "hermes"
     ENABLE_COMMAND_PALETTE = True
@@ -84,71 +92,84 @@ class HermesApp(App[None], inherit_bindings=False):
         *,
         history: History | None = None,
         files: Callable[[], Iterable[str]] | None = None,
-        remembered: Remembered | None = None,
+        remembered: SavedLayout | None = None,
+        tour: bool = False,
     ) -> None:
-        self.looks = Looks(self, skin or Skin(), skins, os.environ)
+        self.appearance = Appearance(self, self, skin or Skin(), skins, os.environ)
         super().__init__()
         self.crash = CrashLog()
         self.error_console = Console(file=self.crash, width=REPORT_SIZE[0], no_color=True)
         self._write: Callable[[str], None] = lambda _text: None
         self.session = SessionScreen(history, files)
-        self.looks.begin()
+        self.appearance.begin()
+        self.tour = tour
+        """Whether the first session is the tour, which begins by itself."""
         self.remembered = remembered
         if remembered is not None:
             self.session.restore(remembered.part("panes"))
-        self.attention = Attention(lambda text: self._write(text))
-        self.host = EngineHost(opener, self._hear, self.session.prompt.put_before)
-        self.actions = Actions(self)
+        self.attention = TerminalAttention(lambda text: self._write(text))
+        self.host = SessionHost(opener, self._hear, self.session.prompt.put_before)
+        self.actions = CommandActions(self)
+        self.skills = SkillNames(self)
         self.preferences = Preferences(self)
-        self.beginning = Beginning(self)
+        self.beginning = Startup(self)
+        self._keys: Keys | None = None
         self.last_key = float("-inf")
         self.touched = asyncio.Event()
         """Set with the first key."""
         self._last_filter = ControlFilter()
-        self.outbox = Outbox(self.host, self._show_queue, self.complain)
+        self.message_sender = MessageSender(
+            self.host, self._show_queue, self.complain, self.session.prompt.put_before
+        )
         self.session.prompt.look = self._look_for_files
         self.failure: HermesError | None = None
         """Why the application ended at once, if it did."""
 
     # What deals in events comes with the first one: reading it takes longer than drawing the screen.
 
-    @cached_property
+    @property
     def keys(self) -> Keys:
         """The keys in force; until the settings are read, those by default."""
-        from app.keys import resolve
+        from app.commands.keys import resolve
 
-        return resolve({})
+        self._keys = self._keys or resolve({})
+        return self._keys
 
-    @cached_property
+    def use_keys(self, keys: Keys) -> None:
+        """Let these keys be in force."""
+        self._keys = keys
+        self.set_keymap(keys.keymap())
+
+    @late
     def requests(self) -> RequestQueue:
-        from app.screens.requests import RequestQueue
-        from app.screens.stage import DialogStage
+        from app.questions.dialog_stage import DialogStage
+        from app.questions.request_queue import RequestQueue
 
         return RequestQueue(DialogStage(self))
 
-    @cached_property
+    @late
     def bridge(self) -> Bridge:
-        from app.bridge import Bridge
+        from app.conversation.bridge import Bridge
 
         return Bridge(self.session, self.requests, self.attention)
 
-    @cached_property
-    def journeys(self) -> Journeys:
-        from app.journeys import Journeys
+    @late
+    def history_actions(self) -> HistoryActions:
+        from app.commands.history_actions import HistoryActions
 
-        return Journeys(self)
+        return HistoryActions(self)
 
-    @cached_property
-    def agents(self) -> Agents:
-        from app.agents import Agents
+    @late
+    def agents(self) -> AgentActions:
+        from app.commands.agent_actions import AgentActions
 
-        return Agents(self)
+        return AgentActions(self)
 
-    @cached_property
-    def branch(self) -> BranchWatch:
-        from app.branch import BranchWatch
+    @late
+    def branch(self) -> GitBranchWatch:
+        from app.conversation.git_branch import GitBranchWatch
 
-        return BranchWatch(self._show_branch)
+        return GitBranchWatch(self._show_branch)
 
     @property
     def direct_write(self) -> Callable[[str], None] | None:
@@ -174,18 +195,19 @@ class HermesApp(App[None], inherit_bindings=False):
         return speaking(taking_over(driver, skeleton.shown()), hear)
 
     def get_line_filters(self) -> list[LineFilter]:
-        return [*self.looks.filters(super().get_line_filters()), self._last_filter]
+        return [*self.appearance.filters(super().get_line_filters()), self._last_filter]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return css_variables(self.looks.shown)
+        return css_variables(self.appearance.shown)
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        for command in COMMANDS:
+        for command in all_commands():
             if not command.by_prompt and command.action != "palette":
                 keys = self.keys.shown(command.id)
                 about = command.description.replace("`", "")
                 words = f"{keys} · {about}" if keys else about
                 yield SystemCommand(command.name, words, lambda id=command.id: self.action_order(id))
+        yield from self.skills.palette()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "order" and parameters:
@@ -199,22 +221,20 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         # The report of a crash is written as wide as it reads well, however narrow the terminal is.
         self.console.size = REPORT_SIZE
-        self.looks.start()
-        self.looks.move(True)
-        self.session.prompt.commands = [
-            MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()
-        ]
+        self.appearance.start()
+        self.appearance.move(True)
+        offer_commands(self.session.prompt)
         # The terminal forgets the picture while another program has it.
         self.app_resume_signal.subscribe(self, lambda _app: self._draw_anew())
         if not self.is_headless:
-            leaving.on_signals(lambda code: self.exit(return_code=code))
+            shutdown.on_signals(lambda code: self.exit(return_code=code))
 
     def _draw_anew(self) -> None:
         self.refresh(layout=True)
 
     def _hang_up(self) -> None:
-        leaving.ensure_end(leaving.HUNG_UP)
-        self.exit(return_code=leaving.HUNG_UP)
+        shutdown.ensure_end(shutdown.HUNG_UP)
+        self.exit(return_code=shutdown.HUNG_UP)
 
     def on_ready(self) -> None:
         self.beginning.arrange()
@@ -235,10 +255,10 @@ class HermesApp(App[None], inherit_bindings=False):
         return len(self.screen_stack) > 1 and key in self.keys.of("program.suspend")
 
     def action_command_palette(self) -> None:
-        from app.screens.palette import Palette
+        from app.screens.palette import StyledCommandPalette
 
-        if not isinstance(self.screen, Palette):
-            self.push_screen(Palette(id="--command-palette"))
+        if not isinstance(self.screen, StyledCommandPalette):
+            self.push_screen(StyledCommandPalette(id="--command-palette"))
 
     def on_app_blur(self) -> None:
         self.attention.away = True
@@ -252,12 +272,13 @@ class HermesApp(App[None], inherit_bindings=False):
         if not self.is_running:
             return  # what still comes while the engine is closed nobody looks at
         self.bridge(event)
+        self.session.hear(event)
         self.branch(event)
         if event.type == "branch" and event.agent == "main":
-            self.journeys.show(cast("BranchSwitched", event))
-        elif event.type == "turn_started" and self.host.engine is not None:
+            self.history_actions.show(cast("BranchSwitched", event))
+        elif event.type == "turn_started" and self.host.client is not None:
             # Another window on the same branch makes the session go on beside it.
-            self.bridge.show_head(self.host.engine.session.head)
+            self.bridge.show_head(self.host.client.branch)
 
     def _show_branch(self, found: Checkout | None) -> None:
         if not self.is_running:
@@ -270,14 +291,15 @@ class HermesApp(App[None], inherit_bindings=False):
     async def begin(self) -> None:
         """Furnish the screen and open the first session, now that something is to be seen."""
         try:
-            await bring(FURNITURE)
-            await self.beginning.lull()
-            await self.session.furnish()
+            await bring(PANES_MODULE)
+            await self.beginning.wait_for_idle_keys()
+            await self.session.mount_panes()
             self.session.transcript.direct.write = self.direct_write
             self.beginning.complete()
-            await bring("themes.watch")
-            self.run_worker(self.looks.watch, group="looks")
-            await self.open_session(Wish())
+            await bring("themes.skin_changes")
+            await add_found_commands(self)
+            self.run_worker(self.appearance.watch, group="looks")
+            await self.open_session(SessionRequest())
         except HermesError as error:
             self.failure = error
             self.exit(return_code=int(error.exit_code))
@@ -286,77 +308,69 @@ class HermesApp(App[None], inherit_bindings=False):
             if self.return_code is None and self.session.is_attached:
                 raise
 
-    async def open_session(self, wish: Wish) -> None:
+    async def open_session(self, wish: SessionRequest) -> None:
         """Open a session and show what was said in it. Raises `HermesError`; then nothing has changed."""
         try:
-            engine = await self.host.open(wish)
+            client = await self.host.open(wish)
         except HermesError as error:
             # Read by the opening itself, aside; here it would hold up a key.
-            from agent.model.providers import NoModelError
+            from agent.api.models import NoModelError
 
             if not isinstance(error, NoModelError):
                 raise
-            from app.screens.onboarding import OnboardingScreen
-
-            await self._pause_in_typing()
-            model = await self.push_screen_wait(OnboardingScreen(error, self.spill))
-            if model is None:
+            if (model := await choose_model(self, error)) is None:
                 raise
-            engine = await self.host.open(wish._replace(model=model))
-        self._show_past(engine)
-        self.outbox.release(engine)
-
-    async def _pause_in_typing(self) -> None:
-        from app.screens.requests import TYPING_PAUSE
-
-        left = TYPING_PAUSE - (time.monotonic() - self.last_key)
-        if left > 0:
-            await asyncio.sleep(left)
-            await self._pause_in_typing()
+            client = await self.host.open(wish._replace(model=model))
+        await self._show_past(client)
+        self.message_sender.release(client)
+        self.run_worker(self.skills.look, group="skills", exclusive=True)
+        if self.tour:
+            self.tour = False
+            begin_tour(client)
 
     def spill(self, text: str) -> None:
         """Put what was meant for the draft into it, as if it were pasted."""
-        front.prompt(self).post_message(events.Paste(text))
+        active_conversation.prompt(self).post_message(events.Paste(text))
 
     def preview(self, path: Sequence[Node]) -> None:
         """Show the end of a session that is being opened."""
         self.session.transcript.load(earlier=self._said(path))
 
-    def show_conversation(self, engine: Engine) -> None:
+    def show_conversation(self, client: SessionClient) -> None:
         """Show the branch in use in place of what is shown."""
-        self.session.transcript.load(earlier=self._said(tuple(engine.session.path)))
+        self.session.transcript.load(earlier=self._said(tuple(client.path)))
 
-    def _show_past(self, engine: Engine) -> None:
-        from agent.home import Home
+    async def _show_past(self, client: SessionClient) -> None:
+        from agent.api.home import Home
 
         self.session.transcript.document.archive.folder = Home.locate().root
-        self.bridge.show_head(engine.session.head)
-        self.agents.recall(engine)
-        path = tuple(engine.session.path)
+        self.bridge.show_head(client.branch)
+        path = tuple(client.path)
         if len(path) > 1:
             self.session.transcript.put_above(self._said(path))
+        await self.agents.recall(client)
 
     def _said(self, path: Sequence[Node]) -> Iterable[Item]:
-        from app.replay import newest_first
+        from app.conversation.replay import newest_first
         from tools.registry import registry
 
         return newest_first(path, registry)
 
     async def _show_call_of_before(self, call: str) -> None:
         """Show a call that only the store still has in full."""
-        from app.replay import call_in_full
+        from app.conversation.replay import call_in_full
         from tools.registry import registry
 
-        if (engine := self.host.engine) is not None:
-            path = await engine.session.whole_path()
+        if (client := self.host.client) is not None:
+            path = await client.whole_path()
             if text := await asyncio.to_thread(call_in_full, path, call, registry):
                 self._show_in_full("Call", text)
 
-    def need_engine(self) -> Engine:
-        """The engine. Raises `HermesError` while there is none."""
-        if self.host.engine is None:
+    def need_client(self) -> SessionClient:
+        """The session that is open. Raises `HermesError` while there is none."""
+        if self.host.client is None:
             raise HermesError("The session is not open yet; try again in a moment.")
-        return self.host.engine
+        return self.host.client
 
     # What the person sends
 
@@ -367,18 +381,18 @@ class HermesApp(App[None], inherit_bindings=False):
             case "shell":
                 self.run_worker(partial(self.actions.run_shell, event.text))
             case "steer":
-                self.outbox.send(event.text, event.images, steer=True)
+                self.message_sender.send(event.text, event.images, steer=True)
             case _:
-                self.outbox.send(event.text, event.images)
+                self.message_sender.send(event.text, event.images)
 
     def _show_queue(self, texts: tuple[str, ...]) -> None:
         if self.is_running:
             self.session.prompt.queued = texts
 
-    def _look_for_files(self, paths: Sequence[Sequence[str]]) -> Sequence[Found] | None:
-        from app.attaching import look
+    def _look_for_files(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
+        from app.conversation.attachments import look
 
-        return look(paths, self.outbox.workspace)
+        return look(paths, self.message_sender.workspace)
 
     @on(Prompt.QueueRecalled)
     @on(Prompt.QueueRemoved)
@@ -390,14 +404,14 @@ class HermesApp(App[None], inherit_bindings=False):
 
     def set_queue(self, texts: list[str]) -> None:
         """Replace the messages that wait."""
-        self.outbox.set_waiting(texts)
+        self.message_sender.set_waiting(texts)
 
     def waiting(self) -> list[str]:
         """The messages that wait, in order."""
-        return self.outbox.waiting()
+        return self.message_sender.waiting()
 
     def on_prompt_editor_requested(self, event: Prompt.EditorRequested) -> None:
-        from app.editor import edit
+        from app.terminal.editor import edit
 
         try:
             with self.suspend():
@@ -407,7 +421,7 @@ class HermesApp(App[None], inherit_bindings=False):
         except SuspendNotSupported:
             self.complain("This terminal cannot be left to an editor.")
         else:
-            front.prompt(self).set_text(text)
+            active_conversation.prompt(self).set_text(text)
 
     # What the panes ask for
 
@@ -444,7 +458,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
     def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
-        front.attach(self, event.agent)
+        active_conversation.attach(self, event.agent)
 
     def on_agents_pane_asked(self, event: AgentsPane.Asked) -> None:
         match event.what:
@@ -480,17 +494,7 @@ class HermesApp(App[None], inherit_bindings=False):
         """A sentence about something that did not work."""
         self.notify(clean(text), severity="warning", timeout=8, markup=False)
 
-    # Looks
-
     @property
     def skin(self) -> Skin:
-        """The skin that is worn, as its file has it."""
-        return self.looks.skin
-
-    def show_skin(self, skin: Skin) -> None:
-        """Draw everything with a skin."""
-        self.looks.show(skin)
-
-    async def use_skin(self, name: str) -> None:
-        """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
-        await self.looks.wear(name)
+        """The skin in use, for screens that draw in it."""
+        return self.appearance.skin

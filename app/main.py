@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app import skeleton
-from app.glance import Options, at_a_glance
+from app.startup import skeleton
+from app.startup.fast_args import FastOptions, fast_options
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +85,7 @@ def _run(arguments: list[str]) -> int:
 
         print(f"hermes {version()}")
         return int(ExitCode.DONE)
-    from app.logs import start_logging
+    from app.startup.logs import start_logging
 
     start_logging()
     if args.command:
@@ -112,18 +112,18 @@ def _run(arguments: list[str]) -> int:
     return show(args)
 
 
-def _options(arguments: list[str]) -> Options | argparse.Namespace:
+def _options(arguments: list[str]) -> FastOptions | argparse.Namespace:
     """What the command line asks for. Ends the program with a sentence if that makes no sense."""
-    options = at_a_glance(arguments)
+    options = fast_options(arguments)
     if options is not None and options.sound:
         return options
-    from app.command_line import build_parser
+    from app.startup.command_line import build_parser
 
     return build_parser(arguments).parse_args(arguments)
 
 
 def _complain(sentence: str) -> None:
-    from tools.text import clean
+    from tools.safe_text import clean
 
     print(f"hermes: {clean(sentence)}", file=sys.stderr)
 

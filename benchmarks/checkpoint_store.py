@@ -16,9 +16,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.taking import take
 
 LIMIT = 100_000_000
 
@@ -82,7 +82,7 @@ def snapshots(store: CheckpointStore, root: Path, count: int, steps: int) -> tup
             call=f"call-{number}",
             label=f"patch {path}",
             root=str(root),
-            changes=[Change(path, before, after)],
+            changes=[PathChange(path, before, after)],
         )
         times.append(time.perf_counter() - resumed + middle - began)
         changed += sum(len(zlib.compress(data, 1)) for data in {old, new} - seen)

@@ -22,15 +22,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
 from benchmarks.checkpoint_store import make_tree
 from tools.actions import RunCommand
 
-LIMITS = Limits(100_000_000, 1_000_000_000)
+LIMITS = CaptureLimits(100_000_000, 1_000_000_000)
 
 
 def main() -> int:
@@ -61,8 +61,8 @@ def floor(root: Path) -> float:
     return time.perf_counter() - began
 
 
-async def opened(place: Path, root: Path, number: int = 0) -> Recorder:
-    recorder = Recorder(CheckpointStore(place / f"store{number}"), "bench", root, LIMITS, print)
+async def opened(place: Path, root: Path, number: int = 0) -> StepRecorder:
+    recorder = StepRecorder(CheckpointStore(place / f"store{number}"), "bench", root, LIMITS, print)
     recorder.start()
     return recorder
 

@@ -37,7 +37,7 @@ FIRST, COUNT = 0x410, 100
 
 def start(env: dict[str, str], folder: Path, seconds: float) -> list[tuple[float, float]]:
     """Moment (in seconds after the first live picture) and echo (seconds) of each key of one start."""
-    with Terminal([*command.HERMES, "--demo"], env, folder, SIZE) as terminal:
+    with Terminal([*command.HERMES, "--model", "demo"], env, folder, SIZE) as terminal:
         terminal.until(LIVE)
         since = terminal.painted.find(LIVE)
         terminal.until(lambda: all(terminal.painted.find(part, since) >= 0 for part in FRAME))

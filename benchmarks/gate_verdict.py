@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from time import process_time
@@ -27,9 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from agent.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import Permissions
-from agent.safety.shell.state import TangledError
-from agent.safety.shell.tree import parse
-from app.collector import Collector
+from agent.safety.reader.tree import parse
+from app.startup.gc_scheduler import GcScheduler
 from benchmarks.gate_shapes import shapes
 from tools.actions import RunCommand
 
@@ -124,8 +122,7 @@ def _verdict(gate: Gate, command: str, cwd: Path, times: int) -> float:
 
 def _parsed(command: str) -> None:
     """One parse, which ends early when hardly anything is shell."""
-    with suppress(TangledError):
-        parse(command)
+    parse(command)
 
 
 def main() -> None:
@@ -135,7 +132,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="a part of the names of the shapes that are measured")
     options = parser.parse_args()
     rounds: int = options.rounds
-    Collector().start()
+    GcScheduler().start()
     with tempfile.TemporaryDirectory() as folder:
         plain, ruled, workspace = _gates(Path(folder).resolve())
         time.sleep(2.5)  # the change time of the rules has to lie back

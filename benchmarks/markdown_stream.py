@@ -33,11 +33,11 @@ from textual.screen import Screen
 from textual.strip import Strip
 from textual.widgets import Markdown
 
-from app.line import lasting
-from app.terminal import speaking
+from app.terminal.output_filter import speaking
+from app.terminal.tty_output import lasting
 from tests.support import command
 from tests.support.terminal import Terminal
-from widgets.ground import Ground
+from widgets.background import Background
 from widgets.transcript.markdown import prepare
 from widgets.transcript.view import Transcript
 
@@ -114,7 +114,7 @@ class Stage(Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._ground = Ground(self)
+        self._ground = Background(self)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return self._ground.rows(crop)

@@ -17,11 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.context.ledger import PrefixLedger
+from agent.context.prefix_ledger import PrefixLedger
 from agent.messages import Message
 from agent.model.codecs import codec_for
-from agent.model.protocol import Request
-from agent.model.transport.openai_chat import request_body
+from agent.model.formats.chat import FORMAT as CHAT
+from agent.model.protocol import ModelRequest
+from agent.model.wire import Wire
 
 ROUNDS = 40
 
@@ -42,15 +43,15 @@ def main() -> None:
     count = parser.parse_args().messages
     text = "The quick brown fox — jumps over “the” lazy dog.\n" * 20
     messages = [Message("user" if number % 2 else "assistant", f"{number} {text}") for number in range(count)]
-    codec = codec_for("native")
+    framer = Wire(CHAT, codec_for("native")).framer()
     ledger = PrefixLedger()
-    ledger.extend(codec.message(message) for message in messages)
+    for message in messages:
+        ledger.extend(framer.frames(message))
     ledger.send()
 
     def build() -> bytes:
-        ledger.extend([codec.message(Message("user", "and now?"))])
-        frames, _ = ledger.send()
-        return request_body(Request(model="m", messages=frames))
+        ledger.extend(framer.frames(Message("user", "and now?")))
+        return CHAT.body(ModelRequest(model="m", frames=ledger.send(marked=False).frames))
 
     plain = [{"role": message.role, "content": message.content} for message in messages]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.restore_storm import (
     LIMIT,
@@ -81,7 +81,7 @@ async def one_round(folder: Path, seed: int, *, in_restores: bool) -> Typed:
     root = (folder / "work").resolve()
     root.mkdir()
     store = CheckpointStore(folder / "store")
-    recorder = Recorder(store, "session", root, Limits(LIMIT, LIMIT), print)
+    recorder = StepRecorder(store, "session", root, CaptureLimits(LIMIT, LIMIT), print)
     if in_restores:
         fill(root)
     recorder.start()

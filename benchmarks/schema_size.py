@@ -1,4 +1,4 @@
-"""Bytes of the default tools' schemas as they are sent, against the reference system's 55,027.
+"""Bytes of the default tools' schemas in a request as it is sent, against the reference system's 55,027.
 
 Target: under 20,000 bytes.
 
@@ -7,28 +7,39 @@ Target: under 20,000 bytes.
 
 from __future__ import annotations
 
+import asyncio
+import json
 import sys
+import tempfile
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.model.codecs import codec_for
-from agent.model.protocol import ToolSpec
-from tools.discovery import discover
-from tools.registry import registry
-from tools.toolsets import resolve
+from tests.support.engines import bench
+from tests.support.replies import say
 
 REFERENCE = 55_027
 
 
+async def sent_tools(folder: Path) -> list[dict[str, Any]]:
+    """The tools in the first request of a session with default settings."""
+    async with bench(folder, [say("Hello.")]) as b:
+        await b.turn("Hello.")
+        return b.server.requests[0].body["tools"]
+
+
+def size(value: Any) -> int:
+    """Bytes of JSON as it is sent."""
+    return len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode())
+
+
 def main() -> None:
-    discover()
-    definitions = registry.definitions(resolve(["default"], []))
-    specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
-    codec = codec_for("native")
-    for spec in specs:
-        print(f"{spec.name:16} {len(codec.tools([spec])):6,}")
-    total = len(codec.tools(specs))
+    with tempfile.TemporaryDirectory() as folder:
+        tools = asyncio.run(sent_tools(Path(folder)))
+    for tool in tools:
+        print(f"{tool['function']['name']:16} {size(tool):6,}")
+    total = size(tools)
     print(f"{'all':16} {total:6,} bytes, ratio {total / REFERENCE:.2f} (target < 20,000)")
 
 

@@ -32,11 +32,13 @@ os.environ["TEXTUAL_FPS"] = FRAMES
 from textual import events
 from textual.app import App
 
+from agent.api.local.stored import LocalStored
+from agent.home import Home
 from agent.store.query import Query
-from agent.store.search import Hits
+from agent.store.search import SearchHits
 from agent.store.store import Store
-from app.screens import search
-from app.screens.search import SearchScreen
+from app.screens.sessions import search
+from app.screens.sessions.search import SearchScreen
 from benchmarks.store_search import fill, quantile
 from themes.skin import Skin
 from widgets.palette import css_variables
@@ -71,10 +73,10 @@ class Measured(SearchScreen):
     CSS_PATH = Path(search.__file__).with_name("search.tcss")
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store)
+        super().__init__(LocalStored(store, Home(Path())))
         self.painted: dict[str, float] = {}
 
-    def _show(self, hits: Hits, query: Query, *, keep: bool) -> None:
+    def _show(self, hits: SearchHits, query: Query, *, keep: bool) -> None:
         super()._show(hits, query, keep=keep)
         line = self.text
         self.call_after_refresh(lambda: self.painted.setdefault(line, time.perf_counter()))

@@ -65,7 +65,7 @@ def empty(env: dict[str, str], folder: Path) -> dict[str, float]:
 
 def hermes(env: dict[str, str], folder: Path) -> dict[str, float]:
     """The moments of one start. A frame counts when status bar and prompt are on the screen."""
-    with Terminal([*command.HERMES, "--demo"], env, folder, SIZE) as terminal:
+    with Terminal([*command.HERMES, "--model", "demo"], env, folder, SIZE) as terminal:
         began = time.perf_counter()
         terminal.until(lambda: bool(terminal.painted))
         first = time.perf_counter() - began
@@ -80,9 +80,9 @@ def hermes(env: dict[str, str], folder: Path) -> dict[str, float]:
         return {"skeleton": first, "live": live, "usable": time.perf_counter() - began}
 
 
-def furnished(env: dict[str, str], folder: Path) -> dict[str, float]:
+def panes_mounted(env: dict[str, str], folder: Path) -> dict[str, float]:
     """A start in which nobody types."""
-    with Terminal([*command.HERMES, "--demo"], env, folder, SIZE) as terminal:
+    with Terminal([*command.HERMES, "--model", "demo"], env, folder, SIZE) as terminal:
         began = time.perf_counter()
         terminal.until(WELCOME)
         return {"complete": time.perf_counter() - began}
@@ -90,7 +90,7 @@ def furnished(env: dict[str, str], folder: Path) -> dict[str, float]:
 
 PYTHON = command.HERMES[:-2]
 """The interpreter and its flags; the same for every case."""
-CASES: tuple[Callable[[dict[str, str], Path], dict[str, float]], ...] = (bare, empty, hermes, furnished)
+CASES: tuple[Callable[[dict[str, str], Path], dict[str, float]], ...] = (bare, empty, hermes, panes_mounted)
 
 
 def main() -> None:

@@ -18,8 +18,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import process_time
 
-from agent.model.protocol import Request, TextDelta
-from agent.model.transport.openai_chat import OpenAIChat
+from agent.model.formats.chat import FORMAT as CHAT
+from agent.model.protocol import Frame, ModelRequest, TextDelta
+from agent.model.transport.client import FormatClient
 from tests.support.model_process import ServerProcess
 
 PIECE = "stream of words here "
@@ -27,8 +28,8 @@ MESSAGE = {"role": "user", "content": "Tell me everything."}
 SCRIPT = "reply = say({text!r}, piece={piece}, split={split})\nscript = lambda request: reply\n"
 
 
-async def read_ours(client: OpenAIChat) -> int:
-    request = Request(model="m", messages=(json.dumps(MESSAGE).encode(),))
+async def read_ours(client: FormatClient) -> int:
+    request = ModelRequest(model="m", frames=(Frame(json.dumps(MESSAGE).encode()),))
     return sum([len(delta.text) async for delta in client.stream(request) if isinstance(delta, TextDelta)])
 
 
@@ -51,7 +52,7 @@ async def measure(base_url: str, chunks: int, rounds: int) -> tuple[list[float],
     """Microseconds per chunk of each round: ours, theirs."""
     from openai import AsyncOpenAI
 
-    ours, theirs = OpenAIChat(base_url, None), AsyncOpenAI(api_key="none", base_url=base_url)
+    ours, theirs = FormatClient(CHAT, base_url, None), AsyncOpenAI(api_key="none", base_url=base_url)
     expected = chunks * len(PIECE)
     results: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds + 1):

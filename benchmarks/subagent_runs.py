@@ -3,7 +3,7 @@
 python benchmarks/subagent_runs.py [--runs 10000] [--seed 1] [--minutes 30]
 
 Ends with status 1 if a ceiling was exceeded by one token, if tokens were given
-out that no purse paid, if the roll-up is more than 0.1 % off the server's own
+out that no account paid, if the roll-up is more than 0.1 % off the server's own
 count, if the store's record of requests says anything else, if an agent was
 left running, one that failed reads as completed, or the queue was not kept in
 order. Runs in pieces, each with a `--seed` far from the others', add up.

@@ -35,6 +35,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from textual.events import Key
 from textual.pilot import Pilot
 
+from agent.api.opening import open_session
 from agent.events import (
     AssistantMessageAdded,
     ReasoningAdded,
@@ -47,11 +48,11 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.options import Options
-from agent.runtime import open_engine
 from app.application import HermesApp
-from app.host import Listener, Wish
+from app.conversation.session_host import Listener, SessionRequest
 from benchmarks.markdown_stream import section
 from tests.support.model_process import ServerProcess
+from tests.support.sessions import engine_of
 from themes.loader import load_skin
 from tools.results import Display, TextDetail
 from widgets.transcript.view import KEPT_ITEMS, SLACK
@@ -125,7 +126,7 @@ class Day:
 
     async def real(self) -> None:
         """A turn of the engine."""
-        engine = self.app.need_engine()
+        engine = engine_of(self.app)
         engine.submit("go on")
         while engine.busy or engine.queue:
             await self.pilot.pause(0.01)
@@ -136,7 +137,7 @@ class Day:
         if turn % 25 == 0:
             await self.pilot.resize_terminal(*SIZES[turn // 25 % len(SIZES)])
         if turn % 40 == 0:
-            self.app.looks.show(load_skin(SKINS[turn // 40 % len(SKINS)], None).skin)
+            self.app.appearance.show(load_skin(SKINS[turn // 40 % len(SKINS)], None).skin)
         if turn % 50 == 0:
             transcript.scroll_rows(-200)
             transcript.fold_all()
@@ -180,14 +181,14 @@ async def live(folder: Path, base_url: str, args: argparse.Namespace) -> dict[st
         "HERMES_MODEL": "scripted",
     }
 
-    async def opener(_wish: Wish, listener: Listener):
+    async def opener(_wish: SessionRequest, listener: Listener):
         options = Options(workspace=folder / "work", attended=True, approve="all")
-        return await open_engine(options, listener, environ=environ)
+        return await open_session(options, listener, environ=environ)
 
     app = HermesApp(opener)
     samples: list[tuple[int, float, int]] = []
     async with app.run_test(size=SIZES[0]) as pilot:
-        while app.host.engine is None:
+        while app.host.client is None:
             await pilot.pause(0.01)
         day = Day(app, pilot, args.calls)
         first = 0.0

@@ -26,11 +26,11 @@ from textual.strip import Strip
 
 from agent.store.nodes import NewNode
 from agent.store.outline import OutlineRow
-from app.screens.timeline import TimelineScreen
+from app.screens.history.timeline import TimelineScreen
 from tests.app.pages import PageHost
 from tests.app.timeline_stage import Book, opened
-from widgets.timeline.layout import Look, lay_out
-from widgets.timeline.tree import Tip, plant
+from widgets.timeline.layout import TimelineFilter, lay_out
+from widgets.timeline.node_tree import BranchTip, plant
 
 SMALL = 100
 FORK_EVERY = 50
@@ -42,7 +42,7 @@ class Quick(Book):
 
     rows: Sequence[OutlineRow] = ()
 
-    async def glimpse(self, at: int | None, count: int) -> Sequence[OutlineRow]:
+    async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
         rows = await self.store.tail(self.session, "main", count)
         known = {row.id: row for row in self.rows[-4 * count :]}
         return [known[node.id] for node in rows if node.id in known]
@@ -111,10 +111,10 @@ async def once(book: Quick) -> tuple[float, float, float]:
         return first, spent, time.perf_counter() - start
 
 
-def layout(rows: Sequence[OutlineRow], look: Look) -> float:
+def layout(rows: Sequence[OutlineRow], look: TimelineFilter) -> float:
     """Seconds of CPU of planting and laying out."""
     start = time.thread_time()
-    lay_out(plant(rows, [Tip("main", rows[-1].id)], "main"), look)
+    lay_out(plant(rows, [BranchTip("main", rows[-1].id)], "main"), look)
     return time.thread_time() - start
 
 
@@ -125,7 +125,7 @@ async def run(count: int, rounds: int) -> None:
             times = [await once(book) for _ in range(rounds)]
             first, spent, whole = (statistics.median(each) * 1e3 for each in zip(*times, strict=True))
             folded, unfolded = (
-                min(layout(book.rows, Look(unfolded=opened)) for _ in range(rounds)) * 1e3
+                min(layout(book.rows, TimelineFilter(unfolded=opened)) for _ in range(rounds)) * 1e3
                 for opened in (False, True)
             )
     print(

@@ -26,8 +26,8 @@ from textual.app import App, ComposeResult
 
 from agent.store.nodes import NewNode, Node
 from agent.store.store import Store
-from app.collector import collecting
-from app.replay import newest_first
+from app.conversation.replay import newest_first
+from app.startup.gc_scheduler import collecting
 from benchmarks.markdown_stream import section
 from tests.support import command
 from tests.support.terminal import Terminal

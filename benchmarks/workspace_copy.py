@@ -19,10 +19,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.copies import make_copy
+from agent.workspace.isolated_copies.workspace_copy import make_copy
 from benchmarks.checkpoint_store import make_tree
 
 ROUNDS = 5
@@ -44,7 +44,7 @@ async def measure(folder: Path, count: int) -> None:
     root = folder / "work"
     make_tree(root, count)
     store = CheckpointStore(folder / "home" / "checkpoints")
-    recorder = Recorder(store, "s", root, Limits(100_000_000, 1_000_000_000), print)
+    recorder = StepRecorder(store, "s", root, CaptureLimits(100_000_000, 1_000_000_000), print)
     recorder.start()
     await recorder.ready()
     ours, theirs, changes = [], [], []

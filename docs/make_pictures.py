@@ -27,21 +27,22 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
+from agent.api.session import AgentConversation
 from agent.config.schema import Settings
 from agent.events import AgentEnded, AgentProgressed, AgentStarted, QueueChanged, TextAdded
-from agent.model.choices import Choice, choices, served
 from agent.model.detect import DetectedServer
+from agent.model.model_choices import ModelChoice, choices, served
 from agent.workspace.repository import Checkout
-from app import front
-from app.agents import Past
+from app.conversation import active_conversation
 from app.screens import dialog as dialogs
+from app.screens.agents.merge import MergeScreen
 from app.screens.context import ContextScreen
-from app.screens.merge import MergeScreen
-from app.screens.models import ModelsScreen
-from app.screens.sessions import SessionsScreen
+from app.screens.models.models import ModelsScreen
+from app.screens.sessions.sessions import SessionsScreen
 from tests.app import agents_stage
 from tests.app.going_back_stage import PLAN, RESTORE
 from tests.app.test_context_screen import FULL
+from tests.app.test_looks_of_dialogs import DIALOGS
 from tests.app.test_models_screen import HOME, KEYS, Menu
 from tests.support import shelf, story
 from tests.support.staged import Act, Staged, drawn, scene
@@ -163,10 +164,10 @@ async def sessions(app: Staged, pilot: Pilot[Any]) -> None:
 class Offers(Menu):
     """Models of providers with and without a key, and of a server on this machine."""
 
-    async def listed(self) -> list[Choice]:
+    async def listed(self) -> list[ModelChoice]:
         return choices(Settings(), KEYS, HOME)
 
-    async def found(self) -> list[Choice]:
+    async def found(self) -> list[ModelChoice]:
         here = DetectedServer("ollama", "http://127.0.0.1:11434/v1", ("qwen3-coder:30b", "llama3.2:3b"))
         return served(Settings(), KEYS, HOME, [here])
 
@@ -194,11 +195,11 @@ async def attached(app: Staged, pilot: Pilot[Any]) -> None:
     """The conversation of one of them, with something to be told."""
     await agents(app, pilot)
 
-    async def nothing_yet(_agent: str) -> Past:
-        return Past((), ())
+    async def nothing_yet(_agent: str) -> AgentConversation:
+        return AgentConversation((), ())
 
     setattr(app.agents, "past", nothing_yet)  # noqa: B010 - there is no engine on this stage
-    front.attach(app, "agent-1")
+    active_conversation.attach(app, "agent-1")
     await pilot.pause(SETTLING)
     app.hear(agents_stage.conversation())
     await pilot.press(*"Look at the admin views too")
@@ -221,6 +222,7 @@ async def editor(app: Staged, pilot: Pilot[Any]) -> None:
 
 
 FOUR = ("night", "paper", "amber", "contrast-light")
+THREE = ("night", "paper", "contrast-light")
 PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("session", session, TALL, FOUR),
     ("session-80x24", done, NARROW, ("night", "amber")),
@@ -229,6 +231,10 @@ PICTURES: list[tuple[str, Act, tuple[int, int], tuple[str, ...]]] = [
     ("approval", over(approval), NARROW, FOUR),
     ("forecast", over(forecast), NARROW, ("night", "paper")),
     ("ceiling", over(ceiling), NARROW, ("night", "paper")),
+    ("first-model", DIALOGS["onboarding"], NARROW, THREE),
+    ("first-server", DIALOGS["onboarding-server"], NARROW, ("night",)),
+    ("first-key", DIALOGS["onboarding-refused"], NARROW, THREE),
+    ("first-held", DIALOGS["onboarding-held"], NARROW, THREE),
     ("sessions", over(sessions), NARROW, FOUR),
     ("skins", over(keys("ctrl+t")), WIDE, FOUR),
     ("skin-editor", over(editor), WIDE, ("night",)),

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+# First of all: some modules look at the environment when they are read.
+import tests.support.surroundings  # noqa: F401
+
+# isort: split
 import asyncio
 import gc
 import importlib

@@ -17,7 +17,7 @@ FLOORS = ("app", "widgets", "agent", "tools", "themes")
 ROOMS = [floor for floor in FLOORS if (ROOT / floor).is_dir()]
 
 MAY_IMPORT = {
-    "app": {"app", "widgets", "agent", "tools", "themes"},
+    "app": {"app", "widgets", "agent.api", "agent.events", "agent.errors", "tools", "themes"},
     "widgets": {"widgets", "agent.events", "tools", "themes"},
     "agent": {"agent", "tools", "themes"},
     "tools": {"tools", "themes"},
@@ -36,6 +36,7 @@ def modules(*floors: str) -> list[str]:
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for floor in floors
         for path in (ROOT / floor).rglob("*.py")
+        if "bundled" not in path.parts  # scripts of skills are programs of their own
     )
 
 
@@ -75,12 +76,14 @@ def test_imports_go_down_only() -> None:
         ("tools", "agent.events", True),
         ("widgets", "agent.events.Event", False),
         ("widgets", "agent.engine", True),
-        ("widgets", "tools.text.clean", False),
+        ("widgets", "tools.safe_text.clean", False),
         ("agent", "widgets.prompt", True),
         ("agent", "textual.app", True),
-        ("agent", "tools.text", False),
-        ("themes", "tools.text", True),
+        ("agent", "tools.safe_text", False),
+        ("themes", "tools.safe_text", True),
         ("app", "textual.app", False),
+        ("app", "agent.engine.Engine", True),
+        ("app", "agent.api.options.Engine", False),
     ],
 )
 def test_the_rule_itself_tells_up_from_down(floor: str, name: str, verdict: bool) -> None:
@@ -92,25 +95,10 @@ def test_imports_in_functions_are_seen() -> None:
     assert any(name.startswith("app.cli.") for _, name in seen), "an import inside a function was missed"
 
 
-def for_types_only(tree: ast.AST) -> frozenset[ast.AST]:
-    """The imports of a module that no program carries out."""
-    return frozenset(
-        each
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
-        for each in ast.walk(node)
-    )
-
-
 def below(path: Path, known: set[str]) -> set[str]:
-    """The modules that a module needs.
-
-    Parts of the application may name it as a type: it made them, and they are nothing without it.
-    """
-    tree = ast.parse(path.read_text("utf-8"))
-    types = for_types_only(tree)
+    """The modules that a module needs, be it for types only."""
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
             names = {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -118,7 +106,7 @@ def below(path: Path, known: set[str]) -> set[str]:
             names = {name if name in known else node.module for name in inner.values()}
         else:
             continue
-        found |= names - ({"app.application"} if node in types else set())
+        found |= names
     return found & known
 
 
@@ -133,6 +121,46 @@ def test_no_module_needs_itself_in_a_circle() -> None:
     graph = {name: below(path, known) - {name} for name, path in files.items()}
     assert sum(map(len, graph.values())) > 1_000
     graphlib.TopologicalSorter(graph).prepare()
+
+
+def test_the_application_has_few_folders_and_hardly_anything_beside_them() -> None:
+    room = ROOT / "app"
+    folders = [path.name for path in room.iterdir() if (path / "__init__.py").is_file()]
+    loose = {path.name for path in room.glob("*.py")}
+    assert len(folders) <= 8
+    assert loose == {"__init__.py", "application.py", "main.py", "ports.py", "version.py"}
+
+
+def test_only_what_starts_the_application_knows_it() -> None:
+    knowing = [
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "app").rglob("*.py")
+        if any(name.startswith("app.application.") for _, name in imports(path))
+    ]
+    assert knowing == ["app/cli/tui.py"]
+
+
+def test_no_two_folders_of_the_engine_need_each_other() -> None:
+    folders = {path.name for path in (ROOT / "agent").iterdir() if (path / "__init__.py").is_file()}
+    graph: dict[str, set[str]] = {folder: set() for folder in folders}
+    for path in (ROOT / "agent").rglob("*.py"):
+        folder = path.relative_to(ROOT / "agent").parts[0]
+        if folder in folders:
+            named = {name.split(".")[1] for _, name in imports(path) if name.startswith("agent.")}
+            graph[folder] |= named & folders - {folder}
+    assert sum(map(len, graph.values())) > 20
+    graphlib.TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("part", ["CallRunner", "TurnRunner", "CallContext", "Dialogue"])
+def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: str) -> None:
+    makers = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "agent").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == part
+    ]
+    assert makers == ["agent/assembly/agent.py"]
 
 
 def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -183,7 +211,7 @@ def test_the_blocker_catches_a_module_that_needs_textual() -> None:
 
 def test_parsing_the_command_line_imports_nothing_heavy() -> None:
     code = (
-        "import sys; import app.main, app.command_line; app.command_line.build_parser(); "
+        "import sys; import app.main, app.startup.command_line; app.startup.command_line.build_parser(); "
         "print(*sorted({name.split('.')[0] for name in sys.modules} & set(sys.argv[1:])))"
     )
     result = python(code, *HEAVY)

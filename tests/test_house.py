@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,16 @@ def test_no_file_outgrows_its_room() -> None:
     assert {name: size for name, size in sizes.items() if size > LINES} == {}
 
 
+def own_program(path: Path) -> bool:
+    """Whether a file is a program by itself, whose output is its interface."""
+    return path.name.endswith(CHILD_SCRIPT) or named(path).startswith("agent/skills/bundled/")
+
+
 def test_engine_and_tools_never_print() -> None:
     printing = [
         f"{named(path)}:{node.lineno}"
         for path in CODE
-        if named(path).startswith(("agent/", "tools/")) and not path.name.endswith(CHILD_SCRIPT)
+        if named(path).startswith(("agent/", "tools/")) and not own_program(path)
         for text in [path.read_text("utf-8")]
         if "print" in text
         for node in ast.walk(ast.parse(text))
@@ -62,6 +68,19 @@ def test_engine_and_tools_never_print() -> None:
 def test_every_module_says_what_it_is() -> None:
     silent = [named(path) for path in CODE if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
     assert silent == []
+
+
+CLAUSES = {"What", "How", "Where", "Which", "When", "Who", "Whether", "Why", "From"}
+"""How a docstring of a module does not begin: with its noun or its verb it is found and read faster."""
+
+
+def test_docstrings_of_modules_begin_with_a_noun_or_a_verb() -> None:
+    first = {named(path): ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "" for path in CODE}
+    assert {
+        name: text.splitlines()[0]
+        for name, text in first.items()
+        if text.split()[:1] and text.split()[0] in CLAUSES
+    } == {}
 
 
 def test_no_path_of_one_machine_is_in_the_project() -> None:
@@ -118,3 +137,104 @@ def test_every_link_in_the_docs_leads_somewhere(path: Path) -> None:
         if not file.exists() or (anchor and anchor not in anchors(file.read_text("utf-8"))):
             dead.append(link)
     assert dead == []
+
+
+OWN_WORDS = {
+    "desk": "dispatcher",
+    "furnish": "mount",
+    "furnished": "mounted",
+    "furniture": "panes, parts",
+    "futures": "attempts",
+    "glance": "fast, preview",
+    "glimpse": "preview",
+    "journey": "move, history action",
+    "journeys": "history actions",
+    "lull": "pause",
+    "mailbox": "turn queue",
+    "openness": "coverage",
+    "outbox": "sender",
+    "outlook": "impact",
+    "planting": "write then run",
+    "purse": "budget account",
+    "retrace": "show again",
+    "scraps": "temporary files",
+    "sieve": "decoder",
+    "specimen": "sample",
+    "surroundings": "environment",
+    "teller": "publisher",
+    "territory": "tracked roots",
+    "veil": "hide",
+    "wearer": "user of a palette",
+    "workshop": "runner, folder",
+}
+"""Words of our own that no name in the code uses, and what the field says. See docs/glossary.md."""
+
+
+def names(tree: ast.AST) -> Iterator[str]:
+    """Every name that a module gives to something."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name
+            case ast.Name(ctx=ast.Store()):
+                yield node.id
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.attr
+            case ast.arg():
+                yield node.arg
+
+
+def words(name: str) -> set[str]:
+    """The words in a name, in small letters."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def test_names_in_the_code_are_words_of_the_field() -> None:
+    found = [
+        f"{named(path)}: {name} ({OWN_WORDS[word]})"
+        for path in CODE
+        for name in {path.stem, path.parent.name, *names(ast.parse(path.read_text("utf-8")))}
+        for word in words(name) & OWN_WORDS.keys()
+    ]
+    assert found == []
+
+
+def test_the_words_of_a_name_are_found() -> None:
+    assert words("HTTPLull_of2Desks") == {"http", "lull", "of", "desks"}
+    assert set(names(ast.parse("class A:\n def b(self, c): self.d = e = 1"))) == {
+        "A",
+        "b",
+        "self",
+        "c",
+        "d",
+        "e",
+    }
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for path in CODE:
+        if own_program(path):
+            continue
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(named(path))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+KINDS = {"COMMAND": "_command.py", "PANE": "_pane.py", "QUESTION": "_question.py"}
+"""What a part of the application declares itself as, and how its file ends, by which it is found."""
+
+
+def test_files_of_parts_end_as_they_are_found() -> None:
+    declaring = [
+        (path, target.id)
+        for path in CODE
+        if named(path).startswith("app/")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name) and target.id in KINDS
+    ]
+    assert len(declaring) > 8
+    assert [named(path) for path, kind in declaring if not path.name.endswith(KINDS[kind])] == []

@@ -1,4 +1,4 @@
-"""Whether a skin can be read: WCAG contrast of every pair of roles that is drawn.
+"""Checks whether a skin can be read: WCAG contrast of every pair of roles that is drawn.
 
 Text needs 4.5:1 on the backgrounds it stands on. Lines, the cursor, and anything but
 plain text while it is selected or found need 3:1.
@@ -29,7 +29,7 @@ _MARKS = ("selection", "match")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ContrastFinding:
     """The contrast of one pair of roles. `str()` is a sentence for a person about one that is too low."""
 
     role: str
@@ -72,17 +72,17 @@ def pairs() -> Iterator[tuple[str, str, float]]:
         yield from ((role, mark, LINES) for role in (*_PROSE[1:], *_CODE, "added", "removed"))
 
 
-def check(skin: Skin) -> list[Finding]:
+def check(skin: Skin) -> list[ContrastFinding]:
     """What is hard to read in `skin`; empty when nothing is."""
     return [finding for pair in pairs() if (finding := _finding(skin, *pair))]
 
 
-def tightest(skin: Skin) -> dict[str, Finding]:
+def tightest(skin: Skin) -> dict[str, ContrastFinding]:
     """For each role the pair it is part of that has the least contrast to spare, enough or not.
 
     Roles that only meet what the terminal's owner chose are left out.
     """
-    found: dict[str, Finding] = {}
+    found: dict[str, ContrastFinding] = {}
     for pair in pairs():
         measured = _measured(skin, *pair)
         if measured is None:
@@ -94,7 +94,7 @@ def tightest(skin: Skin) -> dict[str, Finding]:
     return found
 
 
-def _finding(skin: Skin, role: str, background: str, needed: float) -> Finding | None:
+def _finding(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
     measured = _measured(skin, role, background, needed)
     if measured is None or measured.enough:
         return None
@@ -105,7 +105,7 @@ def _finding(skin: Skin, role: str, background: str, needed: float) -> Finding |
     return replace(measured, suggestion=mended(front, back, measured.needed))
 
 
-def _measured(skin: Skin, role: str, background: str, needed: float) -> Finding | None:
+def _measured(skin: Skin, role: str, background: str, needed: float) -> ContrastFinding | None:
     """The contrast of one pair, None where the terminal's owner chose it."""
     ink, paper = skin.colors[role], skin.colors[background]
     if ink == DEFAULT and is_terminal(paper):
@@ -114,7 +114,7 @@ def _measured(skin: Skin, role: str, background: str, needed: float) -> Finding 
     if is_terminal(ink) or is_terminal(paper):
         needed = min(needed, LINES)
     front, back = _seen(skin, ink, front=True), _seen(skin, paper, front=False)
-    return Finding(role, background, contrast(front, back), needed)
+    return ContrastFinding(role, background, contrast(front, back), needed)
 
 
 def mended(ink: RGB, paper: RGB, needed: float) -> str:

@@ -1,4 +1,4 @@
-"""What a terminal can show, and a skin brought down to it.
+"""Colour depths of terminals, and skins brought down to them.
 
 Colours are lost, states are not: a role that is left with `ansi_default` is told apart
 by bold, dim, underline or reverse (see widgets/palette.py).

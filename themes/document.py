@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from themes.text import quoted
+from themes.skin_text import quoted
 
 if TYPE_CHECKING:
     import yaml
@@ -28,7 +28,7 @@ Report = Callable[[str, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class SkinValue:
     """A scalar as it was written. `quoted` tells `"12"` from `12`, and `""` from nothing."""
 
     text: str
@@ -42,7 +42,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class SkinItems:
     """A list."""
 
     items: tuple[Node, ...]
@@ -50,7 +50,7 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SkinSection:
     """A mapping. `lines` tells where each key stands."""
 
     entries: dict[str, Node] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Section:
     line: int = 1
 
 
-Node = Text | Items | Section
+Node = SkinValue | SkinItems | SkinSection
 
 
 class _RefusedError(Exception):
@@ -68,20 +68,20 @@ class _RefusedError(Exception):
         self.line = line
 
 
-def parse(content: bytes, report: Report) -> Section:
+def parse(content: bytes, report: Report) -> SkinSection:
     """The outermost mapping of a file. Never raises; what cannot be used is reported and left out."""
     try:
         root = _compose(_decode(content, report))
         if root is None:
-            return Section()
+            return SkinSection()
         node = _node(root, report)
-        if isinstance(node, Text) and node.empty:
-            return Section()
-        if not isinstance(node, Section):
+        if isinstance(node, SkinValue) and node.empty:
+            return SkinSection()
+        if not isinstance(node, SkinSection):
             raise _RefusedError("this is no skin; write `key: value` lines.", node.line)
     except _RefusedError as refused:
         report(refused.message, refused.line)
-        return Section()
+        return SkinSection()
     return node
 
 
@@ -160,9 +160,9 @@ def _node(node: yaml.Node, report: Report) -> Node:
 
     line = node.start_mark.line + 1
     if isinstance(node, yaml.ScalarNode):
-        return Text(node.value, line, quoted=bool(node.style))
+        return SkinValue(node.value, line, quoted=bool(node.style))
     if isinstance(node, yaml.SequenceNode):
-        return Items(tuple(_node(item, report) for item in node.value), line)
+        return SkinItems(tuple(_node(item, report) for item in node.value), line)
     entries: dict[str, Node] = {}
     lines: dict[str, int] = {}
     for key_node, value_node in node.value:
@@ -175,4 +175,4 @@ def _node(node: yaml.Node, report: Report) -> Node:
         else:
             entries[key_node.value] = _node(value_node, report)
             lines[key_node.value] = at
-    return Section(entries, lines, line)
+    return SkinSection(entries, lines, line)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 
-from themes.document import Node, Report, Section, Text
-from themes.problem import nearest
-from themes.text import quoted
+from themes.document import Node, Report, SkinSection, SkinValue
+from themes.skin_problem import nearest
+from themes.skin_text import quoted
 
 _COLORS = {
     "accent": ("banner_title", "ui_accent", "banner_accent"),
@@ -43,22 +43,22 @@ _NOTHING = frozenset({"tool_prefix"})
 _MARKUP = re.compile(r"\[/?[a-z#][a-z0-9_#. ]*\]|\[/\]", re.IGNORECASE)
 
 
-def translated(root: Section, report: Report) -> Section:
+def translated(root: SkinSection, report: Report) -> SkinSection:
     """`root` in our words only. Reports sections that are none, and names within them nobody knows."""
     entries, lines = dict(root.entries), dict(root.lines)
     for key in _NOTHING:
         entries.pop(key, None)
     _lift(entries, lines, "branding", {key: (key,) for key in _BRANDING}, _NO_BRANDING, report)
-    if isinstance(entries.get("spinner"), Section):
+    if isinstance(entries.get("spinner"), SkinSection):
         _lift(entries, lines, "spinner", _SPINNER, _NO_SPINNER, report)
-    if isinstance(colors := entries.get("colors"), Section):
+    if isinstance(colors := entries.get("colors"), SkinSection):
         entries["colors"] = _colors(colors)
     if "tool_emojis" in entries:
         icons = entries.pop("tool_emojis")
         entries.setdefault("tool_icons", icons)
         lines.setdefault("tool_icons", lines["tool_emojis"])
     _banner(entries, lines)
-    return Section(entries, {key: lines[key] for key in entries}, root.line)
+    return SkinSection(entries, {key: lines[key] for key in entries}, root.line)
 
 
 def _lift(
@@ -73,7 +73,7 @@ def _lift(
     if name not in entries:
         return
     section = entries.pop(name)
-    if not isinstance(section, Section):
+    if not isinstance(section, SkinSection):
         report(f"`{name}` must be a section of `key: value` lines.", section.line)
         return
     known = {old for names in moves.values() for old in names}
@@ -92,7 +92,7 @@ def _unknown(section: str, key: str, known: set[str]) -> str:
     return f"`{quoted(key)}` is nothing that `{section}` has{nearest(key, sorted(known))}"
 
 
-def _colors(colors: Section) -> Section:
+def _colors(colors: SkinSection) -> SkinSection:
     entries, lines = dict(colors.entries), dict(colors.lines)
     for role, names in _COLORS.items():
         for old in names:
@@ -101,13 +101,15 @@ def _colors(colors: Section) -> Section:
                 entries[role], lines[role] = color, line
     for old in _NO_COLORS:
         entries.pop(old, None)
-    return Section(entries, {role: lines[role] for role in entries}, colors.line)
+    return SkinSection(entries, {role: lines[role] for role in entries}, colors.line)
 
 
 def _banner(entries: dict[str, Node], lines: dict[str, int]) -> None:
     """One banner of logo and hero, without the markup of its colours."""
-    parts = [part for key in _BANNER if isinstance(part := entries.pop(key, None), Text) and not part.empty]
+    parts = [
+        part for key in _BANNER if isinstance(part := entries.pop(key, None), SkinValue) and not part.empty
+    ]
     if parts and "banner" not in entries:
         art = "\n\n".join(_MARKUP.sub("", part.text).strip("\n") for part in parts)
-        entries["banner"] = Text(art, parts[0].line)
+        entries["banner"] = SkinValue(art, parts[0].line)
         lines["banner"] = parts[0].line

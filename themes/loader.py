@@ -11,27 +11,27 @@ from functools import lru_cache
 from pathlib import Path
 
 from themes import schema
-from themes.document import Report, Section, parse
-from themes.files import SUFFIXES, UnreadableError, is_name, read
+from themes.document import Report, SkinSection, parse
 from themes.legacy import translated
-from themes.problem import Problem, nearest
 from themes.skin import ROLES, Skin
-from themes.text import quoted
+from themes.skin_file import SUFFIXES, UnreadableSkinError, is_name, read
+from themes.skin_problem import SkinProblem, nearest
+from themes.skin_text import quoted
 
 BUILTIN = Path(__file__).parent / "builtin"
 _LIGHT_BASE = "paper"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSkin:
     """A skin that can be used, and what was wrong with its file."""
 
     skin: Skin
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SkinProblem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedSkin:
     """A skin that is there. `own` skins hide built-in ones of the same name."""
 
     name: str
@@ -39,52 +39,52 @@ class Listed:
     own: bool
 
 
-def list_skins(folder: Path | None = None) -> tuple[Listed, ...]:
+def list_skins(folder: Path | None = None) -> tuple[ListedSkin, ...]:
     """All skins by name, built-in ones first. Reads folders, not files; a missing folder is empty."""
-    own = {name: Listed(name, path, True) for name, path in _files(folder).items()} if folder else {}
-    builtin = [Listed(name, path, False) for name, path in _files(BUILTIN).items() if name not in own]
+    own = {name: ListedSkin(name, path, True) for name, path in _files(folder).items()} if folder else {}
+    builtin = [ListedSkin(name, path, False) for name, path in _files(BUILTIN).items() if name not in own]
     first = sorted(builtin, key=lambda listed: (listed.name != Skin().name, listed.name))
     return (*first, *(own[name] for name in sorted(own)))
 
 
-def load_skin(name: str, folder: Path | None = None) -> Loaded:
+def load_skin(name: str, folder: Path | None = None) -> LoadedSkin:
     """The skin called `name`; the default one with a problem when there is none."""
     found = next((listed for listed in list_skins(folder) if listed.name == name), None)
     if found is None:
         known = [listed.name for listed in list_skins(folder)]
         message = f"there is no skin `{quoted(name)}`{nearest(name, known)}"
-        return Loaded(Skin(), (Problem("skin", message),))
+        return LoadedSkin(Skin(), (SkinProblem("skin", message),))
     if found.own:
         return load_file(found.path)
     # The default is known without reading anything: the first screen does not wait for YAML.
-    return Loaded(Skin()) if name == Skin().name else _builtin(name)
+    return LoadedSkin(Skin()) if name == Skin().name else _builtin(name)
 
 
-def load_file(path: Path) -> Loaded:
+def load_file(path: Path) -> LoadedSkin:
     """The skin in the file `path`, called like the file."""
     return _load(path, own=True)
 
 
-def _load(path: Path, *, own: bool) -> Loaded:
+def _load(path: Path, *, own: bool) -> LoadedSkin:
     """`own=False` is for the built-in skins: they stand on their own, so that others can stand on them."""
-    problems: list[Problem] = []
+    problems: list[SkinProblem] = []
 
     def report(message: str, line: int | None) -> None:
-        problems.append(Problem(path.name, message, line))
+        problems.append(SkinProblem(path.name, message, line))
 
     try:
         content = read(path)
-    except UnreadableError as error:
+    except UnreadableSkinError as error:
         report(f"cannot be read: {error}; the default skin is used.", None)
-        return Loaded(Skin(), tuple(problems))
+        return LoadedSkin(Skin(), tuple(problems))
     root = translated(parse(content, report), report)
     base = _base(root, report) if own else Skin()
     name = path.stem if is_name(path.stem) else "unnamed"
     skin = schema.build(root, name, base, report)
-    return Loaded(skin, tuple(sorted(problems, key=lambda problem: problem.line or 0)))
+    return LoadedSkin(skin, tuple(sorted(problems, key=lambda problem: problem.line or 0)))
 
 
-def _base(root: Section, report: Report) -> Skin:
+def _base(root: SkinSection, report: Report) -> Skin:
     """What a skin has where its file says nothing."""
     start = schema.base_name(root, report)
     if start in builtin_names():
@@ -158,7 +158,7 @@ def _yaml(value: object) -> str:
 
 
 @lru_cache(maxsize=64)
-def _builtin(name: str) -> Loaded:
+def _builtin(name: str) -> LoadedSkin:
     return _load(_files(BUILTIN)[name], own=False)
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from themes.document import Section, Text, parse
-from themes.problem import nearest
-from themes.text import quoted
+from themes.document import SkinSection, SkinValue, parse
+from themes.skin_problem import nearest
+from themes.skin_text import quoted
 
 _FILE = Path(__file__).with_name("personalities.yaml")
 
@@ -29,10 +29,10 @@ def personalities() -> tuple[Personality, ...]:
     """All personalities, the usual tone first."""
     found: list[Personality] = []
     for name, node in parse(_FILE.read_bytes(), _fail).entries.items():
-        if not isinstance(node, Section):
+        if not isinstance(node, SkinSection):
             raise TypeError(f"{_FILE.name}: {name} is no section")
         description, style = node.entries.get("description"), node.entries.get("style")
-        if not isinstance(description, Text) or not isinstance(style, Text):
+        if not isinstance(description, SkinValue) or not isinstance(style, SkinValue):
             raise TypeError(f"{_FILE.name}: {name} lacks a description or a style")
         found.append(Personality(name, description.text, style.text.strip()))
     return tuple(found)

@@ -7,10 +7,10 @@ from typing import Any
 
 from themes.colors import DEFAULT, TERMINAL_COLORS, normalized
 from themes.contrast import is_dark
-from themes.document import Items, Node, Report, Section, Text
-from themes.problem import nearest
+from themes.document import Node, Report, SkinItems, SkinSection, SkinValue
 from themes.skin import ROLES, Skin
-from themes.text import plain, quoted
+from themes.skin_problem import nearest
+from themes.skin_text import plain, quoted
 
 KEYS = (
     *("name", "description", "base", "dark", "colors", "prompt_symbol", "spinner", "faces", "verbs"),
@@ -27,24 +27,24 @@ _ICONS = 200
 _BANNER_LINES, _BANNER_CELLS = 40, 160
 
 
-def base_name(root: Section, report: Report) -> str | None:
+def base_name(root: SkinSection, report: Report) -> str | None:
     """The built-in skin that `root` says it starts from, None when it says nothing."""
     node = root.entries.get("base")
     return _text(node, "base", report) if node is not None else None
 
 
-def wants_light(root: Section) -> bool:
+def wants_light(root: SkinSection) -> bool:
     """Whether a skin without a base is a light one: it says so, or its background is light."""
     dark = root.entries.get("dark")
-    if isinstance(dark, Text) and dark.text.lower() in _TRUTHS:
+    if isinstance(dark, SkinValue) and dark.text.lower() in _TRUTHS:
         return not _TRUTHS[dark.text.lower()]
     colors = root.entries.get("colors")
-    node = colors.entries.get("background") if isinstance(colors, Section) else None
-    color = normalized(node.text) if isinstance(node, Text) else None
+    node = colors.entries.get("background") if isinstance(colors, SkinSection) else None
+    color = normalized(node.text) if isinstance(node, SkinValue) else None
     return color is not None and not is_dark({"background": color})
 
 
-def build(root: Section, name: str, base: Skin, report: Report) -> Skin:
+def build(root: SkinSection, name: str, base: Skin, report: Report) -> Skin:
     """The skin `root` describes, called `name`; whatever it does not say is as in `base`."""
     for key, line in root.lines.items():
         if key not in KEYS:
@@ -73,7 +73,7 @@ _TRUTHS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "
 class _Parts:
     """Reads the parts of one file. Each method gives None when the part is not there or wrong."""
 
-    def __init__(self, root: Section, report: Report) -> None:
+    def __init__(self, root: SkinSection, report: Report) -> None:
         self._root = root
         self._report = report
 
@@ -102,7 +102,7 @@ class _Parts:
         node = self._root.entries.get(key)
         if node is None:
             return None
-        value = _TRUTHS.get(node.text.lower()) if isinstance(node, Text) else None
+        value = _TRUTHS.get(node.text.lower()) if isinstance(node, SkinValue) else None
         if value is None:
             self._report(f"`{key}` must be true or false.", node.line)
         return value
@@ -112,10 +112,12 @@ class _Parts:
         node = self._root.entries.get(key)
         if node is None:
             return None
-        if isinstance(node, Text) and key == "spinner" and not node.empty:
-            frames = tuple(Text(character, node.line) for character in plain(node.text) if character != " ")
-            node = Items(frames, node.line)
-        if not isinstance(node, Items):
+        if isinstance(node, SkinValue) and key == "spinner" and not node.empty:
+            frames = tuple(
+                SkinValue(character, node.line) for character in plain(node.text) if character != " "
+            )
+            node = SkinItems(frames, node.line)
+        if not isinstance(node, SkinItems):
             self._report(f'`{key}` must be a list such as ["a", "b"].', node.line)
             return None
         if len(node.items) > _ITEMS:
@@ -144,7 +146,7 @@ class _Parts:
         node = self._root.entries.get("tool_icons")
         if node is None:
             return None
-        if not isinstance(node, Section):
+        if not isinstance(node, SkinSection):
             self._report("`tool_icons` must be a section of `tool: glyph` lines.", node.line)
             return None
         if len(node.entries) > _ICONS:
@@ -159,9 +161,9 @@ class _Parts:
 
     def banner(self) -> str | None:
         node = self._root.entries.get("banner")
-        if node is None or (isinstance(node, Text) and node.text == ""):
+        if node is None or (isinstance(node, SkinValue) and node.text == ""):
             return None
-        if not isinstance(node, Text):
+        if not isinstance(node, SkinValue):
             self._report("`banner` must be text; begin it with `banner: |`.", node.line)
             return None
         lines = [line.rstrip() for line in plain(node.text, lines=True).split("\n")]
@@ -183,7 +185,7 @@ class _Parts:
         node = self._root.entries.get("colors")
         if node is None:
             return colors
-        if not isinstance(node, Section):
+        if not isinstance(node, SkinSection):
             self._report("`colors` must be a section of `role: colour` lines.", node.line)
             return colors
         for role, value in node.entries.items():
@@ -196,7 +198,7 @@ class _Parts:
 
 
 def _color(role: str, node: Node, report: Report) -> str | None:
-    if not isinstance(node, Text):
+    if not isinstance(node, SkinValue):
         report(f"`colors.{role}` must be one colour.", node.line)
         return None
     if node.empty:
@@ -223,7 +225,7 @@ def _no_color(text: str) -> str:
 
 def _text(node: Node, key: str, report: Report) -> str | None:
     """The harmless text of a scalar."""
-    if not isinstance(node, Text):
+    if not isinstance(node, SkinValue):
         report(f"`{key}` must be text.", node.line)
         return None
     if node.empty:

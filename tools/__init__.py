@@ -1,1 +1,1 @@
-"""What the model can call. Reaches the engine only through `tools.context`."""
+"""Tools the model can call. They reach the engine only through `tools.context`."""

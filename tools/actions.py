@@ -1,4 +1,4 @@
-"""What a tool wants to do to the world, as data: the vocabulary of the gate.
+"""Actions of tools on the world, as data: the vocabulary of the gate.
 
 A tool never acts first and asks later. It builds one of these, hands it to
 `ToolContext.permit`, and goes on only if that returns.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
+
+from tools.effects import Effect, declare_effect
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +18,8 @@ class Action:
     """Base of all actions. `tool` is the name of the tool that wants to act."""
 
     tool: str
+    effect: ClassVar[Effect | None] = None
+    """What the gate has to know of it; None for the actions of this module that the gate knows by heart."""
 
     def headline(self) -> str:
         """One line that tells a person exactly what would happen."""
@@ -147,6 +152,23 @@ class MergeCopy(ChangeFiles):
         return "; ".join(parts)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepChanges(ChangeFiles):
+    """Keep what a program changed without being asked about; it was taken back meanwhile."""
+
+    @property
+    def why(self) -> str:
+        return "keeps what a program changed on its own"
+
+    def headline(self) -> str:
+        parts = []
+        if self.paths:
+            parts.append(f"keep what a program wrote to {_named(self.paths)}")
+        if self.removes:
+            parts.append(f"have {_named(self.removes)} removed, as a program did")
+        return "; ".join(parts)
+
+
 def _files(paths: tuple[Path, ...]) -> str:
     return f"{len(paths):,} file{'s' * (len(paths) != 1)}"
 
@@ -163,6 +185,42 @@ class Fetch(Action):
 
     def headline(self) -> str:
         return f"fetch {self.url}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachHost(Action):
+    """Let commands connect to a host that is not on the list. `host` is folded and in ASCII."""
+
+    host: str
+    port: int
+
+    @property
+    def target(self) -> str:
+        """The host, with its port unless that is one of the web."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return shown if self.port in (80, 443) else f"{shown}:{self.port}"
+
+    def headline(self) -> str:
+        return f"let commands reach {self.host} on port {self.port}"
+
+    @classmethod
+    def of(cls, example: str) -> ReachHost:
+        """The connection that `example.org` or `example.org:8443` stands for."""
+        host, _, port = (
+            example.rpartition(":") if example.rpartition(":")[2].isdigit() else (example, "", "443")
+        )
+        return cls(tool="network", host=host.strip("[]").lower(), port=int(port))
+
+
+ReachHost.effect = declare_effect(
+    Effect(
+        name="reach",
+        why="connects to a host that is not on the list",
+        subject=lambda action: action.target,
+        lasting=lambda action: f"let commands reach {action.host} on port {action.port}",
+        example=ReachHost.of,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +244,24 @@ class CallServer(Action):
     def headline(self) -> str:
         return f"call {self.server}/{self.name} {self.arguments}".rstrip()
 
+    @classmethod
+    def of(cls, example: str) -> CallServer:
+        """The call that `server/name` stands for."""
+        server, _, name = example.partition("/")
+        return cls(tool="mcp", server=server, name=name)
+
+
+CallServer.effect = declare_effect(
+    Effect(
+        name="mcp",
+        why="calls a server outside of Hermes, which does what it does unseen",
+        subject=lambda action: f"{action.server}/{action.name}",
+        runs_programs=True,
+        lasting=lambda action: f"call {action.server}/{action.name} with exactly these arguments",
+        example=CallServer.of,
+    )
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnAgent(Action):
@@ -207,6 +283,9 @@ class Schedule(Action):
 
     def headline(self) -> str:
         return f"schedule {self.when}: {self.what}"
+
+
+Schedule.effect = declare_effect(Effect(name="cronjob", why="will act later, perhaps when nobody looks on"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

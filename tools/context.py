@@ -13,9 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.actions import Action
+from tools.found import FoundMessage, SessionSearch
+from tools.learning_notes import LearningKeeper
 
 if TYPE_CHECKING:
     from tools.code.runner import CodeRunner
+    from tools.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
@@ -47,7 +50,7 @@ class TodoList(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PersonAnswer:
     """How a question ended. `text` is set only when `outcome` is `answered`."""
 
     outcome: Literal["answered", "declined", "expired", "cancelled"]
@@ -57,70 +60,44 @@ class Answer:
 class Asker(Protocol):
     """The way to a person."""
 
-    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> Answer: ...
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer: ...
 
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """What the agent last saw of a file: SHA-256 of the whole content and the line range shown."""
+    """What the agent knows of a file: SHA-256 of its content, and the lines the model was shown of it."""
 
     digest: str
-    offset: int
-    limit: int
+    offset: int = 0
+    """First line that was shown; 0: none was."""
+    limit: int = 0
     repeats: int = 0
     """How often this very region was asked for again while unchanged."""
 
 
 class FileMemory(Protocol):
-    """What the agent has read and written, by resolved path, for one task."""
+    """What the agent has read and written, by resolved path, as one call may use it."""
 
     def seen(self, path: Path) -> SeenFile | None: ...
 
-    def remember(self, path: Path, seen: SeenFile) -> None: ...
+    def remember(self, path: Path, seen: SeenFile) -> None:
+        """Note at once what the agent knows, because it wrote it."""
+
+    def show(self, path: Path, seen: SeenFile) -> None:
+        """Note lines in the result of this call, which count as shown once the model has that result."""
 
     def forget(self, path: Path) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class FoundMessage:
-    """One stored message, as shown in search results."""
+class Folded(Protocol):
+    """What of this conversation is no longer sent whole."""
 
-    id: int
-    role: str
-    time: float
-    """Seconds since the epoch."""
-    text: str
-    is_match: bool = False
+    async def message(self, id: int) -> FoundMessage:
+        """One message of the conversation in full. Raises `ToolError`."""
+        ...
 
-
-@dataclass(frozen=True, slots=True)
-class FoundSession:
-    """A session with a hit: the snippet, and real messages around it."""
-
-    session: str
-    title: str
-    started: float
-    match: int
-    snippet: str
-    messages: tuple[FoundMessage, ...]
-
-
-class SessionSearch(Protocol):
-    """Search over everything that was ever said."""
-
-    async def search(
-        self,
-        query: str,
-        *,
-        roles: Sequence[str] = (),
-        session: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 5,
-        offset: int = 0,
-        window: int = 3,
-    ) -> tuple[int, list[FoundSession]]:
-        """Hits newest first and their total (counted up to 500). Times are seconds since the epoch."""
+    async def listed(self, query: str, limit: int) -> tuple[int, Sequence[FoundMessage]]:
+        """How many folded messages have all words of `query`, and the newest of them, oldest first."""
         ...
 
 
@@ -242,7 +219,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class AgentSaid:
     """What an agent said that was only asked something."""
 
     id: str
@@ -276,7 +253,7 @@ class Delegates(Protocol):
         """Send agents, and wait for their reports unless they work in the background."""
         ...
 
-    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[Said]:
+    async def ask(self, assignments: Sequence[Assignment]) -> Sequence[AgentSaid]:
         """Send agents, and wait for what each of them says, in their order."""
         ...
 
@@ -313,11 +290,45 @@ class Delegates(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class MemoryChange:
+    """One change of a memory: `add` with content, `replace` with both, `remove` with old_text."""
+
+    action: str
+    content: str = ""
+    old_text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryView:
+    """A memory after a write."""
+
+    target: str
+    path: str
+    """Where it is kept, as a person writes the path."""
+    shown_in: str
+    """Which sessions are shown it, in words."""
+    entries: tuple[str, ...]
+    usage: str
+    """Characters used of those there are: `1,474/2,200`."""
+    message: str
+    note: str = ""
+    """What a person should hear beside it."""
+
+
+class MemoryKeeper(Protocol):
+    """Notes that outlive the session."""
+
+    async def write(self, target: str, changes: Sequence[MemoryChange]) -> MemoryView:
+        """Apply changes together, or none of them. Raises `ToolError` with `current_entries` and `usage`."""
+        ...
+
+
 class InnerCaller(Protocol):
     """Calls that a tool makes for a script, each as governed as a call of the model itself."""
 
     def offered(self) -> tuple[Mapping[str, Any], ...]:
-        """Definitions of the tools on offer: `name`, `description`, `parameters`."""
+        """Definitions of the tools on offer: `name`, `description`, `parameters`, `for_scripts`."""
         ...
 
     def known(self) -> frozenset[str]:
@@ -381,6 +392,9 @@ class ToolContext(Protocol):
     def sessions(self) -> SessionSearch: ...
 
     @property
+    def folded(self) -> Folded: ...
+
+    @property
     def terminals(self) -> Terminals:
         """Shells and background processes of all tasks."""
         ...
@@ -394,13 +408,28 @@ class ToolContext(Protocol):
         ...
 
     @property
-    def checkpoints(self) -> Checkpoints | None:
-        """None where what happens to files is not kept."""
+    def memory(self) -> MemoryKeeper:
+        """Refuses everything where no notes are kept."""
         ...
 
     @property
-    def delegates(self) -> Delegates | None:
-        """None where no other agents can be sent."""
+    def learnings(self) -> LearningKeeper:
+        """Refuses everything where nothing is learned."""
+        ...
+
+    @property
+    def skills(self) -> SkillKeeper:
+        """Refuses everything where skills are switched off."""
+        ...
+
+    @property
+    def checkpoints(self) -> Checkpoints:
+        """Refuses everything where what happens to files is not kept."""
+        ...
+
+    @property
+    def delegates(self) -> Delegates:
+        """Refuses everything where no other agents can be sent."""
         ...
 
     @property

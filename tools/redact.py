@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
+from tools.secret_shapes import mask_shapes
+
 MASK = "…redacted"
 
 _SECRET_WORD = re.compile(
@@ -100,14 +102,26 @@ class Redactor:
         for needles, pattern in _SHAPES:
             if any(needle in text for needle in needles):
                 text = pattern.sub(rf"\1{MASK}", text)
+        text = mask_shapes(text, MASK, _is_shaped_secret)
         folded = text.lower()
         if "authorization" in folded or "bearer" in folded:
             text = _HEADER.sub(_mask_header, text)
         if any(stem in folded for stem in ("key", "token", "secret", "passw", "passph", "pwd")):
+            text = _QUERY.sub(_mask_field, text)
+            if _NEXT_FIELD.search(text) is not None:
+                text = _FORM.sub(_mask_field, text)
+            text = _VARIABLE.sub(_mask_variable, text)
             text = _ASSIGNMENT.sub(_mask_assignment, text)
         if "://" in text:
             text = _URL.sub(_mask_url, text)
         return text
+
+
+def _is_shaped_secret(value: str, by_form: bool) -> bool:
+    """Whether what has the shape of a secret is one; what only a name says is one must look like it."""
+    if not by_form:
+        return _looks_real(value)
+    return any(character.isdigit() for character in value) or value.lower() != value != value.upper()
 
 
 _Shape = tuple[tuple[str, ...], re.Pattern[str]]
@@ -140,6 +154,16 @@ _SHAPES: tuple[_Shape, ...] = (
     _shape("xoxb- xoxp- xoxa- xoxr- xoxs- xoxe- xapp-", "A-Za-z0-9-", 10),
     _shape("SG. hvs. pypi-AgE tskey-", "A-Za-z0-9_.-", 20),
     _shape("AKIA ASIA", "A-Z0-9", 16),
+    # Firecrawl, ElevenLabs, fal.ai, Telegram's address of a bot: known by nothing but these forms.
+    (("fc-",), re.compile(r"(?<![\w-])(fc-)[0-9a-f]{32}(?![\w-])")),
+    (("sk_",), re.compile(r"(?<![\w-])(sk_)[0-9a-f]{40,64}(?![\w-])")),
+    (
+        ("-",),
+        re.compile(
+            r"(?<![\w-])()[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}:[0-9a-f]{32}(?![\w-])"
+        ),
+    ),
+    (("/bot",), re.compile(r"(/bot)[0-9]{8,10}:[\w-]{30,64}")),
     (("AGE-SECRET-KEY-",), re.compile(r"(?<![\w-])(AGE-SECRET-KEY-)(?:PQ-)?1[A-Z0-9]{20,}")),
     (
         ("hooks.slack.com/", "/api/webhooks/"),
@@ -173,7 +197,7 @@ _SHAPES: tuple[_Shape, ...] = (
 _HEADER = re.compile(
     r"((?<![\w-])(?:proxy-)?authorization[\\\"']{0,3}[ \t]{0,4}[:=][ \t]{0,4}[\\\"']{0,3}"
     r"|(?<![\w-])(?=bearer ))"
-    r"((?:bearer|basic|token|digest)[ \t]{1,4})?"
+    r"((?:bearer|basic|token|digest|api-?key|key|bot)[ \t]{1,4})?"
     r"([\w.~+/=-]{8,}+)",
     re.IGNORECASE,
 )
@@ -184,6 +208,20 @@ _ASSIGNMENT = re.compile(
     r"(?:(\\{0,3}[\"'`])([^\"'`\n\\]{4,}+)|([^\s\"'`,;&|<>(){}\[\]\\]{4,}+)([\[({])?)",
     re.IGNORECASE,
 )
+_FIELD = (
+    r"((?:password|passwd|passphrase|passcode|pwd|api_?key|[a-z]{0,12}_?(?:secret|token))=)"
+    r"([^\s&\"'`#;<>]{4,512}+)"
+)
+_QUERY = re.compile(rf"([?&]){_FIELD}", re.IGNORECASE)
+_NEXT_FIELD = re.compile(r"&[\w.%-]{1,64}=")
+_FORM = re.compile(rf"(?<![\w?&-])(){_FIELD}(?={_NEXT_FIELD.pattern})", re.IGNORECASE)
+"""Fields of an address or the body of a form: no code stands there, so plain words count."""
+_VARIABLE = re.compile(
+    r"(?<![\w$.{-])([A-Z][A-Z0-9_]{2,64})(=[\"']?)([^\s\"'`;&|<>(){}\[\]\\]{6,512}+)(?![(\[{])"
+)
+"""A variable as a shell or an `.env` sets it."""
+_PLAIN_SECRET = re.compile(r"(?:.*_)?(?:TOKEN|SECRET|PASS(?:WORD|WD|PHRASE|CODE)?|PWD)")
+"""Names of variables whose value may be a plain word."""
 _URL = re.compile(r"(://[^\s/:@\"'<>]{0,128}:)([^\s/@\"'<>]{1,256})(?=@)")
 
 _PLACEHOLDER = re.compile(
@@ -216,6 +254,23 @@ def _mask_assignment(match: re.Match[str]) -> str:
     if not (_looks_real(value) or (password and _looks_like_password(before, quote, value))):
         return match[0]
     return f"{before}{quote}{MASK}{opened}"
+
+
+def _mask_field(match: re.Match[str]) -> str:
+    name, value = match[2][:-1].lower(), match[3]
+    if not _is_literal(value) or value[0] == "{" or value.isdigit() or value.lower() in name:
+        return match[0]
+    return f"{match[1]}{match[2]}{MASK}"
+
+
+def _mask_variable(match: re.Match[str]) -> str:
+    name, before, value = match.groups()
+    if not is_secret_name(name) or not _is_literal(value) or value.isdigit():
+        return match[0]
+    plain = _PLAIN_SECRET.fullmatch(name) is not None and _NAMED.search(value) is None
+    if not (_looks_real(value) or (plain and _ATTRIBUTE.match(value) is None)):
+        return match[0]
+    return f"{name}{before}{MASK}"
 
 
 def _mask_url(match: re.Match[str]) -> str:

@@ -14,7 +14,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from tools.arguments import check_arguments
 from tools.context import ToolContext
@@ -28,6 +28,15 @@ Handler = Callable[[Arguments, ToolContext], Any]
 Describe = Callable[[Arguments, Mapping[str, Any] | None], Display]
 SchemaPatch = Callable[[dict[str, Any], frozenset[str]], dict[str, Any]]
 Prepare = Callable[[Arguments], Arguments]
+Trait = Literal[
+    "asks_person", "sends_agents", "keeps_notes", "whole_session", "takes_back", "for_scripts", "reads_skills"
+]
+"""What the engine has to know of a tool: it asks the person; it sends other agents; it only keeps notes of
+its own, so that any agent may have it; it acts on the session as a whole, so that none but its own agent may;
+it takes files back, so that steps must be kept; scripts may call it; it only reads skills, so that no skill
+forbids it."""
+LAST = 1_000
+"""The place of tools that say nothing about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +48,8 @@ class ToolEntry:
     `read_only` calls without an exclusive resource may run beside each other;
     `patch` rewrites the schema to the set of tools that is really on offer.
     `prepare` repairs arguments that only this tool can read, before they are
-    checked against the schema.
+    checked against the schema. `bundles` are toolsets beside its own that it is
+    in, such as `default`. Tools are offered in the order of `place`, then of registration.
     """
 
     name: str
@@ -56,6 +66,9 @@ class ToolEntry:
     patch: SchemaPatch | None = None
     prepare: Prepare | None = None
     aliases: tuple[str, ...] = ()
+    bundles: tuple[str, ...] = ()
+    traits: frozenset[Trait] = frozenset()
+    place: int = LAST
 
     def configured(self) -> bool:
         """Whether every environment variable the tool needs is set."""
@@ -90,6 +103,9 @@ class Registry:
         patch: SchemaPatch | None = None,
         prepare: Prepare | None = None,
         aliases: Iterable[str] = (),
+        bundles: Iterable[str] = (),
+        traits: Iterable[Trait] = (),
+        place: int = LAST,
     ) -> None:
         """Declare a tool. `is_async` is found out from the handler when left open."""
         known = self._entries.get(name)
@@ -110,6 +126,9 @@ class Registry:
             patch=patch,
             prepare=prepare,
             aliases=tuple(aliases),
+            bundles=tuple(bundles),
+            traits=frozenset(traits),
+            place=place,
         )
         self._entries[name] = entry
         for alias in entry.aliases:
@@ -131,14 +150,19 @@ class Registry:
         return frozenset(self._entries)
 
     def entries(self) -> tuple[ToolEntry, ...]:
-        return tuple(self._entries.values())
+        """All tools, in the order in which they are offered."""
+        return tuple(sorted(self._entries.values(), key=lambda entry: entry.place))
+
+    def with_trait(self, trait: Trait) -> frozenset[str]:
+        """The names of the tools that have it."""
+        return frozenset(name for name, entry in self._entries.items() if trait in entry.traits)
 
     def definitions(self, names: Iterable[str]) -> list[dict[str, Any]]:
         """Schemas of the available tools among `names`, in registration order, patched to each other."""
         wanted = {entry.name for name in names if (entry := self.get(name)) is not None}
         passed: dict[Callable[[], bool] | None, bool] = {}
         offered: list[ToolEntry] = []
-        for entry in self._entries.values():
+        for entry in self.entries():
             if entry.name not in wanted or not entry.configured():
                 continue
             if entry.check_fn not in passed:  # tools of one service share a check: run it once

@@ -1,4 +1,4 @@
-"""What a tool gives back: a result for the model, a display for any surface."""
+"""Results of tools: one for the model, a display for any surface."""
 
 from __future__ import annotations
 

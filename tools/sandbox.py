@@ -1,6 +1,6 @@
 """The boundary around commands and scripts, as data and protocols; `agent.safety.sandbox` draws it.
 
-A `Policy` says what a child may touch. A `Sandbox` turns an argument list into one that
+A `SandboxPolicy` says what a child may touch. A `Sandbox` turns an argument list into one that
 starts the same program behind that boundary. Nothing here has an effect.
 """
 
@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 SandboxName = Literal["bubblewrap", "landlock", "none"]
+NetworkMode = Literal["on", "filtered", "ask", "off"]
+"""What commands reach: everything; listed hosts, others when a person allows them; nothing unless a person
+allows it for a command; nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class SandboxLimits:
     """What one sandbox may use at most; 0 = no limit."""
 
     processes: int = 1024
@@ -27,7 +30,16 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class NetworkSpace:
+    """A network that programs join, as descriptors of its namespaces in our own process."""
+
+    net: int
+    user: int
+    """Of the users it belongs to; root needs not join that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxPolicy:
     """What a child may touch. All paths are absolute and resolved; of two rules the deeper path counts.
 
     Everything that is not named can be read and not changed.
@@ -44,13 +56,15 @@ class Policy:
     protected: tuple[Path, ...] = ()
     """Read-only, also below a writable folder."""
     network: bool = False
+    space: NetworkSpace | None = None
+    """The network it is in instead of none at all. Only bubblewrap can do that."""
     terminal: str = ""
     """Path of the terminal the child runs on, or empty."""
     sockets: bool = False
     """Whether Unix sockets are open to it even where the boundary cannot tell them apart."""
     dies_with_parent: bool = True
     """Whether the kernel ends it when the thread that started it ends, and what it left when it ends."""
-    limits: Limits = field(default_factory=Limits)
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
 
 
 def _nothing() -> None:
@@ -87,7 +101,7 @@ class Sandbox(Protocol):
         """Whether a child finds the policy's private folder as `/tmp`."""
         ...
 
-    def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
+    def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         """`argv` behind the boundary. Raises `ToolError` when it cannot be drawn."""
         ...
 
@@ -101,11 +115,17 @@ class Need:
     terminal: str = ""
     network: bool = False
     """Whether a person allowed this one the network, where the network is off otherwise."""
+    hosts: frozenset[str] = frozenset()
+    """Hosts that were allowed with it, where the network is filtered."""
     offline: bool = False
-    """Whether it gets no network whatever the policy says: it has calls for that, which are asked for."""
+    """Whether it gets no network but a filtered one: it has calls for that, which are asked for."""
+    counts: bool = True
+    """Whether it is at work from the start; what only waits is counted by `Boundary.at_work`."""
     hide: tuple[Path, ...] = ()
     """Files it must not read beyond those that are hidden anyway."""
     sockets: bool = False
+    opens: tuple[Path, ...] = ()
+    """Guarded places it may change; a folder stands for all below it."""
     dies_with_parent: bool = False
 
 
@@ -116,7 +136,25 @@ class Boundary(Protocol):
     def level(self) -> SandboxName: ...
 
     @property
-    def network(self) -> Literal["on", "ask", "off"]: ...
+    def network(self) -> NetworkMode: ...
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether `prepare` has nothing left to do."""
+        ...
+
+    def prepare(self) -> None:
+        """Do what takes a while before the first start. Blocks. Raises `ToolError`."""
+        ...
+
+    def at_work(self) -> Callable[[], None]:
+        """Something that was started with `counts=False` begins to work; call the result when it is over."""
+        ...
+
+    @property
+    def guards_places(self) -> bool:
+        """Whether guarded places that stand are read-only to programs inside."""
+        ...
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
         """`argv` behind the session's boundary. Raises `ToolError` when it cannot be drawn."""
@@ -137,10 +175,26 @@ class Boundary(Protocol):
         """Whether a person has to be asked whether `command` may have the network."""
         ...
 
+    def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
+        """Guarded places that `command` changes by its text: a person is asked before or after it."""
+        ...
+
+    def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:
+        """Hosts that `command` names, where the network is filtered: a yes to it is a yes to them."""
+        ...
+
     def private(self) -> tuple[Path, ...]:
         """Files of the workspace that a person is asked about before they are read. Looks at the disk."""
         ...
 
+    def guarded_refusal(self, output: str) -> str:
+        """One sentence on a guarded place that a program could not change, by its output, or empty."""
+        ...
+
     def refusal(self, output: str, *, network: bool) -> str:
         """One sentence on what the boundary refused a command that printed `output`, or empty."""
+        ...
+
+    def hosts_refused(self, since: float) -> str:
+        """What to say about hosts that were not let through since a moment of `time.monotonic`, or empty."""
         ...

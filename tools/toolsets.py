@@ -1,7 +1,7 @@
-"""Toolsets: named bundles of tools that may include each other, and what a setting of names means.
+"""Toolsets: named bundles of tools, and what a setting of names means.
 
-`resolve` turns the lists of config.yaml into the names of tools. Being listed
-here does not make a tool exist: only what is registered comes out.
+A tool says itself which toolsets it is in; `resolve` turns the lists of config.yaml
+into the names of tools.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tools.registry import Registry, registry
@@ -17,39 +16,12 @@ from tools.registry import Registry, registry
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Toolset:
-    """A bundle: its own tools, and the toolsets whose tools it has as well."""
-
-    description: str
-    tools: tuple[str, ...] = ()
-    includes: tuple[str, ...] = ()
-
-
 EVERYTHING = frozenset({"all", "*"})
 """Names that mean every registered tool."""
 
-TOOLSETS: dict[str, Toolset] = {
-    "file": Toolset("Read, search and change files", ("read_file", "write_file", "patch", "search")),
-    "terminal": Toolset("Run commands and look after processes", ("terminal", "process")),
-    "code": Toolset("Run scripts that call tools", ("execute_code",)),
-    "todo": Toolset("Plan work on a task list", ("todo_write", "todo_read")),
-    "clarify": Toolset("Ask the user", ("clarify",)),
-    "session": Toolset("Recall earlier conversations", ("session_search",)),
-    "checkpoint": Toolset("Name places of the session and take files back to them", ("checkpoint",)),
-    "delegate": Toolset("Send other agents and look after them", ("delegate_task", "subagents")),
-    "mixture": Toolset("Put one question to several models", ("mixture_of_agents",)),
-    "default": Toolset(
-        "What a session has unless configured otherwise",
-        includes=("file", "terminal", "code", "todo", "clarify", "session", "checkpoint", "delegate"),
-    ),
-    "safe": Toolset(
-        "Look, plan and ask, without changing anything",
-        ("read_file", "search"),
-        ("todo", "clarify", "session"),
-    ),
-    "debugging": Toolset("Find and fix a fault", includes=("terminal", "file")),
-}
+BUNDLES = ("default", "safe", "debugging")
+"""Toolsets that are there whether or not a tool is in them: what a session has unless configured otherwise;
+looking, planning and asking, without changing anything; finding and fixing a fault."""
 
 LEGACY: dict[str, str] = {
     "file_tools": "file",
@@ -65,20 +37,10 @@ LEGACY: dict[str, str] = {
 """Names of earlier editions."""
 
 
-def add_toolset(name: str, description: str, tools: Iterable[str] = (), includes: Iterable[str] = ()) -> None:
-    """Add a toolset while the program runs, as plugins and MCP servers do. A known name is replaced."""
-    if name in EVERYTHING:
-        raise ValueError(f"{name} is reserved for all tools; give the toolset another name.")
-    if name in TOOLSETS:
-        log.warning("toolset %s is replaced", name)
-    TOOLSETS[name] = Toolset(description, tuple(tools), tuple(includes))
-
-
 def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
     """Names of the tools that a toolset or tool name stands for; None when it stands for nothing.
 
-    Toolsets may include each other in circles. Tools that registered themselves
-    under a toolset belong to it without being listed.
+    A tool is in the toolset it registered under, and in the bundles it named then.
     """
     name = name.strip()
     if name in EVERYTHING:
@@ -93,27 +55,8 @@ def members(name: str, tools: Registry = registry) -> tuple[str, ...] | None:
 
 
 def _toolset(name: str, tools: Registry) -> tuple[str, ...] | None:
-    own = {entry.toolset for entry in tools.entries()}
-    if name not in TOOLSETS and name not in own:
-        return None
-    found: dict[str, None] = {}
-    seen: set[str] = set()
-    waiting = [name]
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        found.update((entry.name, None) for entry in tools.entries() if entry.toolset == current)
-        toolset = TOOLSETS.get(current)
-        if toolset is not None:
-            found.update(
-                (entry.name, None) for tool in toolset.tools if (entry := tools.get(tool)) is not None
-            )
-            waiting.extend(reversed(toolset.includes))
-        elif current not in own:
-            log.warning("toolset %s includes %s, which does not exist", name, current)
-    return tuple(found)
+    found = tuple(entry.name for entry in tools.entries() if name in (entry.toolset, *entry.bundles))
+    return found if found or name in BUNDLES else None
 
 
 def resolve(

@@ -1,4 +1,4 @@
-"""Which lines of a text are lines of a unified diff, so that they can be drawn in its colours."""
+"""Finds the lines of a text that are lines of a unified diff, to draw them in its colours."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from themes.skin import Skin
-from tools.text import clean
-from widgets.filtered import FilteredRows, Kept
+from tools.safe_text import clean
+from widgets.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
 from widgets.reader_rows import Gutter, ReaderRows, Show
 from widgets.row_view import RowView
 from widgets.transcript.painting import SCROLLBAR, Span, thumb_rows
-from widgets.transcript.wide import Wide, whole_text
+from widgets.transcript.wide_rows import WideRows, whole_text
 
 SHIFT = 8
 """Cells of one step sideways."""
@@ -35,7 +35,7 @@ DIFF_ROLES = ("added", "removed", "dim")
 """Roles that lines of diffs have."""
 
 
-class Reader(Kept):
+class Reader(KeptRow):
     """A text that scrolls, wraps or is shifted sideways, and can be selected.
 
     Opening costs a look at the line feeds, scrolling the rows that come into
@@ -84,7 +84,7 @@ class Reader(Kept):
         )
         self.rows = self._rows_of(text)
         self._view = RowView(lambda index: self.rows.height(index), count=len(self.rows.pieces))
-        self._wide = Wide(wrap=wrap)
+        self._wide = WideRows(wrap=wrap)
         self._role = role
         self._background = background
         self._margin = margin
@@ -138,12 +138,12 @@ class Reader(Kept):
         self.refresh()
 
     def action_wrap(self) -> None:
-        self._wide = Wide(wrap=not self._wide.wrap)
+        self._wide = WideRows(wrap=not self._wide.wrap)
         self._anew()
 
     def action_shift(self, step: int) -> None:
         if not self._wide.wrap:
-            self._wide = Wide(shift=max(self._wide.shift + step * SHIFT, 0))
+            self._wide = WideRows(shift=max(self._wide.shift + step * SHIFT, 0))
             self._anew()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -9,7 +9,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from widgets.diff_tones import diff_tones
-from widgets.transcript.wide import Row, Wide, rows_for
+from widgets.transcript.wide_rows import Row, WideRows, rows_for
 from widgets.transcript.wrap import TAB, expand_tabs, flat
 
 PIECE = 2_048
@@ -50,13 +50,13 @@ class ReaderRows:
         self._gutter = gutter if callable(gutter) else lambda _line: gutter
         self._tones = piece_tones(self.pieces, self.continued) if diffs and "@@ -" in text else {}
         self._inks: Mapping[str, Style] = {}
-        self._look = (80, Wide(wrap=True), Style.null(), Style.null(), Style.null())
+        self._look = (80, WideRows(wrap=True), Style.null(), Style.null(), Style.null())
         self._kept: dict[int, list[Row]] = {}
 
     def look(
         self,
         width: int,
-        wide: Wide,
+        wide: WideRows,
         text: Style,
         marked: Style,
         edge: Style,

@@ -1,4 +1,4 @@
-"""Which rows match what a person typed, judged a slice at a time."""
+"""Filters rows by what a person typed, a slice at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lines of a list are painted anew, and when: at most 30 times a second."""
+"""Paints the lines of a list that changed, at most 30 times a second."""
 
 from __future__ import annotations
 

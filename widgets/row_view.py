@@ -1,4 +1,4 @@
-"""Which lines of which rows are in view: the arithmetic behind `RowList`, without a screen."""
+"""The lines of rows that are in view: the arithmetic behind `RowList`, without a screen."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agent.config.problem import Path, Place, Problem, dotted, shown
+from agent.config.problem import Path, SettingPlace, SettingProblem, dotted, shown
 
 if TYPE_CHECKING:
     import yaml
@@ -28,26 +28,26 @@ _TAG = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class SettingsDocument:
     """What a settings file says. `keys` and `values` tell where each entry's key and value stand."""
 
     data: dict[str, Any] = field(default_factory=dict)
-    keys: dict[Path, Place] = field(default_factory=dict)
-    values: dict[Path, Place] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    keys: dict[Path, SettingPlace] = field(default_factory=dict)
+    values: dict[Path, SettingPlace] = field(default_factory=dict)
+    problems: tuple[SettingProblem, ...] = ()
 
 
 class UnusableError(Exception):
     """A file, or one value of it, cannot be used. `message` has no file name; `place` may be unknown."""
 
-    def __init__(self, message: str, place: Place | None = None) -> None:
+    def __init__(self, message: str, place: SettingPlace | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.place = place
 
 
-def parse(content: bytes, origin: str) -> Document:
-    """Read the bytes of a settings file called `origin`. Never raises: what is wrong becomes a `Problem`.
+def parse(content: bytes, origin: str) -> SettingsDocument:
+    """Read the bytes of a settings file called `origin`. Never raises: faults become `SettingProblem`s.
 
     A file that is no YAML gives an empty document; single bad entries are left out.
     """
@@ -55,10 +55,10 @@ def parse(content: bytes, origin: str) -> Document:
         text = decode(content)
         root = _compose(text)
         if root is None:
-            return Document()
+            return SettingsDocument()
         return _Builder(origin).build(root)
     except UnusableError as refused:
-        return Document(problems=(Problem(origin, refused.message, refused.place),))
+        return SettingsDocument(problems=(SettingProblem(origin, refused.message, refused.place),))
 
 
 def decode(content: bytes) -> str:
@@ -74,9 +74,9 @@ def decode(content: bytes) -> str:
     return text
 
 
-def _place_after(text: str) -> Place:
+def _place_after(text: str) -> SettingPlace:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").rsplit("\n", 1)
-    return Place(text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1, len(lines[-1]) + 1)
+    return SettingPlace(text.replace("\r\n", "\n").replace("\r", "\n").count("\n") + 1, len(lines[-1]) + 1)
 
 
 def _compose(text: str) -> yaml.Node | None:
@@ -89,7 +89,7 @@ def _compose(text: str) -> yaml.Node | None:
         return yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        place = Place(mark.line + 1, mark.column + 1) if mark else None
+        place = SettingPlace(mark.line + 1, mark.column + 1) if mark else None
         raise UnusableError(_syntax_message(error, text, place), place) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UnusableError(f"this is no YAML: {shown(str(error))}.") from None
@@ -102,7 +102,7 @@ def _check_events(events: Iterator[yaml.Event]) -> None:
     depth = nodes = documents = 0
     for event in events:
         mark = event.start_mark
-        place = Place(mark.line + 1, mark.column + 1)
+        place = SettingPlace(mark.line + 1, mark.column + 1)
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         elif isinstance(event, yaml.NodeEvent):
@@ -118,7 +118,7 @@ def _check_events(events: Iterator[yaml.Event]) -> None:
             raise UnusableError("a second document starts here; a settings file is one document.", place)
 
 
-def _syntax_message(error: yaml.MarkedYAMLError, text: str, place: Place | None) -> str:
+def _syntax_message(error: yaml.MarkedYAMLError, text: str, place: SettingPlace | None) -> str:
     if place is not None:
         lines = text.splitlines()
         line = lines[place.line - 1] if place.line <= len(lines) else ""
@@ -135,24 +135,24 @@ class _Builder:
 
     def __init__(self, origin: str) -> None:
         self._origin = origin
-        self._keys: dict[Path, Place] = {}
-        self._values: dict[Path, Place] = {}
-        self._problems: list[Problem] = []
+        self._keys: dict[Path, SettingPlace] = {}
+        self._values: dict[Path, SettingPlace] = {}
+        self._problems: list[SettingProblem] = []
         self._nodes = 0
         self._open: set[int] = set()
 
-    def build(self, root: yaml.Node) -> Document:
+    def build(self, root: yaml.Node) -> SettingsDocument:
         import yaml
 
         if isinstance(root, yaml.ScalarNode) and root.tag == _TAG + "null":
-            return Document()
+            return SettingsDocument()
         if not isinstance(root, yaml.MappingNode):
             raise UnusableError("settings are `key: value` lines; this is something else.", _place(root))
         try:
             data = self._mapping(root, ())
         except _UnusableValueError as refused:
             raise UnusableError(f"the file {refused.message}", refused.place) from None
-        return Document(data, self._keys, self._values, tuple(self._problems))
+        return SettingsDocument(data, self._keys, self._values, tuple(self._problems))
 
     def _value(self, node: yaml.Node, path: Path) -> Any:
         """The data of one node; `UnusableError` when it has none."""
@@ -236,16 +236,16 @@ class _Builder:
         finally:
             self._open.discard(id(node))
 
-    def _report(self, message: str, place: Place | None, path: Path) -> None:
-        self._problems.append(Problem(self._origin, message, place, dotted(path)))
+    def _report(self, message: str, place: SettingPlace | None, path: Path) -> None:
+        self._problems.append(SettingProblem(self._origin, message, place, dotted(path)))
 
 
 class _UnusableValueError(UnusableError):
     """One value is unusable; the rest of the file is fine."""
 
 
-def _place(node: yaml.Node) -> Place:
-    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+def _place(node: yaml.Node) -> SettingPlace:
+    return SettingPlace(node.start_mark.line + 1, node.start_mark.column + 1)
 
 
 def _check_tag(node: yaml.Node, kind: str) -> None:

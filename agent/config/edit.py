@@ -10,11 +10,11 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from agent.config import files, keys
-from agent.config.document import Document, UnusableError, decode, parse
-from agent.config.layers import Layer, lookup, settle
+from agent.config import setting_names, settings_file
+from agent.config.document import SettingsDocument, UnusableError, decode, parse
+from agent.config.layers import SettingsLayer, lookup, settle
 from agent.config.problem import Path, dotted
-from agent.config.schema import Section
+from agent.config.schema import SettingsSection
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, Home, private_folder
 from tools.files.atomic import write_atomically
@@ -56,8 +56,8 @@ def unset_setting(home: Home, key: str) -> bool:
 
 def _read(home: Home) -> bytes | None:
     try:
-        return files.read_file(home.config)
-    except files.UnreadableError as error:
+        return settings_file.read_file(home.config)
+    except settings_file.UnreadableSettingsError as error:
         raise ConfigError(f"{home.config} cannot be changed: {error}.") from None
 
 
@@ -83,7 +83,7 @@ def set_value(content: bytes, path: Path, value: Any) -> bytes:
         after = parse(edited.encode(), "config.yaml")
         kept = not [problem for problem in after.problems if not problem.key]
     except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
-        edited, after, kept = "", Document(), False
+        edited, after, kept = "", SettingsDocument(), False
     if not kept or after.data != expected:
         lines = "\n".join(_block(path, value, 0))
         raise ConfigError(
@@ -103,7 +103,7 @@ def unset_value(content: bytes, path: Path) -> bytes:
         after = parse(edited.encode(), "config.yaml")
         kept = not [problem for problem in after.problems if not problem.key]
     except (UnusableError, _CannotEditError, UnicodeEncodeError, yaml.YAMLError):
-        edited, after, kept = "", Document(), False
+        edited, after, kept = "", SettingsDocument(), False
     if not kept or _filled(after.data) != _filled(_without(before.data, path)):
         place = before.keys.get(path)
         where = f" (line {place.line})" if place else ""
@@ -113,7 +113,7 @@ def unset_value(content: bytes, path: Path) -> bytes:
     return _encoded(edited, content)
 
 
-def _sound(content: bytes) -> Document:
+def _sound(content: bytes) -> SettingsDocument:
     """The file as read. Raises `ConfigError` when it is broken as a whole."""
     before = parse(content, "config.yaml")
     broken = [problem for problem in before.problems if not problem.key]
@@ -133,33 +133,33 @@ class _CannotEditError(Exception):
 
 
 def _setting(key: str) -> Path:
-    path = keys.split(key)
-    annotation = keys.type_at(path)
-    if section := keys.section_of(annotation):
+    path = setting_names.split(key)
+    annotation = setting_names.type_at(path)
+    if section := setting_names.section_of(annotation):
         raise ConfigError(f"`{key}` is a section; set one of {_members(key, section)}.")
-    if keys.section_of(keys.entry_of(annotation)) is not None:
+    if setting_names.section_of(setting_names.entry_of(annotation)) is not None:
         raise ConfigError(f"`{key}` holds sections; name one of them and a key: {key}.NAME.KEY.")
     return path
 
 
-def _members(key: str, section: type[Section]) -> str:
+def _members(key: str, section: type[SettingsSection]) -> str:
     return ", ".join(f"`{key}.{name}`" for name in section.model_fields)
 
 
 def _value(path: Path, text: str) -> Any:
     """What `text`, typed in a shell, means for the setting at `path`; validation has the last word."""
-    annotation = keys.type_at(path)
+    annotation = setting_names.type_at(path)
     if annotation is str:
         return text
-    if keys.takes_list(annotation) and not text.lstrip().startswith("["):
+    if setting_names.takes_list(annotation) and not text.lstrip().startswith("["):
         return [item.strip() for item in text.split(",") if item.strip()]
     read = parse(f"value: {text}".encode(errors="replace"), "")
     return read.data["value"] if set(read.data) == {"value"} and not read.problems else text
 
 
-def _require_allowed(document: Document, path: Path, value: Any) -> None:
-    changed = Document(_with(document.data, path, value))
-    for problem in settle([Layer("config.yaml", changed)]).problems:
+def _require_allowed(document: SettingsDocument, path: Path, value: Any) -> None:
+    changed = SettingsDocument(_with(document.data, path, value))
+    for problem in settle([SettingsLayer("config.yaml", changed)]).problems:
         if f"{dotted(path)}.".startswith(f"{problem.key}."):
             raise ConfigError(problem.message[0].upper() + problem.message[1:])
 

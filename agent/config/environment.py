@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any
 
-from agent.config import files
-from agent.config.document import Document, UnusableError, decode
-from agent.config.layers import Layer
-from agent.config.problem import Path, Place, Problem
+from agent.config import settings_file
+from agent.config.document import SettingsDocument, UnusableError, decode
+from agent.config.layers import SettingsLayer
+from agent.config.problem import Path, SettingPlace, SettingProblem
 from agent.home import Home
 
 OVERRIDES: Mapping[str, Path] = {
@@ -33,29 +33,29 @@ def environment(home: Home, environ: Mapping[str, str]) -> dict[str, str]:
     return {**found, **environ}
 
 
-def env_file_problems(home: Home) -> tuple[Problem, ...]:
+def env_file_problems(home: Home) -> tuple[SettingProblem, ...]:
     """What is wrong with `~/.hermes/.env`. No value of it is ever part of a message."""
     return tuple(_env_file(home)[1])
 
 
-def override_layers(environ: Mapping[str, str]) -> list[Layer]:
+def override_layers(environ: Mapping[str, str]) -> list[SettingsLayer]:
     """The settings that variables override, one layer for each, so that each names its own origin."""
-    layers: list[Layer] = []
+    layers: list[SettingsLayer] = []
     for variable, path in OVERRIDES.items():
         text = environ.get(variable, "")
         if text:
             data: Any = _typed(text, path)
             for part in reversed(path):
                 data = {part: data}
-            layers.append(Layer(variable, Document(data)))
+            layers.append(SettingsLayer(variable, SettingsDocument(data)))
     return layers
 
 
 def _typed(text: str, path: Path) -> Any:
     """`text` as a number where the setting takes one; text that is none is left for validation to refuse."""
-    from agent.config import keys
+    from agent.config import setting_names
 
-    if keys.type_at(path) is int:
+    if setting_names.type_at(path) is int:
         try:
             return int(text, 10)
         except ValueError:
@@ -63,30 +63,30 @@ def _typed(text: str, path: Path) -> Any:
     return text
 
 
-def _env_file(home: Home) -> tuple[dict[str, str], list[Problem]]:
+def _env_file(home: Home) -> tuple[dict[str, str], list[SettingProblem]]:
     from dotenv.parser import parse_stream
 
-    problems: list[Problem] = []
+    problems: list[SettingProblem] = []
     try:
-        content = files.read_file(home.env)
+        content = settings_file.read_file(home.env)
         if content is None:
             return {}, []
         text = decode(content)
-    except files.UnreadableError as error:
-        return {}, [Problem(ENV_FILE, f"cannot be read: {error}.")]
+    except settings_file.UnreadableSettingsError as error:
+        return {}, [SettingProblem(ENV_FILE, f"cannot be read: {error}.")]
     except UnusableError as error:
-        return {}, [Problem(ENV_FILE, error.message, error.place)]
+        return {}, [SettingProblem(ENV_FILE, error.message, error.place)]
     if open_to := _open_to_others(home):
         problems.append(
-            Problem(ENV_FILE, f"others may read your keys ({open_to}); run: chmod 600 {home.env}")
+            SettingProblem(ENV_FILE, f"others may read your keys ({open_to}); run: chmod 600 {home.env}")
         )
     found: dict[str, str] = {}
     for binding in parse_stream(StringIO(text)):
-        place = Place(binding.original.line, 1)
+        place = SettingPlace(binding.original.line, 1)
         if binding.error:
-            problems.append(Problem(ENV_FILE, "this line is no `NAME=value` and is left out.", place))
+            problems.append(SettingProblem(ENV_FILE, "this line is no `NAME=value` and is left out.", place))
         elif binding.key and binding.value is None:
-            problems.append(Problem(ENV_FILE, "this line holds no `=` and is left out.", place))
+            problems.append(SettingProblem(ENV_FILE, "this line holds no `=` and is left out.", place))
         elif binding.key and binding.value is not None:
             found[binding.key] = binding.value
     return found, problems

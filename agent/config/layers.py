@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from agent.config import keys
-from agent.config.document import Document
-from agent.config.problem import Path, Place, Problem, dotted, shown
-from agent.config.schema import Settings
+from agent.config import setting_names
+from agent.config.document import SettingsDocument
+from agent.config.problem import Path, SettingPlace, SettingProblem, dotted, shown
+from agent.config.schema import STRICTEST, Settings
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -24,19 +24,19 @@ MAX_PROBLEMS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class SettingsLayer:
     """Settings from one place: a file, or the environment. Later layers win."""
 
     origin: str
-    document: Document = field(default_factory=Document)
+    document: SettingsDocument = field(default_factory=SettingsDocument)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SettingSource:
     """Where the value of a setting comes from. `place` is None for the environment."""
 
     origin: str
-    place: Place | None = None
+    place: SettingPlace | None = None
 
     def __str__(self) -> str:
         return f"{self.origin} line {self.place.line}" if self.place else self.origin
@@ -47,16 +47,16 @@ class Settled:
     """The outcome of `settle`. `sources` holds only settings that some layer gives."""
 
     settings: Settings
-    problems: tuple[Problem, ...]
-    sources: Mapping[Path, Source]
+    problems: tuple[SettingProblem, ...]
+    sources: Mapping[Path, SettingSource]
 
 
-def settle(layers: Sequence[Layer]) -> Settled:
+def settle(layers: Sequence[SettingsLayer]) -> Settled:
     """Lay `layers` over each other and validate. Never raises: what is wrong is left out and told."""
     from pydantic import ValidationError
 
     trees = [_without_empty_sections(layer.document.data, Settings) for layer in layers]
-    problems: list[Problem] = []
+    problems: list[SettingProblem] = []
     while True:
         merged: dict[str, Any] = {}
         for tree in trees:
@@ -70,9 +70,11 @@ def settle(layers: Sequence[Layer]) -> Settled:
                 _reject(detail, layers, trees, problems)
             if len(problems) == before:
                 message = "the settings contradict each other; none of them is used."
-                return Settled(Settings(), (*_capped(problems), Problem(layers[-1].origin, message)), {})
+                return Settled(
+                    Settings(), (*_capped(problems), SettingProblem(layers[-1].origin, message)), {}
+                )
     sources = {
-        path: Source(layer.origin, layer.document.keys.get(path))
+        path: SettingSource(layer.origin, layer.document.keys.get(path))
         for layer, tree in zip(layers, trees, strict=True)
         for path in leaves(tree)
     }
@@ -108,20 +110,23 @@ def _merge(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
 def _without_empty_sections(data: dict[str, Any], annotation: Any) -> dict[str, Any]:
     """A copy in which sections that hold nothing (`terminal:` with all lines commented out) are gone."""
     kept: dict[str, Any] = {}
-    section, entry = keys.section_of(annotation), keys.entry_of(annotation)
+    section, entry = setting_names.section_of(annotation), setting_names.entry_of(annotation)
     for key, value in data.items():
         inner = entry
         if section is not None:
             known = section.model_fields.get(key)
             inner = known.annotation if known else None
-        if value is None and (keys.holds_keys(inner) or keys.entry_of(inner) is not None):
+        if value is None and (setting_names.holds_keys(inner) or setting_names.entry_of(inner) is not None):
             continue
         kept[key] = _without_empty_sections(value, inner) if isinstance(value, dict) else value
     return kept
 
 
 def _reject(
-    detail: ErrorDetails, layers: Sequence[Layer], trees: list[dict[str, Any]], problems: list[Problem]
+    detail: ErrorDetails,
+    layers: Sequence[SettingsLayer],
+    trees: list[dict[str, Any]],
+    problems: list[SettingProblem],
 ) -> None:
     """Take what `detail` complains about out of the topmost layer that says it, and tell why."""
     path = _entry_of(detail["loc"])
@@ -132,13 +137,26 @@ def _reject(
             value = lookup(tree, culprit)
         except KeyError:
             continue
-        if culprit:
+        strictest = None if missing else _strictest(culprit)
+        if strictest is not None and value != strictest:
+            lookup(tree, culprit[:-1])[culprit[-1]] = strictest
+        elif culprit:
             _drop(tree, culprit)
         place = _place(layer.document, culprit, detail["type"])
         name = dotted(culprit)
         told = len(problems) < MAX_PROBLEMS
-        problems.append(Problem(layer.origin, _message(detail, path, value) if told else "", place, name))
+        message = _message(detail, path, value) if told else ""
+        if message and strictest is not None:
+            message = f"{message.removesuffix('.')}; until then it is `{strictest}`."
+        problems.append(SettingProblem(layer.origin, message, place, name))
         return
+
+
+def _strictest(path: Path) -> str | None:
+    """What a security setting is when it is not understood; None for any other setting."""
+    field = setting_names.field_at(path)
+    extra = getattr(field, "json_schema_extra", None)
+    return extra.get(STRICTEST) if isinstance(extra, dict) else None
 
 
 def _entry_of(location: tuple[int | str, ...]) -> Path:
@@ -156,7 +174,7 @@ def _drop(tree: dict[str, Any], path: Path) -> None:
     del parent[path[-1]]
 
 
-def _place(document: Document, path: Path, kind: str) -> Place | None:
+def _place(document: SettingsDocument, path: Path, kind: str) -> SettingPlace | None:
     if kind in ("extra_forbidden", "missing"):
         return document.keys.get(path)
     return document.values.get(path) or document.keys.get(path)
@@ -165,20 +183,20 @@ def _place(document: Document, path: Path, kind: str) -> Place | None:
 def _message(detail: ErrorDetails, path: Path, value: Any) -> str:
     name = shown(dotted(path))
     if detail["type"] == "extra_forbidden":
-        return f"unknown key `{name}`{keys.hint(path)}"
+        return f"unknown key `{name}`{setting_names.hint(path)}"
     if detail["type"] == "missing":
         return f"`{name}` is missing; `{shown(dotted(path[:-1]))}` is left out without it."
-    field_info = keys.field_at(path)
-    if field_info is None or keys.holds_keys(keys.type_at(path)):
+    field_info = setting_names.field_at(path)
+    if field_info is None or setting_names.holds_keys(setting_names.type_at(path)):
         return f"`{name}` is {_given(value)}; it takes a section of `key: value` lines below it."
-    if keys.is_secret(path):
+    if setting_names.is_secret(path):
         return f"`{name}` is no text; put it in quotes."
-    if keys.type_at(path) is str and isinstance(value, (bool, int, float)):
+    if setting_names.type_at(path) is str and isinstance(value, (bool, int, float)):
         return f"`{name}` is read as {_given(value)}; put the text in quotes."
     if detail["type"] == "string_pattern_mismatch":
         wanted = re.sub(r"\.$", "", field_info.description or "")
         return f"`{name}` does not have the right form; it takes: {wanted}."
-    return f"`{name}` is {_given(value)}; it takes {keys.takes(field_info)}."
+    return f"`{name}` is {_given(value)}; it takes {setting_names.takes(field_info)}."
 
 
 def _given(value: Any) -> str:
@@ -192,10 +210,10 @@ def _given(value: Any) -> str:
     return f'"{shown(value)}"' if isinstance(value, str) else shown(repr(value))
 
 
-def _capped(problems: list[Problem]) -> list[Problem]:
+def _capped(problems: list[SettingProblem]) -> list[SettingProblem]:
     """The first problems by layer and line; the rest becomes a number."""
     if len(problems) <= MAX_PROBLEMS:
         return problems
     more = len(problems) - MAX_PROBLEMS
     told = problems[:MAX_PROBLEMS]
-    return [*told, Problem(told[-1].origin, f"{more:,} more entries are wrong and left out.")]
+    return [*told, SettingProblem(told[-1].origin, f"{more:,} more entries are wrong and left out.")]

@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from agent.config import files, trust
-from agent.config.document import Document, parse
+from agent.config import settings_file, trust
+from agent.config.document import SettingsDocument, parse
 from agent.config.environment import env_file_problems, environment, override_layers
-from agent.config.layers import Layer, Source, settle
+from agent.config.layers import SettingsLayer, SettingSource, settle
 from agent.config.problem import Path as KeyPath
-from agent.config.problem import Problem
+from agent.config.problem import SettingProblem
 from agent.config.schema import Settings
 from agent.home import Home
 
@@ -27,12 +27,12 @@ PROJECT_FILE = ".hermes/config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, and everything worth telling about them."""
 
     settings: Settings
-    problems: tuple[Problem, ...] = ()
-    sources: Mapping[KeyPath, Source] = field(default_factory=dict)
+    problems: tuple[SettingProblem, ...] = ()
+    sources: Mapping[KeyPath, SettingSource] = field(default_factory=dict)
     """Where values come from; what is missing here is a default."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The environment with `~/.hermes/.env` below it; keys of providers are looked up here."""
@@ -46,7 +46,7 @@ def load(
     workspace: Path | None = None,
     *,
     thorough: bool = False,
-) -> Loaded:
+) -> LoadedSettings:
     """Read all settings. Never raises for anything a file or a variable holds.
 
     Without `workspace` no project settings are looked for. `thorough` also tells of
@@ -64,7 +64,7 @@ def load(
     for layer in layers:
         problems += layer.document.problems
         problems += settle([layer]).problems if thorough else ()
-    return Loaded(
+    return LoadedSettings(
         settings=settled.settings,
         problems=_in_order(problems, layers),
         sources=settled.sources,
@@ -73,30 +73,34 @@ def load(
     )
 
 
-def _user_layer(home: Home) -> Layer:
+def _user_layer(home: Home) -> SettingsLayer:
     try:
-        content = files.read_file(home.config)
-    except files.UnreadableError as error:
-        problem = Problem(USER_FILE, f"cannot be read: {error}. The defaults are used.")
-        return Layer(USER_FILE, Document(problems=(problem,)))
-    return Layer(USER_FILE, parse(content, USER_FILE) if content else Document())
+        content = settings_file.read_file(home.config)
+    except settings_file.UnreadableSettingsError as error:
+        problem = SettingProblem(USER_FILE, f"cannot be read: {error}. The defaults are used.")
+        return SettingsLayer(USER_FILE, SettingsDocument(problems=(problem,)))
+    return SettingsLayer(USER_FILE, parse(content, USER_FILE) if content else SettingsDocument())
 
 
-def _project_layer(home: Home, workspace: Path) -> tuple[Literal["none", "trusted", "untrusted"], Layer]:
-    nothing = Layer(PROJECT_FILE)
+def _project_layer(
+    home: Home, workspace: Path
+) -> tuple[Literal["none", "trusted", "untrusted"], SettingsLayer]:
+    nothing = SettingsLayer(PROJECT_FILE)
     try:
         project = trust.read_project(home, workspace)
-    except files.UnreadableError as error:
-        problem = Problem(PROJECT_FILE, f"is not used: {error}.")
-        return "untrusted", Layer(PROJECT_FILE, Document(problems=(problem,)))
+    except settings_file.UnreadableSettingsError as error:
+        problem = SettingProblem(PROJECT_FILE, f"is not used: {error}.")
+        return "untrusted", SettingsLayer(PROJECT_FILE, SettingsDocument(problems=(problem,)))
     if project is None or project.config is None:
         return "none", nothing
     if not trust.is_trusted(home, project):
         return "untrusted", nothing
-    return "trusted", Layer(PROJECT_FILE, trust.restrict(parse(project.config, PROJECT_FILE), PROJECT_FILE))
+    return "trusted", SettingsLayer(
+        PROJECT_FILE, trust.restrict(parse(project.config, PROJECT_FILE), PROJECT_FILE)
+    )
 
 
-def _in_order(problems: list[Problem], layers: list[Layer]) -> tuple[Problem, ...]:
+def _in_order(problems: list[SettingProblem], layers: list[SettingsLayer]) -> tuple[SettingProblem, ...]:
     """Each problem once, by file in the order they are read, and by line within a file."""
     rank = {layer.origin: index for index, layer in enumerate(layers)}
     once = dict.fromkeys(problems)

@@ -1,4 +1,4 @@
-"""What is wrong with a setting, and where it stands."""
+"""A problem of a setting, and where it stands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Path = tuple[str | int, ...]
 """A way into settings: keys of mappings and indexes of lists, outermost first."""
 
 
-class Place(NamedTuple):
+class SettingPlace(NamedTuple):
     """A spot in a text file; both numbers count from 1."""
 
     line: int
@@ -17,7 +17,7 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SettingProblem:
     """One thing wrong with the settings. `str()` is a sentence for a person.
 
     `origin` is the file's short name or the environment variable; `key` is dotted
@@ -26,7 +26,7 @@ class Problem:
 
     origin: str
     message: str
-    place: Place | None = None
+    place: SettingPlace | None = None
     key: str = ""
 
     def __str__(self) -> str:

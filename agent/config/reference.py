@@ -7,7 +7,7 @@ import json
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from agent.config import keys
+from agent.config import setting_names
 from agent.config.environment import OVERRIDES
 from agent.config.problem import dotted
 
@@ -18,8 +18,8 @@ END = "<!-- settings end -->"
 def table() -> str:
     """Every setting as a row of a markdown table: key, what it takes, default, meaning."""
     rows = ["| Key | Takes | Default | Meaning |", "| --- | --- | --- | --- |"]
-    for key, field in keys.settings():
-        cells = (f"`{key}`", keys.takes(field), default(field), field.description or "")
+    for key, field in setting_names.settings():
+        cells = (f"`{key}`", setting_names.takes(field), default(field), field.description or "")
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(rows)
 

@@ -5,20 +5,46 @@ Field descriptions are the help texts of `hermes config`.
 
 from __future__ import annotations
 
-from typing import Literal
+import re
+from typing import Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from agent.safety.permissions.modes import ModeName
+from agent.hooks.declared import HookEvent
+from agent.modes import ModeName
 
 ToolMode = Literal["native", "schema", "text"]
+FORMAT_NAME = r"^[a-z][a-z0-9_]*$"
 
 
-class Section(BaseModel):
+STRICTEST = "strictest"
+"""Key of a security setting's `json_schema_extra`: the value it has when what was given is not understood."""
+
+_ON, _OFF = ("on", "always", "auto"), ("off", "never", "none")
+"""Words that YAML's bare true and false may have been meant as."""
+
+
+class SettingsSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _bare_words(cls, values: Any) -> Any:
+        """YAML reads a bare `on`, `yes`, `off` or `no` as true or false: take them for words again."""
+        if not isinstance(values, dict) or not any(isinstance(each, bool) for each in values.values()):
+            return values
+        return {key: _word(cls.model_fields.get(key), value) for key, value in values.items()}
 
-class ModelSettings(Section):
+
+def _word(field: Any, value: Any) -> Any:
+    annotation = getattr(field, "annotation", None)
+    if not isinstance(value, bool) or get_origin(annotation) is not Literal:
+        return value
+    words = _ON if value else _OFF
+    return next((word for word in words if word in get_args(annotation)), value)
+
+
+class ModelSettings(SettingsSection):
     name: str = Field("", description="Model to use: a name, `local`, `demo`, or `provider/name`.")
     fallbacks: list[str] = Field([], description="Models tried in order when the first one cannot answer.")
     max_output: int | None = Field(None, ge=1, description="Upper limit of tokens for one reply.")
@@ -29,45 +55,151 @@ class ModelSettings(Section):
         120, gt=0, description="Seconds without a byte before a stream counts as dead."
     )
     retries: int = Field(4, ge=0, le=20, description="How often a failed request is tried again.")
+    thinking: Literal["off", "low", "medium", "high"] | int | None = Field(
+        None, description="How much it thinks before it answers: a word, or tokens; unset = provider's."
+    )
+
+    @field_validator("thinking", mode="before")
+    @classmethod
+    def _level(cls, value: object) -> object:
+        """YAML reads a bare `off` as false; a budget is at least one token."""
+        if value is False:
+            return "off"
+        is_budget = isinstance(value, int) and not isinstance(value, bool) and value >= 1
+        if not is_budget and value not in (None, "off", "low", "medium", "high"):
+            raise ValueError("it takes off, low, medium, high or a number of tokens from 1 on")
+        return value
 
 
-class ModelInfo(Section):
+class ModelInfoSettings(SettingsSection):
     context_window: int | None = Field(None, ge=1, description="Tokens the model can read and write in all.")
     max_output: int | None = Field(None, ge=1, description="Tokens the model can write in one reply.")
     input_price: float | None = Field(None, ge=0, description="US dollars per million input tokens.")
     output_price: float | None = Field(None, ge=0, description="US dollars per million output tokens.")
     cached_price: float | None = Field(None, ge=0, description="US dollars per million cached input tokens.")
+    written_price: float | None = Field(
+        None, ge=0, description="US dollars per million input tokens written to the cache."
+    )
+    format: str | None = Field(None, pattern=FORMAT_NAME, description="Wire format of this model.")
     tool_mode: ToolMode | None = Field(None, description="How tool calls travel for this model.")
     images: bool | None = Field(
         None, description="Whether the model reads images; unset: they are sent, unless it is known not to."
     )
 
 
-class ProviderSettings(Section):
-    base_url: str = Field(description="Address of a chat-completions API, ending in /v1 as a rule.")
+class ProviderSettings(SettingsSection):
+    base_url: str = Field(description="Address of an API, ending in /v1 as a rule.")
     api_key_env: str = Field(
         "",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
         description="Name of the environment variable that holds the key, never the key itself.",
     )
+    format: str | None = Field(
+        None,
+        pattern=FORMAT_NAME,
+        description="Wire format: `chat`, `anthropic`, `responses`; unset = the provider's own, else `chat`.",
+    )
     tool_mode: ToolMode = Field("native", description="How tool calls travel.")
     headers: dict[str, str] = Field({}, description="Further HTTP headers.")
-    models: dict[str, ModelInfo] = Field({}, description="What is known about single models.")
+    models: dict[str, ModelInfoSettings] = Field({}, description="What is known about single models.")
 
 
-class AgentSettings(Section):
+class AgentSettings(SettingsSection):
     max_turns: int = Field(90, ge=1, description="Requests to the model within one turn.")
     parallel_calls: int = Field(8, ge=1, le=32, description="Read-only calls that may run at once.")
 
 
-class ContextSettings(Section):
-    mask_at: float = Field(
-        0.85, gt=0.1, lt=1, description="Share of the window at which old results are masked."
+class LayerBudgetSettings(SettingsSection):
+    identity: int = Field(2_000, ge=0, description="Tokens of SOUL.md in the system prompt.")
+    project: int = Field(8_000, ge=0, description="Tokens of the project's files in the system prompt.")
+    skills: int = Field(2_000, ge=0, description="Tokens of the index of skills.")
+    user: int = Field(600, ge=0, description="Tokens of what is remembered of the person.")
+    learnings: int = Field(800, ge=0, description="Tokens of what was learned from failures.")
+    memory: int = Field(1_500, ge=0, description="Tokens of what is remembered of projects and the rest.")
+    session: int = Field(500, ge=0, description="Tokens about the session itself.")
+    runtime: int = Field(500, ge=0, description="Tokens about the machine and the workspace.")
+
+
+class ContextSettings(SettingsSection):
+    mask_at: float = Field(0.85, gt=0.1, lt=1, description="Share of the window at which room is made.")
+    words_share: float = Field(
+        0.3,
+        gt=0,
+        le=0.6,
+        description="Share of the window in which your own words survive a compaction whole.",
+    )
+    references_share: float = Field(
+        0.25, gt=0, le=0.6, description="Share of the window for what one message attaches with `@`."
+    )
+    summary_model: str = Field(
+        "",
+        description="Model that summarises what is folded, `PROVIDER/NAME`; empty: the model of the session.",
     )
     file_chars: int = Field(20_000, ge=0, description="Characters taken from one context file.")
+    prompt_share: float = Field(
+        0.25,
+        gt=0,
+        le=0.6,
+        description="Share of the window that the layers of the system prompt may take together.",
+    )
+    budgets: LayerBudgetSettings = LayerBudgetSettings.model_construct()
 
 
-class DockerSettings(Section):
+class MemorySettings(SettingsSection):
+    enabled: bool = Field(True, description="Whether notes outlive a session and are shown in the prompt.")
+    write_approval: Literal["off", "ask"] = Field(
+        "off",
+        description="Whether a person is asked before the agent writes a note.",
+        json_schema_extra={STRICTEST: "ask"},
+    )
+    memory_chars: int = Field(2_200, ge=200, le=20_000, description="Characters of MEMORY.md.")
+    user_chars: int = Field(1_375, ge=200, le=20_000, description="Characters of USER.md.")
+    project_chars: int = Field(2_200, ge=200, le=20_000, description="Characters of a project's MEMORY.md.")
+
+
+class SkillSourceSettings(SettingsSection):
+    kind: Literal["github", "git", "folder", "well-known", "marketplace", "clawhub", "lobehub"] = Field(
+        description="What it is: see docs/skills-hub.md."
+    )
+    url: str = Field(min_length=1, description="An address, `owner/repository` on GitHub, or a folder.")
+    token_env: str = Field(
+        "",
+        pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
+        description="Name of the environment variable that holds a token for it.",
+    )
+
+
+class SkillSettings(SettingsSection):
+    enabled: bool = Field(True, description="Whether skills are shown in the prompt and can be used.")
+    disabled: list[str] = Field([], description="Names of skills that are not used.")
+    folders: list[str] = Field([], description="Further folders of skills, read after your own.")
+    offer: bool = Field(True, description="Whether saving the way as a skill is offered after a long task.")
+    sources: dict[str, SkillSourceSettings] = {}
+
+    @field_validator("sources")
+    @classmethod
+    def _named(cls, value: dict[str, SkillSourceSettings]) -> dict[str, SkillSourceSettings]:
+        for name in value:
+            if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
+                raise ValueError(f"the name {name[:60]!r} of a source is made of a-z, 0-9, _ and -")
+        return value
+
+
+class LearningSettings(SettingsSection):
+    enabled: bool = Field(True, description="Whether Hermes learns from calls that failed and what worked.")
+    hold_back: bool = Field(
+        True, description="Whether a call that failed before is held back once, with what worked."
+    )
+    promote_after: int = Field(
+        2,
+        ge=0,
+        le=100,
+        description="How often a candidate has to work to become a learning by itself; 0 = never.",
+    )
+    candidates: int = Field(300, ge=10, le=10_000, description="Candidates kept of one project.")
+
+
+class DockerSettings(SettingsSection):
     image: str = Field("debian:stable-slim", min_length=1, description="Image of the container.")
     program: str = Field("docker", min_length=1, description="`docker`, or one like it such as `podman`.")
     pull: Literal["missing", "always", "never"] = Field("missing", description="When the image is fetched.")
@@ -79,7 +211,7 @@ class DockerSettings(Section):
     user: str = Field("", description="Who commands run as, as `uid:gid`; empty = you.")
 
 
-class SshSettings(Section):
+class SshSettings(SettingsSection):
     host: str = Field("", description="Host that commands run on.")
     user: str = Field("", description="Name to log in with; empty = what ssh is configured for.")
     port: int = Field(0, ge=0, le=65535, description="Port; 0 = what ssh is configured for.")
@@ -89,7 +221,7 @@ class SshSettings(Section):
     shared: bool = Field(False, description="Whether the host has the project under the same path.")
 
 
-class SingularitySettings(Section):
+class SingularitySettings(SettingsSection):
     image: str = Field(
         "docker://debian:stable-slim", min_length=1, description="Image file, or where to fetch one."
     )
@@ -99,7 +231,7 @@ class SingularitySettings(Section):
     mounts: list[str] = Field([], description="Further folders, as `source:target` or `source:target:ro`.")
 
 
-class ModalSettings(Section):
+class ModalSettings(SettingsSection):
     image: str = Field("debian:stable-slim", min_length=1, description="Image of the sandbox.")
     app: str = Field("hermes", min_length=1, description="App that the sandbox belongs to.")
     cpus: float = Field(0, ge=0, description="Processors; 0 = the provider's default.")
@@ -108,12 +240,12 @@ class ModalSettings(Section):
     network: bool = Field(True, description="Whether the sandbox reaches the network.")
 
 
-class DaytonaSettings(Section):
+class DaytonaSettings(SettingsSection):
     image: str = Field("", description="Image of the sandbox; empty = the provider's default.")
     lifetime: int = Field(60, ge=1, description="Minutes without activity until the sandbox stops.")
 
 
-class TerminalSettings(Section):
+class TerminalSettings(SettingsSection):
     backend: Literal["local", "docker", "ssh", "singularity", "modal", "daytona"] = Field(
         "local", description="Where commands run; see docs/backends.md."
     )
@@ -137,19 +269,40 @@ class TerminalSettings(Section):
     daytona: DaytonaSettings = DaytonaSettings.model_construct()
 
 
-class SandboxSettings(Section):
+class SandboxSettings(SettingsSection):
     mode: Literal["auto", "bubblewrap", "landlock", "off"] = Field(
-        "auto", description="What keeps commands in; `auto` takes the strongest this machine offers."
+        "auto",
+        description="What keeps commands in; `auto` takes the strongest this machine offers.",
+        json_schema_extra={STRICTEST: "auto"},
     )
-    network: Literal["on", "ask", "off"] = Field(
-        "on", description="Whether commands in the sandbox reach the network; `ask` asks each time."
+    network: Literal["on", "filtered", "ask", "off"] = Field(
+        "filtered",
+        description="What commands in the sandbox reach: all; listed hosts, others if you allow them; "
+        "nothing unless you allow it for the command; nothing.",
+        json_schema_extra={STRICTEST: "off"},
     )
     writable: list[str] = Field([], description="Folders beside the project that commands may change.")
     hidden: list[str] = Field([], description="Further files and folders that commands cannot read.")
+    hosts: list[str] = Field(
+        [],
+        description="Further hosts that are reached unasked: `example.org`, `*.example.org`, with `:8443`.",
+    )
     memory: int = Field(0, ge=0, description="Megabytes each process in the sandbox may use; 0 = no limit.")
 
+    @field_validator("hosts")
+    @classmethod
+    def _hosts(cls, given: list[str]) -> list[str]:
+        from agent.net.hosts import entry
 
-class CodeSettings(Section):
+        for text in given:
+            try:
+                entry(text)
+            except ValueError as error:
+                raise ValueError(f"{text!r} {error}") from error
+        return given
+
+
+class CodeSettings(SettingsSection):
     timeout: float = Field(120, gt=0, description="Seconds a script may run, waiting for you not counted.")
     max_calls: int = Field(50, ge=0, description="Calls of tools one script may make.")
     stdout: int = Field(50_000, ge=0, description="Bytes of its output the model gets to see.")
@@ -159,37 +312,40 @@ class CodeSettings(Section):
     )
 
 
-class ToolSettings(Section):
+class ToolSettings(SettingsSection):
     enabled: list[str] = Field(["default"], description="Toolsets or tools on offer.")
     disabled: list[str] = Field([], description="Toolsets or tools taken away again.")
 
 
-class ApprovalSettings(Section):
+class ApprovalSettings(SettingsSection):
     mode: ModeName = Field(
         "ask",
-        description="What happens to actions: `careful`, `normal` (`ask`), `auto-edit`, `plan`, "
+        description="What happens to actions: `careful`, `normal` (`ask`, `auto-edit`), `plan`, "
         "`yolo` (`all`) or `deny`.",
+        json_schema_extra={STRICTEST: "deny"},
     )
 
 
-class SmartSettings(Section):
+class SmartSettings(SettingsSection):
     model: str = Field(
         "", description="Model that looks at actions too and may make the gate stricter; empty = none."
     )
     timeout: float = Field(10, gt=0, le=120, description="Seconds it has for an answer; then rules decide.")
 
 
-class SafetySettings(Section):
+class SafetySettings(SettingsSection):
     smart: SmartSettings = SmartSettings.model_construct()
 
 
-class LocalSettings(Section):
+class LocalSettings(SettingsSection):
     model: str = Field("", description="Path of a GGUF file; empty = the one `hermes model pull` fetched.")
+    url: str = Field("", description="Address of a GGUF file to fetch; empty = the model Hermes knows.")
+    sha256: str = Field("", description="SHA-256 of that file, in hexadecimal; without it none is fetched.")
     threads: int = Field(0, ge=0, description="Threads of the local model; 0 = all free cores.")
     context: int = Field(8192, ge=1024, description="Context window of the local model.")
 
 
-class DisplaySettings(Section):
+class DisplaySettings(SettingsSection):
     skin: str = Field("night", description="Look of the application; see `hermes skins list`.")
     personality: str = Field("", description="How Hermes speaks, such as `concise`; empty = plainly.")
     motion: bool = Field(True, description="Whether spinners turn; off, words say what goes on.")
@@ -200,11 +356,24 @@ class DisplaySettings(Section):
     )
 
 
-class WatcherSettings(Section):
+class WatcherSettings(SettingsSection):
     enabled: bool = Field(True, description="Whether changes others make in the project are noticed.")
 
 
-class CheckpointSettings(Section):
+class EngineSettings(SettingsSection):
+    process: bool = Field(
+        False, description="Whether the engine of the full screen works in a process of its own."
+    )
+
+
+class HookSettings(SettingsSection):
+    command: str = Field(min_length=1, description="A line for `sh -c`.")
+    match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
+    timeout: float = Field(5, gt=0, le=600, description="Seconds it has for an answer.")
+    required: bool = Field(False, description="Whether a call is refused when the hook fails.")
+
+
+class CheckpointSettings(SettingsSection):
     enabled: bool = Field(
         True, description="Whether what steps do to files is kept, so it can be taken back."
     )
@@ -213,7 +382,7 @@ class CheckpointSettings(Section):
     max_age_days: float = Field(30, gt=0, description="Days after which a step can no longer be taken back.")
 
 
-class SubagentSettings(Section):
+class SubagentSettings(SettingsSection):
     at_once: int = Field(3, ge=1, le=32, description="Agents that work at once; further ones wait in order.")
     depth: int = Field(2, ge=0, le=2, description="How deep agents may send agents; 0 = none are sent.")
     turns: int | None = Field(40, ge=1, description="Requests to a model one agent may make.")
@@ -232,29 +401,32 @@ class SubagentSettings(Section):
     )
 
 
-class SessionBudget(Section):
+class SessionBudget(SettingsSection):
     turns: int | None = Field(None, ge=1, description="Requests to models one session may make, all agents.")
     tokens: int | None = Field(None, ge=1, description="Tokens one session may use, as a hard ceiling.")
     money: float | None = Field(None, gt=0, description="US dollars one session may use, as a hard ceiling.")
 
 
-class DayBudget(Section):
+class DayBudget(SettingsSection):
     tokens: int | None = Field(None, ge=1, description="Tokens all sessions of a day may use together.")
     money: float | None = Field(None, gt=0, description="US dollars all sessions of a day may use together.")
 
 
-class BudgetSettings(Section):
+class BudgetSettings(SettingsSection):
     session: SessionBudget = SessionBudget.model_construct()
     day: DayBudget = DayBudget.model_construct()
 
 
-class Settings(Section):
+class Settings(SettingsSection):
     """Everything in `config.yaml`."""
 
     model: ModelSettings = ModelSettings.model_construct()
     providers: dict[str, ProviderSettings] = {}
     agent: AgentSettings = AgentSettings.model_construct()
     context: ContextSettings = ContextSettings.model_construct()
+    memory: MemorySettings = MemorySettings.model_construct()
+    learnings: LearningSettings = LearningSettings.model_construct()
+    skills: SkillSettings = SkillSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
     sandbox: SandboxSettings = SandboxSettings.model_construct()
     code: CodeSettings = CodeSettings.model_construct()
@@ -264,9 +436,14 @@ class Settings(Section):
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
+    engine: EngineSettings = EngineSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()
+    hooks: dict[HookEvent, list[HookSettings]] = Field(
+        default={},
+        description="Your own commands that hear of events and may have a say; see docs/hooks.md.",
+    )
     keys: dict[str, str] = Field(
         default={},
         description="Keys by the id of what they do, such as `view.log: ctrl+l`; commas part several.",

@@ -10,16 +10,17 @@ import hashlib
 import heapq
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from agent.config import files, keys
-from agent.config.document import Document
-from agent.config.files import UnreadableError
+from agent.config import setting_names, settings_file
+from agent.config.document import SettingsDocument
 from agent.config.layers import leaves, lookup
 from agent.config.problem import Path as KeyPath
-from agent.config.problem import Problem, dotted, shown
+from agent.config.problem import SettingProblem, dotted, shown
+from agent.config.settings_file import UnreadableSettingsError
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, Home, private_folder
 from tools.files.atomic import write_atomically
@@ -33,6 +34,10 @@ MOST_AGENTS = 64
 """Agents of one folder that are read, the first ones by name."""
 LARGEST_AGENT = 64_000
 """Bytes of the largest agent that is read."""
+
+TrustKind = Literal["folders", "skills"]
+"""What of a project is trusted by itself: its settings with its agents, and its skills."""
+_KINDS: tuple[TrustKind, ...] = ("folders", "skills")
 
 ALLOWED: tuple[KeyPath, ...] = (
     ("model",),
@@ -48,7 +53,7 @@ user."""
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectSettings:
     """What a project brings, read once: what was hashed is what is used."""
 
     root: Path
@@ -93,10 +98,10 @@ def project_root(workspace: Path) -> Path:
     return resolved
 
 
-def read_project(home: Home, workspace: Path) -> Project | None:
+def read_project(home: Home, workspace: Path) -> ProjectSettings | None:
     """What the project around `workspace` brings; None when it brings nothing.
 
-    Raises `UnreadableError` when a file cannot be read or lies outside the project.
+    Raises `UnreadableSettingsError` when a file cannot be read or lies outside the project.
     """
     root = project_root(workspace)
     folder = root / FOLDER
@@ -106,15 +111,15 @@ def read_project(home: Home, workspace: Path) -> Project | None:
     for name in READ_FILES:
         target = Path(os.path.realpath(folder / name))
         if not target.is_relative_to(root):
-            raise UnreadableError(f"{FOLDER}/{name} leads out of the project, so it is not read")
-        content = files.read_file(target, follow=False)
+            raise UnreadableSettingsError(f"{FOLDER}/{name} leads out of the project, so it is not read")
+        content = settings_file.read_file(target, follow=False)
         if content is not None:
             contents[name] = content
         elif (folder / name).is_symlink():
-            raise UnreadableError(f"{FOLDER}/{name} is a link that leads nowhere")
+            raise UnreadableSettingsError(f"{FOLDER}/{name} is a link that leads nowhere")
     agents, refused = read_agents(folder / AGENTS, root)
     contents |= {f"{AGENTS}/{name}": content for name, content in agents.items()}
-    return Project(root, contents, _digest(contents), refused) if contents or refused else None
+    return ProjectSettings(root, contents, _digest(contents), refused) if contents or refused else None
 
 
 def watched(root: Path) -> list[Path]:
@@ -146,8 +151,8 @@ def read_agent(path: Path, inside: Path) -> tuple[bytes, str]:
     if not target.is_relative_to(inside):
         return b"", f"it leads out of {inside}; put a copy of the file there"
     try:
-        content = files.read_file(target, follow=False)
-    except UnreadableError as error:
+        content = settings_file.read_file(target, follow=False)
+    except UnreadableSettingsError as error:
         return b"", str(error)
     if content is None:
         return b"", "it is a link that leads nowhere; remove it" if path.is_symlink() else "it is not there"
@@ -173,60 +178,73 @@ def _digest(contents: dict[str, bytes]) -> str:
     return total.hexdigest()
 
 
-def is_trusted(home: Home, project: Project) -> bool:
+def is_trusted(home: Home, project: ProjectSettings) -> bool:
     """Whether exactly these contents were trusted. A trust file that cannot be believed trusts nothing."""
+    return trusted_digest(home, project.root) == project.digest
+
+
+def trusted_digest(home: Home, root: Path, kind: TrustKind = "folders") -> str | None:
+    """The digest of what was trusted of the project at `root`."""
     try:
-        return _load(home).get(str(project.root)) == project.digest
-    except UnreadableError:
-        return False
+        return _load(home)[kind].get(str(root))
+    except UnreadableSettingsError:
+        return None
 
 
-def trust(home: Home, project: Project) -> None:
+def trust(home: Home, project: ProjectSettings) -> None:
     """Remember that these contents may be used. Raises `ConfigError`."""
-    _change(home, project.root, project.digest)
+    trust_digest(home, project.root, project.digest)
+
+
+def trust_digest(home: Home, root: Path, digest: str, kind: TrustKind = "folders") -> None:
+    """Remember that what has this digest may be used. Raises `ConfigError`."""
+    _change(home, root, digest, (kind,))
 
 
 def untrust(home: Home, root: Path) -> bool:
-    """Forget the trust in the project at `root`; False when there was none. Raises `ConfigError`."""
-    return _change(home, root, None)
+    """Forget all trust in the project at `root`; False when there was none. Raises `ConfigError`."""
+    return _change(home, root, None, _KINDS)
 
 
-def _change(home: Home, root: Path, digest: str | None) -> bool:
+def _change(home: Home, root: Path, digest: str | None, kinds: Sequence[TrustKind]) -> bool:
     try:
         trusted = _load(home)
-    except UnreadableError:
-        trusted = {}
-    known = trusted.pop(str(root), None) is not None
+    except UnreadableSettingsError:
+        trusted = {kind: {} for kind in _KINDS}
+    known = [trusted[kind].pop(str(root), None) for kind in kinds]
     if digest is not None:
-        trusted[str(root)] = digest
-    if known or digest is not None:
+        trusted |= {kind: trusted[kind] | {str(root): digest} for kind in kinds}
+    is_known = any(each is not None for each in known)
+    if is_known or digest is not None:
         private_folder(home.root)
-        text = json.dumps({"version": 1, "folders": trusted}, indent=1, sort_keys=True)
+        text = json.dumps({"version": 1} | dict(trusted), indent=1, sort_keys=True)
         try:
             write_atomically(home.trust, text.encode(), PRIVATE_FILE)
         except OSError as error:
             raise ConfigError(f"Cannot write {home.trust}: {error.strerror or error}.") from error
-    return known
+    return is_known
 
 
-def _load(home: Home) -> dict[str, str]:
-    """Digests by folder. Raises `UnreadableError` when the file is no trust file of this user."""
-    content = files.read_file(home.trust, follow=False)
+def _load(home: Home) -> dict[TrustKind, dict[str, str]]:
+    """Digests by folder. Raises `UnreadableSettingsError` when the file is no trust file of this user."""
+    content = settings_file.read_file(home.trust, follow=False)
     if content is None:
-        return {}
+        return {kind: {} for kind in _KINDS}
     status = home.trust.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o022:
-        raise UnreadableError("others may write it")
+        raise UnreadableSettingsError("others may write it")
     try:
-        folders = json.loads(content)["folders"]
-        if all(isinstance(digest, str) for digest in folders.values()):
-            return dict(folders)
+        stored = json.loads(content)
+        found: dict[TrustKind, dict[str, str]] = {"folders": dict(stored["folders"])}
+        found["skills"] = dict(stored.get("skills", {}))
+        if all(isinstance(digest, str) for digests in found.values() for digest in digests.values()):
+            return found
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         pass
-    raise UnreadableError("it is damaged")
+    raise UnreadableSettingsError("it is damaged")
 
 
-def restrict(document: Document, origin: str) -> Document:
+def restrict(document: SettingsDocument, origin: str) -> SettingsDocument:
     """The project's settings without those that only the user decides, each of which becomes a problem."""
     data: dict[str, Any] = {}
     problems = list(document.problems)
@@ -235,10 +253,10 @@ def restrict(document: Document, origin: str) -> Document:
             _put(data, path, document.data)
         else:
             message = f"`{shown(dotted(path))}` cannot be set by a project; it is left out."
-            if keys.type_at(path) is None:
-                message = f"unknown key `{shown(dotted(path))}`{keys.hint(path)}"
-            problems.append(Problem(origin, message, document.keys.get(path), dotted(path)))
-    return Document(data, document.keys, document.values, tuple(problems))
+            if setting_names.type_at(path) is None:
+                message = f"unknown key `{shown(dotted(path))}`{setting_names.hint(path)}"
+            problems.append(SettingProblem(origin, message, document.keys.get(path), dotted(path)))
+    return SettingsDocument(data, document.keys, document.values, tuple(problems))
 
 
 def _is_allowed(path: KeyPath) -> bool:

@@ -1,1 +1,1 @@
-"""What the model is shown: prompt, context files, history, ledger."""
+"""The context of the model: prompt, context files, history, ledger."""

@@ -1,1 +1,1 @@
-"""What a branch did, in forms that other people and programs take: a patch for git, a page for a browser."""
+"""Exports of a branch for other people and programs: a patch for git, a page for a browser."""

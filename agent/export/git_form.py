@@ -28,7 +28,7 @@ _HIDDEN_IN_NAMES = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 
 
 @dataclass(frozen=True, slots=True)
-class Blob:
+class PatchBlob:
     """One side of a change: what stands at a path, as git sees it."""
 
     mode: int
@@ -44,7 +44,7 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class PatchSection:
     """The part of a patch about one path."""
 
     data: bytes
@@ -69,8 +69,8 @@ def refused(path: str) -> str:
 
 
 def sections(
-    path: bytes, before: Blob | None, after: Blob | None, *, text: bool = False
-) -> Iterator[Section]:
+    path: bytes, before: PatchBlob | None, after: PatchBlob | None, *, text: bool = False
+) -> Iterator[PatchSection]:
     """What a patch says of one path; what turned into something else goes and comes anew.
 
     With `text` contents that are no text are only said to differ, so that the patch can be read.
@@ -82,27 +82,27 @@ def sections(
         yield _section(path, before, after, text)
 
 
-def _section(path: bytes, before: Blob | None, after: Blob | None, text: bool) -> Section:
+def _section(path: bytes, before: PatchBlob | None, after: PatchBlob | None, text: bool) -> PatchSection:
     old, new = quoted(b"a/" + path), quoted(b"b/" + path)
     head = [b"diff --git %s %s" % (old, new), *_modes(before, after)]
     one, other = (before.data if before else b""), (after.data if after else b"")
     if one == other and before is not None and after is not None:
-        return Section(b"\n".join(head) + b"\n")
+        return PatchSection(b"\n".join(head) + b"\n")
     names = (before.name if before else NO_BLOB), (after.name if after else NO_BLOB)
     kept = b" %o" % after.mode if before and after and before.mode == after.mode else b""
     head.append(b"index %s..%s%s" % (*names, kept))
     if text and b"\0" in one + other:
-        return Section(b"\n".join([*head, b"Binary files %s and %s differ" % (old, new), b""]))
+        return PatchSection(b"\n".join([*head, b"Binary files %s and %s differ" % (old, new), b""]))
     if b"\0" in one or b"\0" in other:
-        return Section(b"\n".join([*head, b"GIT binary patch", _literal(other), _literal(one), b""]))
+        return PatchSection(b"\n".join([*head, b"GIT binary patch", _literal(other), _literal(one), b""]))
     labels = (_label(old) if before else NOWHERE), (_label(new) if after else NOWHERE)
     # One character for one byte, so that every encoding comes through as it is.
     diff = diff_texts(*(each.decode("latin-1") for each in (one, other, *labels)))
     data = b"\n".join(head) + b"\n" + diff.text.encode("latin-1")
-    return Section(data, diff.added, diff.removed)
+    return PatchSection(data, diff.added, diff.removed)
 
 
-def _modes(before: Blob | None, after: Blob | None) -> Iterator[bytes]:
+def _modes(before: PatchBlob | None, after: PatchBlob | None) -> Iterator[bytes]:
     if before is None and after is not None:
         yield b"new file mode %o" % after.mode
     elif after is None and before is not None:

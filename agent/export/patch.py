@@ -7,11 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from agent.errors import StoreError
-from agent.export.git_form import EXECUTABLE, LINK, PLAIN, Blob, Section, quoted, refused, sections
+from agent.export.git_form import EXECUTABLE, LINK, PLAIN, PatchBlob, PatchSection, quoted, refused, sections
 from agent.workspace.checkpoints import states
-from agent.workspace.checkpoints.entries import Change, Entry, Kind, LeftOut, Step
+from agent.workspace.checkpoints.entries import (
+    LeftOut,
+    PathChange,
+    PathEntry,
+    PathKind,
+    Step,
+    is_outside,
+)
+from agent.workspace.checkpoints.git_paths import split
+from agent.workspace.checkpoints.git_words import git_apart
 from agent.workspace.checkpoints.objects import ObjectStore
-from tools.text import clean
+from tools.safe_text import clean
 
 LARGEST = 20_000_000
 """Bytes of a file above which it is left out of a patch: nobody reads it, and git holds it in memory."""
@@ -70,15 +79,18 @@ def patch_of(steps: Sequence[Step], first: int, second: int, objects: ObjectStor
     return patch_between(states.difference(steps, first, second), objects).data
 
 
-def patch_between(changes: Iterable[Change], objects: ObjectStore, *, text: bool = False) -> Patch:
+def patch_between(changes: Iterable[PathChange], objects: ObjectStore, *, text: bool = False) -> Patch:
     """`changes`, one per path, as a patch; with `text` one to be read, in which binaries are named only.
 
     Blocking: reads the contents.
     """
     files: list[FilePatch] = []
     left_out: list[LeftOut] = []
-    folders: list[Change] = []
-    for change in sorted(changes, key=lambda each: os.fsencode(each.path)):
+    folders: list[PathChange] = []
+    apart = git_apart(changes)
+    repositories = {found[0] for each in apart.git if (found := split(each.path))}
+    left_out += [LeftOut(folder, "where git stands is no part of a patch") for folder in repositories]
+    for change in sorted(apart.files, key=lambda each: os.fsencode(each.path)):
         if _is_folder(change.before) or _is_folder(change.after):
             folders.append(change)
         try:
@@ -95,22 +107,24 @@ def patch_between(changes: Iterable[Change], objects: ObjectStore, *, text: bool
     return Patch(tuple(files), tuple(sorted(left_out, key=lambda item: os.fsencode(item.path))))
 
 
-def _sections(change: Change, objects: ObjectStore, text: bool) -> list[Section]:
+def _sections(change: PathChange, objects: ObjectStore, text: bool) -> list[PatchSection]:
     before, after = (_blob(entry, objects) for entry in (change.before, change.after))
     if before == after:
         return []
+    if is_outside(change.path) and not text:
+        raise _LeftOutError("lies outside of the workspace")
     if reason := refused(change.path):
         raise _LeftOutError(reason)
     return list(sections(os.fsencode(change.path), before, after, text=text))
 
 
-def _blob(entry: Entry | None, objects: ObjectStore) -> Blob | None:
+def _blob(entry: PathEntry | None, objects: ObjectStore) -> PatchBlob | None:
     """What git sees of an entry: nothing of a folder. Raises `_LeftOutError`."""
-    if entry is None or entry.kind is Kind.FOLDER:
+    if entry is None or entry.kind is PathKind.FOLDER:
         return None
-    if entry.kind is Kind.LINK:
-        return Blob(LINK, os.fsencode(entry.target))
-    if entry.kind is Kind.OTHER or entry.digest is None:
+    if entry.kind is PathKind.LINK:
+        return PatchBlob(LINK, os.fsencode(entry.target))
+    if entry.kind is PathKind.OTHER or entry.digest is None:
         raise _LeftOutError(f"its contents were not kept: {entry.reason or 'it is no plain file'}")
     if entry.size > LARGEST:
         raise _LeftOutError(f"larger than {LARGEST // 1_000_000} MB")
@@ -118,26 +132,26 @@ def _blob(entry: Entry | None, objects: ObjectStore) -> Blob | None:
         data = objects.read(entry.digest)
     except StoreError as error:
         raise _LeftOutError("its contents are no longer in the checkpoints") from error
-    return Blob(_git_mode(entry), data)
+    return PatchBlob(_git_mode(entry), data)
 
 
-def _git_mode(entry: Entry) -> int:
+def _git_mode(entry: PathEntry) -> int:
     return EXECUTABLE if entry.mode & 0o100 else PLAIN
 
 
-def _unsaid(change: Change) -> Iterable[LeftOut]:
+def _unsaid(change: PathChange) -> Iterable[LeftOut]:
     """Permissions that a patch does not bring along."""
     before, after = change.before, change.after
-    if after is None or after.kind is not Kind.FILE:
+    if after is None or after.kind is not PathKind.FILE:
         return
-    if before is not None and before.kind is Kind.FILE:
+    if before is not None and before.kind is PathKind.FILE:
         if before.mode != after.mode and _git_mode(before) == _git_mode(after):
             yield LeftOut(change.path, f"its permissions went from {before.mode:o} to {after.mode:o}")
     elif after.mode not in _USUAL:
         yield LeftOut(change.path, f"its permissions are {after.mode:o}")
 
 
-def _folders(changes: Iterable[Change], told: set[str]) -> Iterable[LeftOut]:
+def _folders(changes: Iterable[PathChange], told: set[str]) -> Iterable[LeftOut]:
     """Changes of folders that do not follow from those of the files below them."""
     for change in changes:
         if change.before is not None and change.after is not None and change.before.kind is change.after.kind:
@@ -148,8 +162,8 @@ def _folders(changes: Iterable[Change], told: set[str]) -> Iterable[LeftOut]:
             yield LeftOut(change.path, f"an empty folder that {what}; git knows none")
 
 
-def _is_folder(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind is Kind.FOLDER
+def _is_folder(entry: PathEntry | None) -> bool:
+    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _above(path: str) -> Iterable[str]:

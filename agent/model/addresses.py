@@ -1,4 +1,4 @@
-"""Which addresses lie on this machine."""
+"""Recognises addresses of this machine."""
 
 from __future__ import annotations
 

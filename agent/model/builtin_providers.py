@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """An address that speaks chat completions, and the variable that holds its key (empty: none needed)."""
+    """An address, the format spoken there, and the variable that holds its key (empty: none needed)."""
 
     base_url: str
     key_env: str = ""
+    format: str = "chat"
     resells: bool = False
     """Whether it offers models of many makers, named `maker/model`."""
+    key_path: str = "models"
+    """What below the address answers only to a valid key, at no cost."""
     families: tuple[str, ...] = ()
     """Beginnings of the names of models it makes."""
 
@@ -22,13 +25,20 @@ PROVIDERS: Mapping[str, Provider] = {
     "openai": Provider(
         base_url="https://api.openai.com/v1",
         key_env="OPENAI_API_KEY",
+        format="responses",
         families=("gpt-", "chatgpt-", "o1", "o3", "o4", "codex-"),
     ),
     "openrouter": Provider(
-        base_url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY", resells=True
+        base_url="https://openrouter.ai/api/v1",
+        key_env="OPENROUTER_API_KEY",
+        resells=True,
+        key_path="key",  # anybody is told of the models
     ),
     "anthropic": Provider(
-        base_url="https://api.anthropic.com/v1", key_env="ANTHROPIC_API_KEY", families=("claude-",)
+        base_url="https://api.anthropic.com/v1",
+        key_env="ANTHROPIC_API_KEY",
+        format="anthropic",
+        families=("claude-",),
     ),
     "gemini": Provider(
         base_url="https://generativelanguage.googleapis.com/v1beta/openai",

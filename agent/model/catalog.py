@@ -1,4 +1,4 @@
-"""What is known offline about models: windows, limits, prices. Unknown is None, never zero.
+"""Offline facts about models: windows, limits, prices. Unknown is None, never zero.
 
 The table (`catalog.json`) holds only well-known families. Prices are US dollars
 per million tokens as published by the provider (state of July 2026) and count
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agent.config.schema import ModelInfo as ModelSettings
+    from agent.config.schema import ModelInfoSettings as ModelSettings
     from agent.model.protocol import ToolMode
 
 
@@ -35,6 +35,10 @@ class ModelInfo:
     output_price: float | None = None
     cached_price: float | None = None
     """Price of input that comes from the prompt cache."""
+    written_price: float | None = None
+    """Price of input that is written to the prompt cache; None: that of other input."""
+    format: str | None = None
+    """Name of the wire format; None: that of the provider."""
     tool_mode: ToolMode | None = None
     images: bool | None = None
     """Whether the model reads images; None: unknown, so they are sent."""
@@ -64,13 +68,14 @@ def lookup(model: str, provider: str = "") -> ModelInfo | None:
     if row is None:
         return None
     sold = provider in row.get("price_at", ()) and not variant
-    prices = row["price"] if sold else (None, None, None)
+    prices = (*(row["price"] if sold else ()), None, None, None, None)
     return ModelInfo(
         context_window=row.get("context_window"),
         max_output=row.get("max_output"),
         input_price=prices[0],
         output_price=prices[1],
         cached_price=prices[2],
+        written_price=prices[3],
         images=row.get("images"),
     )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agent.errors import ModelError
-from agent.model.protocol import CallFragment, Delta, End, Request, TextDelta, Usage, UsageDelta
+from agent.model.protocol import CallFragment, Delta, ModelRequest, ReplyEnd, TextDelta, Usage, UsageDelta
 
 FOLDER = "hermes-demo"
 FILE = f"{FOLDER}/greet.sh"
@@ -34,9 +34,11 @@ _TOUR = re.compile(r"\btour\b", re.IGNORECASE)
 _PIECE = re.compile(rf"(?:\S+\s*){{1,{WORDS_PER_PIECE}}}|\s+")
 _LETTERS_PER_FRAGMENT = 24
 
+TOUR_REQUEST = "Show me the tour."
+"""The message that begins the tour where nobody has typed one."""
 INTRODUCTION = (
-    "Hello! I am the demo: a fixed script, no language model, so I cannot do what you asked. "
-    "I can show you how an agent works here; the tools I call are the real ones."
+    "Hello! I am the demo: a fixed script, no language model, so this is all I can do. "
+    "I show you how an agent works here; the tools I call are the real ones."
 )
 
 _PLAN = ("Write a small script", "Run it and read it back", "Change it and find the change")
@@ -138,7 +140,7 @@ class DemoClient:
         self._delay = delay
         self._sleep = sleep
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         """The next message of the script. Raises `ModelError` if the request is no conversation."""
         move = next_move(_messages(request), _offered(request))
         for piece in _PIECE.findall(move.text):
@@ -149,10 +151,10 @@ class DemoClient:
             for at in range(0, len(move.arguments), _LETTERS_PER_FRAGMENT):
                 yield CallFragment(0, arguments=move.arguments[at : at + _LETTERS_PER_FRAGMENT])
                 await self._sleep(self._delay)
-        size = sum(map(len, request.messages)) + len(request.tools)
+        size = sum(map(len, request.frames)) + len(request.system) + len(request.tools)
         written = len(move.text) + len(move.arguments)
         yield UsageDelta(Usage(size // LETTERS_PER_TOKEN, written // LETTERS_PER_TOKEN, 0))
-        yield End("tool_calls" if move.tool else "stop")
+        yield ReplyEnd("tool_calls" if move.tool else "stop")
 
     async def aclose(self) -> None:
         """Nothing to close."""
@@ -240,11 +242,11 @@ def _succeeded(result: Mapping[str, Any]) -> bool:
     return not result.get("error") and result.get("exit_code") in (None, 0)
 
 
-def _messages(request: Request) -> list[dict[str, Any]]:
-    return [_object(frame, strict=True) for frame in request.messages]
+def _messages(request: ModelRequest) -> list[dict[str, Any]]:
+    return [_object(frame.data, strict=True) for frame in request.frames]
 
 
-def _offered(request: Request) -> Iterator[str]:
+def _offered(request: ModelRequest) -> Iterator[str]:
     try:
         tools = json.loads(request.tools or b"[]")
     except (ValueError, RecursionError):

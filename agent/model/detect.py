@@ -44,7 +44,7 @@ async def _ask(name: str, host: str, port: int, time_limit: float) -> DetectedSe
     try:
         async with asyncio.timeout(time_limit):
             body = await _get(host, port)
-        models = _models(json.loads(body))
+        models = names_in(json.loads(body))
     except (OSError, ValueError, EOFError, OverflowError, RecursionError, asyncio.LimitOverrunError):
         return None
     return None if models is None else DetectedServer(name, f"http://{host}:{port}/v1", models)
@@ -89,8 +89,8 @@ async def _body(reader: asyncio.StreamReader, headers: Mapping[str, str]) -> byt
     return body
 
 
-def _models(answer: Any) -> tuple[str, ...] | None:
-    """The names in a list of models, or None if it is something else."""
+def names_in(answer: Any) -> tuple[str, ...] | None:
+    """The names in a list of models as `/v1/models` gives it, or None if it is something else. Pure."""
     listed = answer.get("data") if isinstance(answer, dict) else None
     if listed is None and isinstance(answer, dict) and answer.get("object") == "list":
         listed = []

@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "unknown"]
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "pause", "unknown"]
+"""Why a reply ended. `pause`: the provider wants the same conversation again, to go on with the reply."""
 ToolMode = Literal["native", "schema", "text"]
 """How calls travel: the provider's own field, a JSON schema for the whole reply, or plain text."""
+Thinking = Literal["off", "low", "medium", "high"] | int
+"""How much a model is to think before it answers; a number is a budget in tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +24,8 @@ class Usage:
     """Part of `input` that was served from the prompt cache."""
     reasoning: int | None = None
     """Part of `output` that was spent on reasoning."""
+    written: int | None = None
+    """Part of `input` that was written to the prompt cache, where that is charged for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +49,28 @@ class CallFragment:
 
 
 @dataclass(frozen=True, slots=True)
+class SealedDelta:
+    """A part of the reply that only its provider reads and wants back byte for byte.
+
+    `data` is the text of a JSON object in ASCII, in the form in which it is sent back.
+    """
+
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class UsageDelta:
     usage: Usage
 
 
 @dataclass(frozen=True, slots=True)
-class End:
-    """The reply is complete. A stream that stops without `End` was cut."""
+class ReplyEnd:
+    """The reply is complete. A stream that stops without `ReplyEnd` was cut."""
 
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | CallFragment | UsageDelta | End
+Delta = TextDelta | ReasoningDelta | CallFragment | SealedDelta | UsageDelta | ReplyEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +82,64 @@ class ToolSpec:
     parameters: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A request whose messages are already frozen.
+THOUGHT = "thought"
+"""Kind of a frame that holds reasoning; it is left out where a request may not ask for thinking."""
 
-    `messages` are the wire forms of single messages, each serialised exactly
-    once (see `agent.context.ledger`); `tools` is the wire form of the whole
-    tool list, or empty. A client joins them and never parses them again.
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A piece of a conversation in wire form, serialised exactly once and never changed.
+
+    What a piece is depends on the format: a message, a block of one, an item. A request
+    is the same frames as the one before and new ones at its end.
+    """
+
+    data: bytes
+    role: str = ""
+    """Who speaks, for formats that put frames of one speaker together."""
+    kind: str = ""
+    """What it is, as far as its format asks for it later, such as `THOUGHT`."""
+    images: int = 0
+    """Images in it."""
+    own: bool = False
+    """Whether the model that is asked has written it itself."""
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """A request whose conversation is already frozen.
+
+    `frames` and `system` are wire forms, each serialised exactly once (see
+    `agent.context.prefix_ledger`); `tools` is the wire form of the whole tool list, or
+    empty. A client joins them and never parses them again.
     """
 
     model: str
-    messages: tuple[bytes, ...]
+    frames: tuple[Frame, ...]
+    system: bytes = b""
     tools: bytes = b""
+    marks: tuple[int, ...] = ()
+    """Positions of the frames up to which the provider is to keep its cache, in order."""
     max_output: int | None = None
+    usual_output: int | None = None
+    """Tokens of a reply where `max_output` is open, for formats that want a limit."""
     temperature: float | None = None
+    thinking: Thinking | None = None
+    """None: as the provider likes it."""
+    reply_schema: dict[str, Any] | None = None
+    """JSON schema that binds the whole reply."""
+    digest: str = ""
+    """SHA-256 of what the model reads; what it signs is valid behind exactly that."""
     extra: dict[str, Any] = field(default_factory=dict)
-    """Further top-level fields of the body, such as `response_format`."""
+    """Further top-level fields of the body."""
 
 
 class ModelClient(Protocol):
     """A way to a model. Raises `agent.errors.ModelError` and nothing else."""
 
-    def stream(self, request: Request) -> AsyncIterator[Delta]: ...
+    def stream(self, request: ModelRequest) -> AsyncIterator[Delta]: ...
 
     async def aclose(self) -> None: ...

@@ -1,4 +1,4 @@
-"""From settings and environment to what is talked to: address, key, model, tool mode.
+"""Providers made from settings and environment: address, key, model, tool mode.
 
 A model is named `name`, `provider/name`, `local`, `local:/path.gguf` or `demo`.
 Names are taken from the command line, else `HERMES_MODEL`, else `model.name` of
@@ -16,6 +16,7 @@ from agent.errors import ConfigError
 from agent.model.addresses import is_loopback
 from agent.model.builtin_providers import PROVIDERS, TITLES, Provider
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo, lookup
+from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
 from agent.model.protocol import ToolMode
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class Target:
     base_url: str = ""
     api_key: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    format: str = DEFAULT_FORMAT
+    """Name of the wire format."""
     tool_mode: ToolMode = "native"
     info: ModelInfo = UNKNOWN
     key_hint: str = ""
@@ -51,6 +54,15 @@ class Target:
     def label(self) -> str:
         """What a person calls this model; unique among the targets of a session."""
         return self.provider if self.kind != "chat" else f"{self.provider}/{self.model}"
+
+    def request_headers(self) -> dict[str, str]:
+        """What a request carries: the key as the format wants it, and the headers of the settings.
+
+        Raises `ConfigError` for a format that cannot be read.
+        """
+        own = FORMATS.get(self.format).headers(self.api_key.strip())
+        named = {name.lower() for name in self.headers}
+        return {**{name: value for name, value in own.items() if name.lower() not in named}, **self.headers}
 
 
 class NoModelError(ConfigError):
@@ -175,6 +187,7 @@ class _Resolver:
             base_url=provider.base_url,
             api_key=key,
             headers=dict(own.headers) if own else {},
+            format=_format(info.format or provider.format, name),
             tool_mode=info.tool_mode or (own.tool_mode if own else "native"),
             info=info,
             key_hint=provider.key_env,
@@ -186,9 +199,10 @@ class _Resolver:
             url = _checked_url(own.base_url, f"providers.{name}.base_url")
             # A key goes only where its provider lives, unless the settings say otherwise.
             usual = PROVIDERS[name].key_env if name in PROVIDERS and seller(url) == name else ""
-            return Provider(base_url=url, key_env=own.api_key_env or usual)
+            return Provider(base_url=url, key_env=own.api_key_env or usual, format=own.format or spoken(url))
         if name == CUSTOM:
-            return Provider(base_url=_checked_url(self._custom_url, BASE_URL), key_env=KEY)
+            url = _checked_url(self._custom_url, BASE_URL)
+            return Provider(base_url=url, key_env=KEY, format=spoken(url))
         return PROVIDERS[name]
 
     def _missing_key(self, name: str, model: str, provider: Provider) -> str:
@@ -210,6 +224,22 @@ def seller(url: str) -> str:
     return next((name for name, each in PROVIDERS.items() if urlsplit(each.base_url).netloc == host), "")
 
 
+def spoken(url: str) -> str:
+    """The wire format of the built-in provider at an address; elsewhere the one nearly everybody speaks."""
+    name = seller(url)
+    return PROVIDERS[name].format if name else DEFAULT_FORMAT
+
+
+def _format(name: str, provider: str) -> str:
+    """Raises `ConfigError` for the name of a format that is not known."""
+    known = FORMATS.names()
+    if name not in known:
+        raise ConfigError(
+            f"There is no wire format {name!r} (providers.{provider}.format); known are {', '.join(known)}."
+        )
+    return name
+
+
 def _variable(environ: Mapping[str, str], name: str) -> str:
     return environ.get(name, "").strip() if name else ""
 
@@ -224,7 +254,9 @@ def _check_key(key: str, variable: str) -> None:
 
 def _checked_url(url: str, place: str) -> str:
     """`url` in its plain form. Raises `ConfigError` naming `place`."""
-    plain = url.strip().rstrip("/").removesuffix("/chat/completions").rstrip("/")
+    plain = url.strip().rstrip("/")
+    for endpoint in ("/chat/completions", "/messages", "/responses"):
+        plain = plain.removesuffix(endpoint).rstrip("/")
     try:
         parts = urlsplit(plain)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0

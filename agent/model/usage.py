@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from agent.model.catalog import UNKNOWN, ModelInfo
@@ -15,6 +16,9 @@ TYPICAL_RATIO = 4.0
 LEAST_RATIO, LARGEST_RATIO = 1.5, 8.0
 """Bounds of what is believed: beyond them a count says more about the server than about the text."""
 
+SMALLEST_WINDOW = 1_000
+"""Tokens below which a number that a provider names is no window."""
+
 _PER_MILLION = 1_000_000
 
 
@@ -22,10 +26,13 @@ def request_cost(usage: Usage, info: ModelInfo) -> float | None:
     """US dollars of one request, or None if a count or a price that matters is unknown."""
     if usage.input is None or usage.output is None:
         return None
-    cached = min(max(usage.cached or 0, 0), max(usage.input, 0))
+    whole = max(usage.input, 0)
+    cached = min(max(usage.cached or 0, 0), whole)
+    written = min(max(usage.written or 0, 0), whole - cached)
     parts = (
-        (max(usage.input, 0) - cached, info.input_price),
+        (whole - cached - written, info.input_price),
         (cached, info.cached_price),
+        (written, info.input_price if info.written_price is None else info.written_price),
         (max(usage.output, 0), info.output_price),
     )
     total = 0.0
@@ -38,7 +45,13 @@ def request_cost(usage: Usage, info: ModelInfo) -> float | None:
     return total / _PER_MILLION
 
 
-COUNTS = ("input", "output", "cached", "reasoning")
+def most_cost(most_input: int, output: int, info: ModelInfo) -> float | None:
+    """US dollars of a request at most: all of its input may be written to the cache, which can be dearer."""
+    dearer = info.written_price is not None and info.written_price > (info.input_price or 0.0)
+    return request_cost(Usage(input=most_input, output=output, written=most_input if dearer else None), info)
+
+
+COUNTS = ("input", "output", "cached", "reasoning", "written")
 
 
 def counted(usage: Usage) -> dict[str, int | None]:
@@ -68,6 +81,11 @@ class Meter:
     def window(self) -> int | None:
         """Tokens of the first model's context window, if known."""
         return self._info.context_window
+
+    def learn_window(self, tokens: int) -> None:
+        """Take a window that a provider named; a smaller one that is known already stays."""
+        if tokens >= SMALLEST_WINDOW and (self.window is None or tokens < self.window):
+            self._info = replace(self._info, context_window=tokens)
 
     @property
     def ratio(self) -> float:

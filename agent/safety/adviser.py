@@ -13,11 +13,12 @@ from pathlib import Path
 
 from agent.errors import HermesError
 from agent.messages import Message
-from agent.model.protocol import End, ModelClient, Request, TextDelta, Usage, UsageDelta
-from agent.safety.smart import LONGEST_ANSWER, SYSTEM, Opinion, matter, question, read_answer
+from agent.model.protocol import ModelClient, ModelRequest, ReplyEnd, TextDelta, Usage, UsageDelta
+from agent.model.wire import Wire
+from agent.safety.smart import LONGEST_ANSWER, SYSTEM, SideModelOpinion, matter, question, read_answer
 from agent.safety.verdict import Verdict
 from tools.actions import Action, ReadPath
-from tools.text import clean
+from tools.safe_text import clean
 
 MAX_OUTPUT = 2_000
 """Tokens of an answer; models that think first need most of them."""
@@ -32,7 +33,7 @@ REST = 60.0
 class Advice:
     """What the side model thinks, None if it said nothing usable, and a note for the audit log."""
 
-    opinion: Opinion | None
+    opinion: SideModelOpinion | None
     note: str
 
 
@@ -46,6 +47,7 @@ class Adviser:
     def __init__(
         self,
         client: ModelClient,
+        wire: Wire,
         *,
         name: str,
         model: str,
@@ -57,6 +59,7 @@ class Adviser:
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
+        self._wire = wire
         self._name = name
         self._model = model
         self._timeout = timeout
@@ -65,7 +68,7 @@ class Adviser:
         self._count = count
         self._tell = tell
         self._now = now
-        self._kept: OrderedDict[str, Opinion] = OrderedDict()
+        self._kept: OrderedDict[str, SideModelOpinion] = OrderedDict()
         self._asking: dict[str, asyncio.Lock] = {}
         self._failures = 0
         self._is_silent = False
@@ -113,12 +116,14 @@ class Adviser:
 
     async def _ask(self, text: str) -> str:
         """The answer as text. Raises `ModelError`, or `BudgetReachedError`."""
-        from agent.model.codecs import codec_for
-
-        codec = codec_for("native")
-        asked = question(text, chance.token_hex(8))
-        messages = (codec.message(Message("system", SYSTEM)), codec.message(Message("user", asked)))
-        stream = self._client.stream(Request(model=self._model, messages=messages, max_output=MAX_OUTPUT))
+        asked = Message("user", question(text, chance.token_hex(8)))
+        request = ModelRequest(
+            model=self._model,
+            system=self._wire.system(SYSTEM, ()),
+            frames=tuple(self._wire.framer().frames(asked)),
+            max_output=MAX_OUTPUT,
+        )
+        stream = self._client.stream(request)
         pieces: list[str] = []
         length = 0
         usage: Usage | None = None
@@ -130,7 +135,7 @@ class Adviser:
                         length += len(delta.text)
                     case UsageDelta():
                         usage = delta.usage
-                    case End():
+                    case ReplyEnd():
                         break
                     case _:
                         pass
@@ -143,7 +148,7 @@ class Adviser:
                 await close()
         return "".join(pieces)
 
-    def _said(self, opinion: Opinion) -> Advice:
+    def _said(self, opinion: SideModelOpinion) -> Advice:
         reasons = f" ({'; '.join(opinion.reasons)})" if opinion.reasons else ""
         return Advice(opinion, f"{self._name} said {opinion.kind}{reasons}")
 

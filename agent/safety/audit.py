@@ -53,7 +53,7 @@ class AuditError(HermesError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChainMark:
     """Where the chain stands: number and hash of its last line."""
 
     seq: int = 0
@@ -67,7 +67,7 @@ class _End:
     path: Path
     inode: int
     size: int
-    mark: Mark = field(default_factory=Mark)
+    mark: ChainMark = field(default_factory=ChainMark)
 
 
 class AuditLog:
@@ -78,7 +78,7 @@ class AuditLog:
         self._max_file = max_file
         self._end: _End | None = None
 
-    def append(self, record: Mapping[str, Any], *, durable: bool = True) -> Mark:
+    def append(self, record: Mapping[str, Any], *, durable: bool = True) -> ChainMark:
         """Add one line and return where the chain stands now.
 
         `record` is JSON without `seq`, `previous` and `hash`. `durable` waits until the
@@ -98,7 +98,7 @@ class AuditLog:
                 "because nothing is done that cannot be taken down."
             ) from error
 
-    def _append(self, record: Record, durable: bool) -> Mark:
+    def _append(self, record: Record, durable: bool) -> ChainMark:
         names = files(self.folder)
         path = names[-1] if names else self.folder / file_name(1)
         end = self._known(path) if names else None
@@ -137,7 +137,7 @@ class AuditLog:
 
         Where lines were cut off, the chain goes on from the one that `head` names: the gap stays visible.
         """
-        mark = noted(self.folder) or Mark()
+        mark = noted(self.folder) or ChainMark()
         for path in reversed(names):
             if path.lstat().st_size <= LONGEST_END and (last := _tail(path)[0]) is not None:
                 mark = max(mark, last, key=lambda each: each.seq)
@@ -216,17 +216,17 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
         os.close(descriptor)
 
 
-def noted(folder: Path) -> Mark | None:
+def noted(folder: Path) -> ChainMark | None:
     """What `head` says about the last line; None if it says nothing that can be read."""
     try:
         with os.fdopen(_opened(folder / "head", os.O_RDONLY), encoding="ascii") as file:
             seq, _, hash = file.read(2 * len(START)).strip().partition(" ")
-        return Mark(int(seq), hash) if len(hash) == 64 else None
+        return ChainMark(int(seq), hash) if len(hash) == 64 else None
     except (OSError, ValueError):
         return None
 
 
-def _note(folder: Path, mark: Mark) -> None:
+def _note(folder: Path, mark: ChainMark) -> None:
     """Name the last line beside the files. One short write of fixed length, so that it is never half."""
     descriptor = _opened(folder / "head", os.O_WRONLY | os.O_CREAT)
     try:
@@ -245,10 +245,10 @@ def _opened(path: Path, flags: int) -> int:
     return descriptor
 
 
-def _line(record: Record, after: Mark) -> tuple[bytes, Mark]:
+def _line(record: Record, after: ChainMark) -> tuple[bytes, ChainMark]:
     record = record | {"seq": after.seq + 1, "previous": after.hash}
     record["hash"] = digest(record)
-    return canonical(record) + b"\n", Mark(after.seq + 1, record["hash"])
+    return canonical(record) + b"\n", ChainMark(after.seq + 1, record["hash"])
 
 
 def _write(descriptor: int, line: bytes, size: int) -> None:
@@ -262,7 +262,7 @@ def _write(descriptor: int, line: bytes, size: int) -> None:
         raise
 
 
-def _tail(path: Path) -> tuple[Mark | None, bytes]:
+def _tail(path: Path) -> tuple[ChainMark | None, bytes]:
     """The last whole line as a mark, and what stands behind it. Reads from the end."""
     descriptor = _opened(path, os.O_RDONLY)
     try:
@@ -276,13 +276,13 @@ def _tail(path: Path) -> tuple[Mark | None, bytes]:
             # The first piece may be cut, unless it begins the file.
             for line in reversed(lines if at == 0 else lines[1:]):
                 if (record := parsed(line)) is not None:
-                    return Mark(record["seq"], record["hash"]), torn
+                    return ChainMark(record["seq"], record["hash"]), torn
         return None, data.rpartition(b"\n")[2]
     finally:
         os.close(descriptor)
 
 
-def _close(path: Path, torn: bytes, last: Mark) -> Mark:
+def _close(path: Path, torn: bytes, last: ChainMark) -> ChainMark:
     """End a torn line, and say in the next one how much of it there is. Returns where the chain stands."""
     record = parsed(torn)
     if record is not None and (record["seq"], record["previous"]) == (last.seq + 1, last.hash):
@@ -290,7 +290,7 @@ def _close(path: Path, torn: bytes, last: Mark) -> Mark:
     else:
         whole = False
     if record is not None and whole:
-        closing, mark = b"", Mark(record["seq"], record["hash"])  # only the line break is missing
+        closing, mark = b"", ChainMark(record["seq"], record["hash"])  # only the line break is missing
     else:
         about = {"kind": MENDED, "time": time.time(), "torn": len(torn), "sha256": sha256(torn).hexdigest()}
         closing, mark = _line(about, last)

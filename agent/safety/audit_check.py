@@ -1,4 +1,4 @@
-"""Whether an audit log is as it was written."""
+"""Checks whether an audit log is as it was written."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.safety.audit import (
     MENDED,
     START,
     AuditError,
-    Mark,
+    ChainMark,
     canonical,
     digest,
     files,
@@ -29,7 +29,7 @@ LONGEST_LINE = 64_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AuditFinding:
     """Something about one line, as a sentence. `line` counts from 1; 0 means the file or the whole log."""
 
     file: str
@@ -38,14 +38,14 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AuditReport:
     """What a check found out."""
 
     records: int
     files: int
-    problems: tuple[Finding, ...]
+    problems: tuple[AuditFinding, ...]
     """What no crash and no full disk can explain."""
-    notes: tuple[Finding, ...]
+    notes: tuple[AuditFinding, ...]
     """What is harmless: lines that a crash tore."""
 
     @property
@@ -53,11 +53,11 @@ class Report:
         return not self.problems
 
 
-def verify(folder: Path) -> Report:
+def verify(folder: Path) -> AuditReport:
     """Check every line of the log in `folder`. Blocking. Raises `AuditError` when it cannot be read."""
     try:
         if not folder.is_dir():
-            return Report(0, 0, (), ())
+            return AuditReport(0, 0, (), ())
         with locked(folder, shared=True):
             sizes = [(path, path.lstat().st_size) for path in files(folder)]
             head = noted(folder)
@@ -69,18 +69,18 @@ def verify(folder: Path) -> Report:
         raise AuditError(
             f"The audit log in {folder} cannot be read: {error.strerror or error}; check its permissions."
         ) from error
-    return Report(check.records, len(sizes), tuple(check.problems), tuple(check.notes))
+    return AuditReport(check.records, len(sizes), tuple(check.problems), tuple(check.notes))
 
 
 class _Check:
     """Walks along the chain. After a fault it goes on from what the line says of itself."""
 
-    def __init__(self, head: Mark | None) -> None:
+    def __init__(self, head: ChainMark | None) -> None:
         self._head = head
         self.records = 0
-        self.problems: list[Finding] = []
-        self.notes: list[Finding] = []
-        self._last: Mark | None = None
+        self.problems: list[AuditFinding] = []
+        self.notes: list[AuditFinding] = []
+        self._last: ChainMark | None = None
         self._number = 0
         self._torn: bytes | None = None
         """A line that is none, until the next one says that a crash tore it."""
@@ -106,7 +106,7 @@ class _Check:
     def end(self, has_head: bool) -> None:
         """All files were read."""
         self._torn_unexplained()
-        head, last = self._head, self._last or Mark()
+        head, last = self._head, self._last or ChainMark()
         self._at = ("head", 0)
         if head is None and (has_head or last.seq):
             state = "cannot be read" if has_head else "is missing"
@@ -131,13 +131,13 @@ class _Check:
         if canonical(record) != line or digest(record) != record["hash"]:
             self._wrong("it was changed: its hash does not fit")
         self._link(record["seq"], record["previous"])
-        self._last = Mark(record["seq"], record["hash"])
+        self._last = ChainMark(record["seq"], record["hash"])
         if self._head is not None and self._head.seq == self._last.seq and self._head != self._last:
             self._wrong("it is not the line that was written in this place")
 
     def _link(self, seq: int, previous: str) -> None:
         """Whether a line follows the one before it."""
-        last = self._last or Mark()
+        last = self._last or ChainMark()
         if seq == last.seq + 1 and previous == last.hash:
             return
         if seq > last.seq + 1:
@@ -154,14 +154,14 @@ class _Check:
             self._torn = None
             file, line = self._at
             self.problems.append(
-                Finding(file, max(line - 1, 0), "a line is no ruling and nothing explains it")
+                AuditFinding(file, max(line - 1, 0), "a line is no ruling and nothing explains it")
             )
 
     def _wrong(self, sentence: str) -> None:
-        self.problems.append(Finding(*self._at, sentence))
+        self.problems.append(AuditFinding(*self._at, sentence))
 
     def _note(self, sentence: str) -> None:
-        self.notes.append(Finding(*self._at, sentence))
+        self.notes.append(AuditFinding(*self._at, sentence))
 
 
 def _lines(path: Path, size: int) -> Iterator[tuple[bytes, bool]]:

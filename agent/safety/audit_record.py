@@ -1,4 +1,4 @@
-"""From rulings of the gate to lines of the audit log, and back to what a person reads."""
+"""Lines of the audit log made from rulings of the gate, and read back for a person."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_TEXT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Recorder:
+class AuditRecorder:
     """Takes the rulings about one agent of one session down; give it to its gate as `audit`."""
 
     log: AuditLog
@@ -98,7 +98,7 @@ class Recorder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class AuditEntry:
     """One line of the log. All texts are outside text."""
 
     seq: int
@@ -120,7 +120,7 @@ class Entry:
     """The whole line."""
 
 
-def asker(entry: Entry) -> str:
+def asker(entry: AuditEntry) -> str:
     """What a person calls the agent of an entry; empty for the session's own. Outside text. Pure."""
     return "" if entry.agent in ("", "main") else called(entry.agent, entry.agent_name)
 
@@ -130,7 +130,7 @@ def called(agent: str, name: str) -> str:
     return f"{name} ({agent})" if name else agent
 
 
-def entry(record: Record) -> Entry:
+def entry(record: Record) -> AuditEntry:
     """What a parsed line says; missing or odd fields become empty."""
 
     def text(name: str) -> str:
@@ -142,7 +142,7 @@ def entry(record: Record) -> Entry:
     headline = text("headline")
     if record.get("kind") == MENDED:
         headline = f"the line before was torn by a crash ({record.get('torn')} bytes)"
-    return Entry(
+    return AuditEntry(
         seq=record["seq"],
         time=float(moment) if isinstance(moment, int | float) else 0.0,
         reasons=tuple(map(str, reasons)) if isinstance(reasons, list) else (),
@@ -158,9 +158,11 @@ _TEXTS = (
 )
 
 
-def newest(folder: Path, limit: int, wanted: Callable[[Entry], bool] = lambda _entry: True) -> list[Entry]:
+def newest(
+    folder: Path, limit: int, wanted: Callable[[AuditEntry], bool] = lambda _entry: True
+) -> list[AuditEntry]:
     """The last `limit` entries that are wanted, oldest first. Blocking. Raises `AuditError`."""
-    found: deque[Entry] = deque()
+    found: deque[AuditEntry] = deque()
     for path in reversed(files(folder)):
         if len(found) >= limit:
             break
@@ -169,7 +171,7 @@ def newest(folder: Path, limit: int, wanted: Callable[[Entry], bool] = lambda _e
     return list(found)
 
 
-def _entries(path: Path) -> Iterator[Entry]:
+def _entries(path: Path) -> Iterator[AuditEntry]:
     try:
         with path.open("rb") as file:
             for line in file:
@@ -185,7 +187,7 @@ def _unreadable(path: Path, error: OSError) -> AuditError:
     )
 
 
-class Tail:
+class AuditTail:
     """Follows the log through its files. Blocking; use it in a thread."""
 
     def __init__(self, folder: Path, kept: int) -> None:
@@ -194,7 +196,7 @@ class Tail:
         self._file: Path | None = None
         self._offset = 0
 
-    def read(self) -> list[Entry]:
+    def read(self) -> list[AuditEntry]:
         """What came since the last time; the first time, the last `kept` entries. Raises `AuditError`."""
         names = files(self._folder)
         if self._file is None:
@@ -210,7 +212,7 @@ class Tail:
             found += self._more()
         return found
 
-    def _more(self) -> list[Entry]:
+    def _more(self) -> list[AuditEntry]:
         assert self._file is not None
         try:
             with self._file.open("rb") as file:
@@ -223,6 +225,6 @@ class Tail:
         return [entry(record) for line in lines if (record := parsed(line)) is not None]
 
 
-def _last_of(names: list[Path], limit: int) -> list[Entry]:
+def _last_of(names: list[Path], limit: int) -> list[AuditEntry]:
     """The last entries of the newest of `names`."""
     return list(deque(_entries(names[-1]), maxlen=limit)) if names else []

@@ -1,20 +1,20 @@
-"""What the operating system keeps a command from, as far as the gate counts on it."""
+"""The confinement of a command by the operating system, as far as the gate counts on it."""
 
 from __future__ import annotations
 
-from typing import Literal
+from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage, NetworkReach
+from tools.sandbox import NetworkMode, SandboxName
 
-from tools.sandbox import SandboxName
+_REACH: dict[NetworkMode, NetworkReach] = {
+    "on": "open",
+    "filtered": "filtered",
+    "ask": "closed",
+    "off": "closed",
+}
 
-Confinement = Literal["none", "open", "closed"]
-"""`none`: nothing is kept from it, or nothing is known. `open`: it changes nothing but the workspace,
-but reaches the network. `closed`: nor does it reach the network, unless a person says so."""
 
-
-def confinement(
-    sandbox: SandboxName, network: Literal["on", "ask", "off"], *, elsewhere: bool = False
-) -> Confinement:
+def confinement(sandbox: SandboxName, network: NetworkMode, *, elsewhere: bool = False) -> BoundaryCoverage:
     """What holds for commands in a sandbox; `elsewhere` are commands on another machine or in a container."""
     if sandbox == "none" or elsewhere:
-        return "none"
-    return "open" if network == "on" else "closed"
+        return NO_COVERAGE
+    return BoundaryCoverage(level=sandbox, network=_REACH[network], guards_places=sandbox == "bubblewrap")

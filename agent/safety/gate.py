@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.events import Decision
 from agent.home import Home
-from agent.safety.confinement import Confinement
+from agent.modes import Mode, ModeName
 from agent.safety.grants import Grant, Grants, Subject, subject
 from agent.safety.permissions.decider import Decider
-from agent.safety.permissions.modes import Mode, ModeName
-from agent.safety.permissions.policy import Permissions, Policy
+from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.places import Places
+from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.smart import join
+from agent.safety.undo import UndoCoverage
 from agent.safety.verdict import Judge, Verdict
 from tools.actions import Action, ChangeFiles, RunCommand, SendInput
 from tools.results import DeniedError
@@ -82,7 +83,7 @@ class Gate:
     there: what needs a yes is denied. `grants` hold what was allowed for more than
     once; by default for the session only.
 
-    `confinement` is what the operating system keeps commands from.
+    `coverage` is what the boundary keeps commands from, `undo` what checkpoints bring back.
 
     `audit` receives every ruling and is waited for; if it raises, the action does not happen.
     `adviser` is asked about what would pass or be asked about, but not about what a person allowed.
@@ -104,7 +105,8 @@ class Gate:
         grants: Grants | None = None,
         audit: Audit | None = None,
         adviser: Advising | None = None,
-        confinement: Confinement = "none",
+        coverage: BoundaryCoverage = NO_COVERAGE,
+        undo: UndoCoverage | None = None,
     ) -> None:
         if secret is None:
             secret = [path for path in protected if path.name in (".env", "state.db")]
@@ -112,9 +114,9 @@ class Gate:
         self._agent = "main"
         self._audit = audit
         self._adviser = adviser
-        self.changed: Callable[[Policy], None] | None = None
+        self.changed: Callable[[PermissionPolicy], None] | None = None
         """Told the policy when the permissions have been read again, before the action goes on."""
-        self._told: Policy | None = None
+        self._told: PermissionPolicy | None = None
         home = home or Path.home()
         places = Places(
             home=str(home),
@@ -130,8 +132,10 @@ class Gate:
             chosen=chosen,
             own=own,
             permissions=permissions,
-            confinement=confinement,
+            coverage=coverage,
+            undo=undo,
         )
+        self._limit: Callable[[Action], str] = _unlimited
         self.grants = grants or Grants(workspace)
         """What was allowed for more than once."""
         self._asking: dict[Subject, asyncio.Lock] = {}
@@ -150,7 +154,8 @@ class Gate:
         grants: Grants | None = None,
         audit: Audit | None = None,
         adviser: Advising | None = None,
-        confinement: Confinement = "none",
+        coverage: BoundaryCoverage = NO_COVERAGE,
+        undo: UndoCoverage | None = None,
     ) -> Gate:
         """A gate that guards the files of `home`."""
         # Commands may spell a linked folder either way.
@@ -171,7 +176,8 @@ class Gate:
             grants=grants,
             audit=audit,
             adviser=adviser,
-            confinement=confinement,
+            coverage=coverage,
+            undo=undo,
         )
 
     def for_agent(self, approver: Approver | None, audit: Audit | None, agent: str) -> Gate:
@@ -183,6 +189,12 @@ class Gate:
         other._approver = approver
         other._audit = audit
         other._agent = agent
+        return other
+
+    def within(self, limit: Callable[[Action], str]) -> Gate:
+        """The same gate, which also denies what `limit` gives a reason against, as a clause."""
+        other = copy.copy(self)
+        other._limit = limit
         return other
 
     def agreed(self) -> Gate:
@@ -208,16 +220,16 @@ class Gate:
         self._decider.choose(name)
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> PermissionPolicy:
         """The permissions in force."""
         return self._decider.policy
 
     def decide(self, action: Action) -> Verdict:
         """What would happen to `action` now. Asks nobody; looks at files of rules and at links."""
-        return self._decider.decide(action, self._granted)[0]
+        return self._decided(action)[0]
 
-    async def permit(self, action: Action) -> None:
-        """Return if the action may happen. Raises `DeniedError` otherwise.
+    async def permit(self, action: Action) -> tuple[Path, ...]:
+        """Return if the action may happen, with the guarded places a person said yes to; else `DeniedError`.
 
         The error's `extra` is `{"status": "blocked", "reasons": […], "outcome": …}`.
         """
@@ -240,6 +252,8 @@ class Gate:
             )
         else:
             await self._ask(self._approver, action, verdict)
+            return await asyncio.to_thread(self._decider.places, action)
+        return ()
 
     async def _decide_off_loop(self, action: Action) -> tuple[Verdict, Judge]:
         # A long command takes a while to read, many files to judge, and so do rules that have changed.
@@ -247,7 +261,12 @@ class Gate:
         if isinstance(action, (RunCommand, SendInput, ChangeFiles)) or (
             permissions is not None and permissions.stale
         ):
-            return await asyncio.to_thread(self._decider.decide, action, self._granted)
+            return await asyncio.to_thread(self._decided, action)
+        return self._decided(action)
+
+    def _decided(self, action: Action) -> tuple[Verdict, Judge]:
+        if reason := self._limit(action):
+            return Verdict("deny", (reason,)), "rule"
         return self._decider.decide(action, self._granted)
 
     async def _advised(self, action: Action, verdict: Verdict, judge: Judge) -> tuple[Verdict, Judge]:
@@ -349,6 +368,11 @@ class _Agreed:
 
     async def ask(self, action: Action, verdict: Verdict) -> Decision:
         return await self.person.ask(action, verdict) if verdict.advice else Decision("once")
+
+
+def _unlimited(_action: Action) -> str:
+    """Nothing limits what the gate lets pass."""
+    return ""
 
 
 def _denied(sentence: str, reasons: Sequence[str], outcome: str, feedback: str = "") -> DeniedError:

@@ -17,13 +17,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from agent.errors import ConfigError, HermesError
 from agent.home import PRIVATE_FILE, from_home, private_folder
-from tools.actions import Action, CallServer, DeletePath, Fetch, ReadPath, RunCommand, WritePath
+from tools.actions import Action, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 from tools.files.atomic import write_atomically
 
 log = logging.getLogger(__name__)
@@ -99,8 +99,9 @@ def subject(action: Action) -> Subject | None:
             return (type(action).__name__, str(action.path))
         case Fetch():
             return ("Fetch", action.url)
-        case CallServer():
-            return ("CallServer", action.server, action.name, action.arguments)
+        case _ if action.effect is not None and action.effect.lasting is not None:
+            given = (str(getattr(action, field.name)) for field in fields(action) if field.name != "tool")
+            return (type(action).__name__, *given)
         case _:
             return None
 
@@ -119,8 +120,8 @@ def spelled(action: Action) -> str:
             return f"delete {from_home(action.path)}"
         case Fetch():
             return f"fetch exactly {action.url}"
-        case CallServer():
-            return f"call {action.server}/{action.name} with exactly these arguments"
+        case _ if action.effect is not None and action.effect.lasting is not None:
+            return action.effect.lasting(action)
         case _:
             return ""
 
@@ -169,7 +170,7 @@ class Grants:
         if covers is None:
             return None
         rule = spelled(action)
-        if isinstance(action, (RunCommand, CallServer)):
+        if isinstance(action, RunCommand) or action.effect is not None:
             rule = f"{action.headline()}  ({rule})"
         return Grant(
             id=secrets.token_hex(4),

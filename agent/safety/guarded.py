@@ -6,7 +6,7 @@ told from others by their names, whether they exist yet or not. Names count in
 any case, as file systems may read them: `.GIT`, `.git.`, `.g\u200cit`, `GIT~1`.
 
 The tables are in `agent.safety.guarded_names`. Paths may be marked text of the
-shell reader (see `agent.safety.shell.marks`); links are followed on the disk.
+shell reader (see `agent.safety.reader.marks`); links are followed on the disk.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from agent.safety.guarded_names import (
     START_UP,
     SYSTEM,
 )
-from agent.safety.look import Look, current
+from agent.safety.path_cache import PathCache, current
 from agent.safety.places import LONGEST_PATH, absolute, parts
-from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern
+from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, pattern
 from tools.actions import Action, ChangeSettings, DeletePath, WritePath
 
 _MARK = re.compile(f"[{''.join(GLOBS)}{UNKNOWN}]")
@@ -87,10 +87,19 @@ def guarded_place(
     return guard(workspace, home, own).leads_to(path, whole=whole)
 
 
+def known_name(path: str) -> str | None:
+    """What a plain path leads to by its names alone, in whichever folder it stands; None if nothing guarded.
+
+    `path` is relative (`.vscode/tasks.json`, `lib/.envrc`): names above it do not count. Looks at no disk.
+    """
+    names = parts(f"/{path}")
+    return _by_name(names, tuple(map(_plain, names)), False)
+
+
 @lru_cache(maxsize=32)
-def guard(workspace: Path, home: Path, own: Path | None = None) -> Guard:
+def guard(workspace: Path, home: Path, own: Path | None = None) -> GuardedPlaces:
     """The guarded places of one person and workspace, for whoever asks about many paths."""
-    return Guard(workspace, home, own or home / ".hermes")
+    return GuardedPlaces(workspace, home, own or home / ".hermes")
 
 
 class _Answers:
@@ -102,7 +111,7 @@ class _Answers:
         """For names that say nothing, by their folder."""
 
 
-class Guard:
+class GuardedPlaces:
     """The tables with the folders of one person filled in."""
 
     def __init__(self, workspace: Path, home: Path, own: Path) -> None:
@@ -133,7 +142,7 @@ class Guard:
         found = answers.paths[key] = self._answer(path, told, look, whole)
         return found
 
-    def _answer(self, path: str, told: str | None, look: Look, whole: bool) -> str | None:
+    def _answer(self, path: str, told: str | None, look: PathCache, whole: bool) -> str | None:
         if told is None:
             return self._found(path, look, whole)
         return look.once((self, told, whole), lambda: self._found(path, look, whole))
@@ -146,7 +155,7 @@ class Guard:
             known -= 1
         return "/".join(names[:known]) if known < len(names) else None
 
-    def _found(self, path: str, look: Look, whole: bool) -> str | None:
+    def _found(self, path: str, look: PathCache, whole: bool) -> str | None:
         if len(path) > LONGEST_PATH and not is_open(path):
             return None
         place = self._place(parts(path), whole)
@@ -304,7 +313,7 @@ def _plain(name: str) -> str:
     return SHORT_NAMES.get(folded, folded)
 
 
-def _on_disk(path: str, look: Look) -> str:
+def _on_disk(path: str, look: PathCache) -> str:
     """The path as the disk has it: links are followed up to the first mark."""
     known, rest = path, ""
     if not path.isascii() and (mark := _MARK.search(path)) is not None:
@@ -330,7 +339,7 @@ def _bare_repository(names: tuple[str, ...]) -> str | None:
     return None
 
 
-def _other_name(path: str, home: Path, look: Look) -> str | None:
+def _other_name(path: str, home: Path, look: PathCache) -> str | None:
     """Whether the file is a start-up file of the home folder under another name (a hard link)."""
     if is_open(path) or look.missing(path):
         return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, pattern, words
+from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, pattern, words
 
 SYSTEM_FOLDERS = words(
     "/bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /usr "

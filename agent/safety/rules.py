@@ -10,14 +10,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from agent.safety import names
 from agent.safety.places import Places, is_disk, joined
-from agent.safety.shell import names
-from agent.safety.shell.marks import UNKNOWN, words
-from agent.safety.shell.wrappers import WRAPPERS
+from agent.safety.programs.table import programs
+from agent.safety.reader.marks import UNKNOWN, words
 
 
 @dataclass(slots=True)
-class Line:
+class ProgramCall:
     """A program with its arguments, in the folder it would run in.
 
     Nobody changes it. There are many of them, so they are not frozen.
@@ -100,11 +100,11 @@ class Line:
         return next((found for found in arguments if "dev" in found and is_disk(self.path(found))), None)
 
 
-Rule = Callable[[Line], str | None]
+Rule = Callable[[ProgramCall], str | None]
 _FILE_SYSTEMS = ("mkfs", "mke2fs", "newfs")
 
 
-def forbidden(line: Line) -> str | None:
+def forbidden(line: ProgramCall) -> str | None:
     """What would be lost by a command line, as the end of "it would …"; None when it may be run."""
     rule = RULES.get(line.name)
     if rule is None and line.name.startswith(_FILE_SYSTEMS):
@@ -112,7 +112,8 @@ def forbidden(line: Line) -> str | None:
     if rule is not None and (reason := rule(line)):
         return reason
     # The arguments of a wrapper are looked at again with the command inside it.
-    return None if line.name in WRAPPERS else any_program(line)
+    program = programs().get(line.name)
+    return None if program is not None and program.wraps is not None else any_program(line)
 
 
 def is_ruled(name: str, arguments: Sequence[str]) -> bool:
@@ -122,7 +123,7 @@ def is_ruled(name: str, arguments: Sequence[str]) -> bool:
     return any(argument[:1] in ("-", "o") for argument in arguments)
 
 
-def delete(line: Line) -> str | None:
+def delete(line: ProgramCall) -> str | None:
     """rm -r of what must not be lost, rm of single vital files."""
     # An unknown argument may be `-rf`.
     recursive = line.has("rR", "recursive") or any(UNKNOWN in argument for argument in line.arguments)
@@ -137,7 +138,7 @@ def delete(line: Line) -> str | None:
     return None
 
 
-def own(line: Line) -> str | None:
+def own(line: ProgramCall) -> str | None:
     """chmod -R, chown -R and their like on system or home folders."""
     if not line.has("R", "recursive"):
         return None
@@ -147,7 +148,7 @@ def own(line: Line) -> str | None:
     return None
 
 
-def move(line: Line) -> str | None:
+def move(line: ProgramCall) -> str | None:
     """mv of what must not be lost, and onto what must not be overwritten."""
     operands = line.operands("tSZ")
     target = line.value("t", "target-directory")
@@ -158,13 +159,13 @@ def move(line: Line) -> str | None:
     return _overwritten(line, [target] if target is not None else operands[-1:])
 
 
-def copy(line: Line) -> str | None:
+def copy(line: ProgramCall) -> str | None:
     """cp, install, ln and scp onto what must not be overwritten."""
     target = line.value("t", "target-directory")
     return _overwritten(line, [target] if target is not None else line.operands("tSmog")[-1:])
 
 
-def synchronise(line: Line) -> str | None:
+def synchronise(line: ProgramCall) -> str | None:
     """rsync --delete into what must not be lost."""
     target = line.operands("efBT")[-1:]
     deletes = line.has("", "delete", "delete-before", "delete-after", "delete-excluded", "del")
@@ -173,26 +174,26 @@ def synchronise(line: Line) -> str | None:
     return _overwritten(line, target)
 
 
-def write(line: Line) -> str | None:
+def write(line: ProgramCall) -> str | None:
     """tee, truncate, sponge and shred of vital files and disks."""
     return _overwritten(line, line.operands("sn"))
 
 
-def edit(line: Line) -> str | None:
+def edit(line: ProgramCall) -> str | None:
     """sed -i and perl -i on vital files."""
     if not line.has("i", "in-place"):
         return None
     return _overwritten(line, line.operands())
 
 
-def _overwritten(line: Line, targets: Sequence[str | None]) -> str | None:
+def _overwritten(line: ProgramCall, targets: Sequence[str | None]) -> str | None:
     for target in targets:
         if target and (loss := line.places.wreck(line.path(target))):
             return f"overwrite {loss}"
     return None
 
 
-def any_program(line: Line) -> str | None:
+def any_program(line: ProgramCall) -> str | None:
     """What counts whatever the program is: output options onto disks, reading of Hermes' keys."""
     reads = line.name not in _ONLY_NAMES
     for place, argument in enumerate(line.arguments):
@@ -214,7 +215,7 @@ _OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out)=(.+)", re.DOTA
 _ONLY_NAMES = words("echo printf ls stat test [ file : basename dirname realpath readlink git")
 
 
-def make_file_system(line: Line) -> str | None:
+def make_file_system(line: ProgramCall) -> str | None:
     """mkfs and its like on a raw disk."""
     if line.has("hV", "help", "version"):
         return None
@@ -222,11 +223,11 @@ def make_file_system(line: Line) -> str | None:
     return _erased(line, disk)
 
 
-def _erased(line: Line, disk: str | None) -> str | None:
+def _erased(line: ProgramCall, disk: str | None) -> str | None:
     return f"erase the disk {line.path(disk)}" if disk else None
 
 
-def partition(line: Line) -> str | None:
+def partition(line: ProgramCall) -> str | None:
     """fdisk, sfdisk, gdisk and their like, unless they only list."""
     if line.has(
         "lpdJVhsFgT", "list", "dump", "json", "version", "help", "show-size", "getsz", "list-free", "verify"
@@ -235,7 +236,7 @@ def partition(line: Line) -> str | None:
     return _erased(line, line.disks(line.operands()))
 
 
-def sgdisk(line: Line) -> str | None:
+def sgdisk(line: ProgramCall) -> str | None:
     """sgdisk with an option that changes something."""
     if not line.has("zZondgtcmGueRl", "zap", "zap-all", "clear", "new", "delete", "load-backup", "mbrtogpt"):
         return None
@@ -245,37 +246,37 @@ def sgdisk(line: Line) -> str | None:
 _PARTED_CHANGES = words("mklabel mktable mkpart rm resizepart resize name set rescue move")
 
 
-def parted(line: Line) -> str | None:
+def parted(line: ProgramCall) -> str | None:
     """parted with a command that changes something."""
     operands = line.operands("a")
     changes = _PARTED_CHANGES & set(operands[1:])
     return _erased(line, line.disks(operands)) if changes else None
 
 
-def wipefs(line: Line) -> str | None:
+def wipefs(line: ProgramCall) -> str | None:
     """wipefs -a or -o; without them it lists."""
     if not line.has("ao", "all", "offset") or line.has("n", "no-act"):
         return None
     return _erased(line, line.disks(line.operands("ot")))
 
 
-def discard(line: Line) -> str | None:
+def discard(line: ProgramCall) -> str | None:
     """Programs that erase the disk they are given."""
     return _erased(line, line.disks(line.operands()))
 
 
-def badblocks(line: Line) -> str | None:
+def badblocks(line: ProgramCall) -> str | None:
     """badblocks -w."""
     return _erased(line, line.disks(line.operands())) if line.has("w") else None
 
 
-def hdparm(line: Line) -> str | None:
+def hdparm(line: ProgramCall) -> str | None:
     """hdparm with the options that erase."""
     erases = any(re.match(r"--(?:security-erase|trim-sector|write-sector|format)", o) for o in line.options())
     return _erased(line, line.disks(line.arguments)) if erases else None
 
 
-def subcommand_disk(line: Line) -> str | None:
+def subcommand_disk(line: ProgramCall) -> str | None:
     """nvme format, cryptsetup luksFormat, diskutil eraseDisk, zpool create."""
     operands = line.operands()
     erasing = re.compile(
@@ -288,7 +289,7 @@ def subcommand_disk(line: Line) -> str | None:
     return _erased(line, line.disks([*line.arguments, *bare]))
 
 
-def volume(line: Line) -> str | None:
+def volume(line: ProgramCall) -> str | None:
     """lvremove, vgremove, zfs destroy, zpool destroy: everything in them is gone at once."""
     operands = line.operands()
     named = line.name in ("lvremove", "vgremove") or operands[:1] == ["destroy"]
@@ -299,16 +300,16 @@ def volume(line: Line) -> str | None:
     return "delete a volume with everything in it"
 
 
-def array(line: Line) -> str | None:
+def array(line: ProgramCall) -> str | None:
     """mdadm --zero-superblock."""
     return _erased(line, line.disks(line.arguments)) if line.has("", "zero-superblock") else None
 
 
-def pool(line: Line) -> str | None:
+def pool(line: ProgramCall) -> str | None:
     return volume(line) or subcommand_disk(line)
 
 
-def copy_raw(line: Line) -> str | None:
+def copy_raw(line: ProgramCall) -> str | None:
     """dd and its relatives onto a disk or vital file."""
     targets = [argument[3:] for argument in line.arguments if argument.startswith("of=")]
     if line.name == "ddrescue":
@@ -321,7 +322,7 @@ _POWER_UNITS = re.compile(
 )
 
 
-def power(line: Line) -> str | None:
+def power(line: ProgramCall) -> str | None:
     """shutdown, reboot, halt, poweroff."""
     if line.has("", "help", "version") or any(
         option in ("-?", "-w", "--wtmp-only") for option in line.options()
@@ -332,12 +333,12 @@ def power(line: Line) -> str | None:
     return "switch the machine off"
 
 
-def run_level(line: Line) -> str | None:
+def run_level(line: ProgramCall) -> str | None:
     """init 0, init 6, telinit 0 and single-user mode."""
     return "switch the machine off" if any(o in ("0", "6", "1", "s", "S") for o in line.operands()) else None
 
 
-def service(line: Line) -> str | None:
+def service(line: ProgramCall) -> str | None:
     """systemctl poweroff and its like."""
     operands = line.operands("HMnopPst")
     if not operands:
@@ -354,7 +355,7 @@ def service(line: Line) -> str | None:
     return None
 
 
-def kill(line: Line) -> str | None:
+def kill(line: ProgramCall) -> str | None:
     """kill of process -1, which means all of them."""
     arguments = list(line.arguments)
     if any(option in ("-l", "-L", "--list", "--table", "--help") for option in arguments):
@@ -366,7 +367,7 @@ def kill(line: Line) -> str | None:
     return "kill every process" if "-1" in arguments else None
 
 
-def kill_by_name(line: Line) -> str | None:
+def kill_by_name(line: ProgramCall) -> str | None:
     """killall5, and pkill with a pattern that fits every name."""
     if line.name == "killall5":
         return "kill every process"
@@ -379,7 +380,7 @@ def kill_by_name(line: Line) -> str | None:
     return None
 
 
-def rescue_clock(line: Line) -> str | None:
+def rescue_clock(line: ProgramCall) -> str | None:
     """rtcwake and kexec, which stop the running system."""
     if line.name == "rtcwake" and (line.value("m", "mode") or "") in ("off", "disable", "no", "show"):
         return "switch the machine off" if line.value("m", "mode") == "off" else None

@@ -18,7 +18,7 @@ from typing import Any, Literal
 from agent.safety.verdict import SEVERITY, Verdict
 from tools.actions import Action
 from tools.redact import redact
-from tools.text import clean, truncate
+from tools.safe_text import clean, truncate
 
 MARK = "side model: "
 """Stands before every reason that is the side model's opinion."""
@@ -53,7 +53,7 @@ _OPINIONS: Mapping[str, Literal["allow", "ask", "deny"]] = {"allow": "allow", "a
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class SideModelOpinion:
     """What the side model thinks; `reasons` are one line each, and carry no control bytes."""
 
     kind: Literal["allow", "ask", "deny"]
@@ -83,7 +83,7 @@ def question(matter: str, mark: str) -> str:
     return f"[begin {mark}]\n{matter}\n[end {mark}]"
 
 
-def read_answer(text: str) -> Opinion | None:
+def read_answer(text: str) -> SideModelOpinion | None:
     """The opinion in an answer; None when there is none in the form that was asked for."""
     if len(text) > LONGEST_ANSWER:
         return None
@@ -101,10 +101,10 @@ def read_answer(text: str) -> Opinion | None:
         return None
     lines = (" ".join(clean(reason).split()) for reason in reasons if isinstance(reason, str))
     shown = tuple(line if len(line) <= REASON else f"{line[: REASON - 1]}…" for line in lines if line)
-    return Opinion(_OPINIONS[kind], shown[:REASONS])
+    return SideModelOpinion(_OPINIONS[kind], shown[:REASONS])
 
 
-def join(verdict: Verdict, opinion: Opinion | None) -> Verdict:
+def join(verdict: Verdict, opinion: SideModelOpinion | None) -> Verdict:
     """The stricter of both, never milder than `verdict`, with the side model's reasons marked as such.
 
     An opinion that allows adds no reasons either: praise could talk a person into a yes.

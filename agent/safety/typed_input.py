@@ -1,4 +1,4 @@
-"""What typing into a program that runs amounts to, as a shell text that can be judged.
+"""Text typed into a running program, as a shell text that can be judged.
 
 What is typed into a shell is a command. What is typed into an interpreter or a
 database client is a program in its language, which the rules know when it is given
@@ -12,7 +12,7 @@ import re
 import shlex
 from pathlib import Path
 
-from agent.safety.permissions.reading import read
+from agent.safety.reader.read import read
 from tools.actions import SendInput
 
 _INLINE: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -1,4 +1,4 @@
-"""What the rules say about an action, as data."""
+"""The verdict of the rules about an action, as data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEVERITY: tuple[VerdictKind, ...] = ("allow", "ask", "deny", "hardline")
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class VerdictPart:
     """What is said of one command of a shell line, or of one file it writes."""
 
     text: str
@@ -35,7 +35,7 @@ class Verdict:
 
     kind: VerdictKind
     reasons: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[VerdictPart, ...] = ()
     """For commands: what was said of each part, in the order in which they would run."""
     once: bool = False
     """Whether a yes counts for this once only, whatever the person says."""

@@ -1,1 +1,1 @@
-"""What requests to models cost: written down for good, bounded for a session and a day, added up."""
+"""The cost of requests: written down for good, bounded for a session and a day, added up."""

@@ -1,4 +1,4 @@
-"""What the person decided once for a whole session: ceilings they raised, forecasts they want no more of.
+"""The person's decisions for a whole session: raised ceilings, forecasts they want no more of.
 
 Each decision is a note in the session that no model sees, on whatever branch it was made,
 so it holds in later processes too, and goes with the session.
@@ -15,8 +15,9 @@ from typing import Any, cast
 
 from agent.errors import StoreError
 from agent.events import Event, Noticed
-from agent.session import LiveSession
-from agent.subagents.budget import BudgetReachedError, Ceiling, Measure
+from agent.sessions.live_session import LiveSession
+from agent.spending.budget import BudgetReachedError, Ceiling, Measure
+from agent.store.connection import read_once
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ class Decisions:
         """Know what was decided in earlier processes. Raises `StoreError`."""
 
         def read(connection: sqlite3.Connection) -> list[str]:
-            return [text for (text,) in connection.execute(_DECIDED, (self._session.id,))]
+            with read_once(connection):
+                return [text for (text,) in connection.execute(_DECIDED, (self._session.id,))]
 
         for text in await self._session.store.database.read(read):
             decision = json.loads(text)

@@ -1,4 +1,4 @@
-"""How the requests of one session are paid for: its purse, its accounts, what happens at a ceiling."""
+"""Metering of one session: its account, its request log, what happens at a ceiling."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 from agent.model.catalog import ModelInfo
 from agent.model.protocol import ModelClient
-from agent.spending.account import account_of
-from agent.spending.table import MAIN, SIDE, Payer
-from agent.subagents.budget import Budget, BudgetReachedError, Purse
-from agent.subagents.metered import MeteredClient, Reached, Tally
+from agent.model.transport.pause import NoPause, Pause
+from agent.model.transport.throttle import NoThrottle, Throttle
+from agent.spending.budget import Budget, BudgetAccount, BudgetReachedError
+from agent.spending.metered_client import MeteredClient, Reached, RequestTally
+from agent.spending.request_log import request_log_of
+from agent.spending.request_table import MAIN, SIDE, Payer
 
 if TYPE_CHECKING:
     from agent.config.schema import BudgetSettings
-    from agent.model.transport.reply import Route
+    from agent.model.transport.reply import ModelRoute
     from agent.spending.spending import Spending
-    from agent.subagents.pause import Pause
-    from agent.subagents.throttle import Throttle
 
 Infos = Mapping[str, ModelInfo]
 """What is known of the models of a session, by the names of their routes."""
 
 
 class Metering:
-    """Meters every request of a session. `purse` is what all of them take from.
+    """Meters every request of a session. `account` is what all of them take from.
 
     `agent` names whose engine it is, as `Payer.agent` does. `reached` may be set by a surface: it is
     awaited when a ceiling stands in the way, with the error whose `stands.raise_to(measure, value)`
@@ -33,21 +33,21 @@ class Metering:
     """
 
     def __init__(
-        self, spending: Spending, purse: Purse, session: str, project: str, infos: Infos, agent: str = MAIN
+        self,
+        spending: Spending,
+        account: BudgetAccount,
+        session: str,
+        project: str,
+        infos: Infos,
+        agent: str = MAIN,
     ) -> None:
         self.spending = spending
-        self.purse = purse
+        self.account = account
         self.session = session
-        self.reached: Reached | None = None
+        self.reached: Reached = never_raised
         self._project = project
         self._infos = infos
         self._agent = agent
-
-    def beside(self, agent: str, infos: Infos) -> Metering:
-        """The same for an engine of its own that works for the same session, on the same purse."""
-        other = Metering(self.spending, self.purse, self.session, self._project, infos, agent)
-        other.reached = self._raised
-        return other
 
     def client(
         self,
@@ -55,10 +55,10 @@ class Metering:
         model: str,
         agent: str = "",
         *,
-        purse: Purse | None = None,
+        account: BudgetAccount | None = None,
         throttle: Throttle | None = None,
         pause: Pause | None = None,
-        tally: Tally | None = None,
+        tally: RequestTally | None = None,
         told: Callable[[], None] = lambda: None,
         reached: Reached | None = None,
     ) -> MeteredClient:
@@ -70,30 +70,30 @@ class Metering:
         payer = Payer(session=self.session, project=self._project, agent=agent or self._agent, model=model)
         return MeteredClient(
             client,
-            purse or self.purse,
+            account or self.account,
             info,
-            throttle,
-            pause,
-            tally or Tally(),
+            throttle or NoThrottle(),
+            pause or NoPause(),
+            tally or RequestTally(),
             told,
-            account=account_of(self.spending, payer, info),
+            request_log=request_log_of(self.spending, payer, info),
             reached=reached or self._raised,
         )
 
-    def routes(self, routes: Sequence[Route]) -> list[Route]:
+    def routes(self, routes: Sequence[ModelRoute]) -> list[ModelRoute]:
         """The routes of the engine's own agent, metered."""
         return [replace(route, client=self.client(route.client, route.name)) for route in routes]
 
     def side(self, client: ModelClient, model: str) -> MeteredClient:
         """A metered way to the side model of the smart mode."""
-        return self.client(client, model, SIDE, reached=_never)
+        return self.client(client, model, SIDE, reached=never_raised)
 
     async def _raised(self, error: BudgetReachedError) -> bool:
-        return self.reached is not None and await self.reached(error)
+        return await self.reached(error)
 
 
-async def _never(_reached: BudgetReachedError) -> bool:
-    """Nobody is asked to raise a ceiling for a second opinion: the rules decide alone then."""
+async def never_raised(_reached: BudgetReachedError) -> bool:
+    """Nobody is asked to raise a ceiling, as for a second opinion: the rules decide alone then."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""What a session and its day have taken, beside their ceilings: for a person who looks while it works."""
+"""The usage of a session and its day beside their ceilings, while it works."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from agent.spending import past, table
+from agent.spending import backfill, request_table
+from agent.spending.budget import Budget, Charge, Measure
 from agent.spending.metering import Metering
 from agent.spending.prices import Prices
-from agent.spending.report import DAY, Line, folded
-from agent.spending.table import SENT, Sum
-from agent.subagents.budget import Budget, Charge, Measure
+from agent.spending.report import DAY, UsageLine, folded
+from agent.spending.request_table import SENT, RequestSum
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class SpendingBound:
     """A ceiling and how much of it is used, in `measure`."""
 
     setting: str
@@ -31,26 +31,26 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Overview:
+class SpendingOverview:
     """Lines by who asked, with the agents that were sent as one."""
 
-    today: tuple[Line, ...]
-    session: tuple[Line, ...]
-    bounds: tuple[Bound, ...]
+    today: tuple[UsageLine, ...]
+    session: tuple[UsageLine, ...]
+    bounds: tuple[SpendingBound, ...]
 
 
-async def overview(metering: Metering) -> Overview:
+async def overview(metering: Metering) -> SpendingOverview:
     """What was spent up to now. Raises `StoreError`."""
     spending = metering.spending
     await spending.settled()
     now = spending.now()
-    await past.catch_up(spending.database, now - 2 * DAY)
+    await backfill.catch_up(spending.database, now - 2 * DAY)
 
-    def read(connection: sqlite3.Connection) -> tuple[list[Sum], list[Sum]]:
-        since, until = table.today_of(now)
+    def read(connection: sqlite3.Connection) -> tuple[list[RequestSum], list[RequestSum]]:
+        since, until = request_table.today_of(now)
         return (
-            table.sums(connection, "agent", since=since, until=until),
-            table.sums(connection, "agent", session=metering.session),
+            request_table.sums(connection, "agent", since=since, until=until),
+            request_table.sums(connection, "agent", session=metering.session),
         )
 
     today, session = await spending.database.read(read)
@@ -59,28 +59,28 @@ async def overview(metering: Metering) -> Overview:
         for each in spending.bounds
         if each.has_ceiling
     ]
-    return Overview(
+    return SpendingOverview(
         _lines(today, spending.prices),
         _lines(session, spending.prices),
         tuple(bound for each in bounds for bound in each),
     )
 
 
-def _lines(sums: Iterable[Sum], prices: Prices) -> tuple[Line, ...]:
+def _lines(sums: Iterable[RequestSum], prices: Prices) -> tuple[UsageLine, ...]:
     """The engine's own agent first, then agents that were sent, then the side model."""
     together = (replace(each, key=SENT if each.key.startswith(SENT) else each.key) for each in sums)
     lines = folded(together, prices)
-    return tuple(lines[key] for key in (table.MAIN, SENT, table.SIDE) if key in lines)
+    return tuple(lines[key] for key in (request_table.MAIN, SENT, request_table.SIDE) if key in lines)
 
 
-def _bounds(setting: str, budget: Budget, used: Charge) -> tuple[Bound, ...]:
+def _bounds(setting: str, budget: Budget, used: Charge) -> tuple[SpendingBound, ...]:
     given: tuple[tuple[Measure, float | None, float | None], ...] = (
         ("turns", budget.turns, used.turns),
         ("tokens", budget.tokens, used.tokens),
         ("money", budget.money, used.money),
     )
     return tuple(
-        Bound(f"{setting}.{measure}", measure, amount, ceiling)
+        SpendingBound(f"{setting}.{measure}", measure, amount, ceiling)
         for measure, ceiling, amount in given
         if ceiling is not None
     )

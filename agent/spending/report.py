@@ -1,4 +1,4 @@
-"""What was spent, by day, model, project or agent; every grouping adds up to the same."""
+"""Reports of spending by day, model, project or agent; every grouping adds up to the same."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from agent.spending import past, table
-from agent.spending.adding import cost_of
+from agent.spending import backfill, request_table
+from agent.spending.charges import cost_of
 from agent.spending.prices import Prices
-from agent.spending.table import MAIN, SENT, SIDE, Grouping, Sum
+from agent.spending.request_table import MAIN, SENT, SIDE, Grouping, RequestSum
 from agent.store.connection import Database
 
 DAY = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class UsageLine:
     """What requests with `key` in common took. Tokens are as providers counted them."""
 
     key: str
@@ -36,9 +36,9 @@ class Line:
     assumed_cost: float = 0.0
     """US dollars these took at most, as far as priced; not in `cost`."""
 
-    def __add__(self, other: Line) -> Line:
+    def __add__(self, other: UsageLine) -> UsageLine:
         numbers = [each.name for each in fields(self) if each.name != "key"]
-        return Line(self.key, *(getattr(self, name) + getattr(other, name) for name in numbers))
+        return UsageLine(self.key, *(getattr(self, name) + getattr(other, name) for name in numbers))
 
     @property
     def tokens(self) -> int:
@@ -52,50 +52,52 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class UsageReport:
     """Lines of one grouping, and their sum."""
 
     by: Grouping
     since: str
     """The first day, empty for all there ever were."""
-    lines: tuple[Line, ...]
-    total: Line
+    lines: tuple[UsageLine, ...]
+    total: UsageLine
 
 
 async def report(
     database: Database, prices: Prices, by: Grouping, *, days: int | None, now: float, session: str = ""
-) -> Report:
+) -> UsageReport:
     """What the last `days` days took, today included; None: all of them. Raises `StoreError`.
 
     Requests that older versions wrote down elsewhere are counted first, which can take a while once.
     """
-    since = "" if days is None else table.days_from(table.local_day(now), 1 - days)
+    since = "" if days is None else request_table.days_from(request_table.local_day(now), 1 - days)
     # Noon of the day before, whatever clocks were changed in between.
-    await past.catch_up(database, 0.0 if days is None else now - (days + 1) * DAY)
-    sums = await database.read(lambda connection: table.sums(connection, by, since=since, session=session))
+    await backfill.catch_up(database, 0.0 if days is None else now - (days + 1) * DAY)
+    sums = await database.read(
+        lambda connection: request_table.sums(connection, by, since=since, session=session)
+    )
     lines = folded(sums, prices)
     ordered = sorted(lines.values(), key=lambda line: line.key)
     if by != "day":
         ordered.sort(key=lambda line: (line.cost + line.assumed_cost, line.tokens), reverse=True)
-    return Report(by, since, tuple(ordered), sum(ordered, Line("total")))
+    return UsageReport(by, since, tuple(ordered), sum(ordered, UsageLine("total")))
 
 
-def folded(sums: Iterable[Sum], prices: Prices) -> Mapping[str, Line]:
+def folded(sums: Iterable[RequestSum], prices: Prices) -> Mapping[str, UsageLine]:
     """Sums that have a key in common as one line. Pure."""
-    lines: dict[str, Line] = {}
+    lines: dict[str, UsageLine] = {}
     for each in sums:
-        lines[each.key] = lines.get(each.key, Line(each.key)) + line_of(each, prices)
+        lines[each.key] = lines.get(each.key, UsageLine(each.key)) + line_of(each, prices)
     return lines
 
 
-def line_of(each: Sum, prices: Prices) -> Line:
+def line_of(each: RequestSum, prices: Prices) -> UsageLine:
     """One sum as a line. Pure."""
     cost = cost_of(each, prices)
     unpriced = each.requests if cost is None else 0
     if each.counted:
         counts = (each.input, each.cached, each.output, cost or 0.0, unpriced)
-        return Line(each.key, each.requests, *counts)
-    return Line(
+        return UsageLine(each.key, each.requests, *counts)
+    return UsageLine(
         each.key,
         each.requests,
         unpriced=unpriced,

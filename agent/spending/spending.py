@@ -1,4 +1,4 @@
-"""What is spent in one home: every request written down, whoever makes it."""
+"""The spending of one home: every request written down, whoever makes it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from agent.errors import HermesError
-from agent.spending import past
+from agent.spending import backfill
+from agent.spending.budget import Budget, Charge
 from agent.spending.prices import Prices
-from agent.spending.shared import SharedBudget, day_ceilings, session_ceilings
+from agent.spending.shared_budgets import SharedBudget, day_ceilings, session_ceilings
 from agent.store.connection import Database, Work
-from agent.subagents.budget import Budget, Charge
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Spending:
     async def catch_up_today(self) -> None:
         """See that requests of this day that older versions kept elsewhere are counted."""
         if not self._caught_up:
-            await past.catch_up(self.database, self.now() - 2 * DAY)
+            await backfill.catch_up(self.database, self.now() - 2 * DAY)
             self._caught_up = True
 
     def later(self, work: Work[Any]) -> None:

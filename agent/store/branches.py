@@ -1,4 +1,4 @@
-"""Which messages lie on which branch."""
+"""Tells which messages lie on which branch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Mapping, Sequence
 
-from agent.store import tree
+from agent.store import node_tree
 from agent.store.lineage import Lineage, Lineages
 from agent.store.nodes import storable
 
@@ -21,7 +21,7 @@ def head_with(connection: sqlite3.Connection, session: str, node: int) -> str | 
 
     Raises `StoreError` if there is no such session.
     """
-    for head in tree.heads(connection, session):
+    for head in node_tree.heads(connection, session):
         if head.node is not None and node <= head.node and node in ancestors(connection, head.node, node):
             return head.name
     return None

@@ -12,7 +12,8 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -30,6 +31,8 @@ WAIT = 15.0
 """Seconds to wait for another process that holds the lock before giving up."""
 
 _TRIES = 4
+_FEW_PAGES = 512
+"""KiB."""
 _PAUSE = (0.005, 0.05)
 """Seconds between two tries, drawn at random so that two processes do not keep step."""
 
@@ -123,6 +126,17 @@ class Database:
         except (OverflowError, UnicodeEncodeError) as error:
             # A number or a name from outside that no row can have.
             raise StoreError(f"{self.path} holds nothing by such a name or number ({error}).") from error
+
+
+@contextmanager
+def read_once(connection: sqlite3.Connection) -> Iterator[None]:
+    """Keep few pages of what is read once and to its end, such as a path of 10,000 messages."""
+    (usual,) = connection.execute("PRAGMA cache_size").fetchone()
+    connection.execute(f"PRAGMA cache_size = -{_FEW_PAGES}")
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA cache_size = {int(usual)}")
 
 
 def _attempt(connection: sqlite3.Connection, begin: str, work: Work[T], wait: float) -> T:

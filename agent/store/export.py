@@ -9,9 +9,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agent.attachments import attachments_of
-from agent.store.nodes import Head, Node, Session, storable
-from agent.store.text import calls_of
+from agent.store.node_text import calls_of
+from agent.store.nodes import BranchHead, Node, Session, storable
 from tools.redact import redact_data
+
+SEALED = "sealed"
+"""What of an assistant node only its provider reads (see `agent.context.message_history.sealed_data`)."""
+OPAQUE = frozenset({"data", "encrypted_content", "id", "signature", "type"})
+"""Fields of sealed parts that nobody can read anything in."""
 
 
 def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
@@ -23,7 +28,7 @@ def line(record: Mapping[str, Any], *, ascii_only: bool = False) -> str:
     return text if storable(text) == text else json.dumps(record)
 
 
-def node_record(node: Node, heads: Iterable[Head] = ()) -> dict[str, Any]:
+def node_record(node: Node, heads: Iterable[BranchHead] = ()) -> dict[str, Any]:
     """A node as JSON-able data. `heads` names the branches that end here."""
     record: dict[str, Any] = {
         "id": node.id,
@@ -39,10 +44,28 @@ def node_record(node: Node, heads: Iterable[Head] = ()) -> dict[str, Any]:
 
 
 def masked(node: Node, secrets: Mapping[str, str]) -> Node:
-    """The node as it may leave the store: with secrets masked in all its texts."""
-    return replace(
-        node, content=redact_data(node.content, secrets), data=redact_data(dict(node.data), secrets)
-    )
+    """The node as it may leave the store: with secrets masked in all its texts.
+
+    What is sealed leaves as it is, because a changed byte makes it worthless; where a secret can be
+    read in it, it does not leave at all.
+    """
+    data = {name: value for name, value in node.data.items() if name != SEALED}
+    data = redact_data(data, secrets)
+    if SEALED in node.data and not _tells(node.data[SEALED], secrets):
+        data[SEALED] = node.data[SEALED]
+    return replace(node, content=redact_data(node.content, secrets), data=data)
+
+
+def _tells(sealed: Any, secrets: Mapping[str, str]) -> bool:
+    """Whether a secret can be read in sealed parts; signatures and ciphers only look like some."""
+    try:
+        readable = [
+            {name: value for name, value in json.loads(part["data"]).items() if name not in OPAQUE}
+            for part in sealed["parts"]
+        ]
+    except (TypeError, KeyError, ValueError, AttributeError, RecursionError):
+        return True
+    return redact_data(readable, secrets) != readable
 
 
 def trajectory(session: Session, nodes: Sequence[Node]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What SQLite reports, as one sentence that names the cause and the mend."""
+"""Faults of SQLite, as one sentence that names the cause and the mend."""
 
 from __future__ import annotations
 

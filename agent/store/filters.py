@@ -1,4 +1,4 @@
-"""What a search is limited to, as conditions on nodes."""
+"""Filters of a search, as conditions on nodes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.store.branches import beginning, literal
+from agent.store.node_text import fold
 from agent.store.nodes import storable
-from agent.store.text import fold
 
 # The last name of a path: what is left behind the part that ends with its last slash.
 _NAME = "substr(workspace, length(rtrim(workspace, replace(workspace, '/', ''))) + 1)"

@@ -1,4 +1,4 @@
-"""Which nodes lie on the path to a node: remembered in a few numbers, and never walked twice.
+"""Tells which nodes lie on the path to a node: remembered in a few numbers, never walked twice.
 
 What is written is never changed, so the path to a node stays what it is. Most of a path is
 all that its session has between two nodes; of such a stretch the two ends are enough.

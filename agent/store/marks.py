@@ -7,16 +7,16 @@ import time
 from dataclasses import dataclass
 
 from agent.errors import StoreError
-from agent.store import tree
+from agent.store import node_tree
 from agent.store.nodes import storable
-from tools.text import clean
+from tools.safe_text import clean
 
 MAX_LABEL = 80
 """Characters of a label."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class NodeMark:
     """What a person wrote on a node: a label, a bookmark, or both."""
 
     node: int
@@ -24,12 +24,12 @@ class Mark:
     bookmarked: bool
 
 
-def marks(connection: sqlite3.Connection, session: str) -> list[Mark]:
+def marks(connection: sqlite3.Connection, session: str) -> list[NodeMark]:
     """All marks of a session, by node."""
     rows = connection.execute(
         "SELECT node, label, bookmarked FROM marks WHERE session = ? ORDER BY node", (session,)
     )
-    return [Mark(node, label, bool(bookmarked)) for node, label, bookmarked in rows]
+    return [NodeMark(node, label, bool(bookmarked)) for node, label, bookmarked in rows]
 
 
 def mark(
@@ -39,17 +39,17 @@ def mark(
     *,
     label: str | None = None,
     bookmarked: bool | None = None,
-) -> Mark:
+) -> NodeMark:
     """Write a label (empty takes it away) or set a bookmark; None leaves that part as it is.
 
     Raises `StoreError` for a foreign node or a label that is no single line.
     """
-    tree.node_of(connection, session, node)
+    node_tree.node_of(connection, session, node)
     row = connection.execute(
         "SELECT label, bookmarked FROM marks WHERE session = ? AND node = ?", (session, node)
     ).fetchone()
-    old = Mark(node, row[0], bool(row[1])) if row else Mark(node, "", False)
-    new = Mark(
+    old = NodeMark(node, row[0], bool(row[1])) if row else NodeMark(node, "", False)
+    new = NodeMark(
         node,
         old.label if label is None else _tidy(label),
         old.bookmarked if bookmarked is None else bookmarked,

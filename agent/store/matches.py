@@ -1,12 +1,12 @@
-"""Where the terms of a search stand in a text, for showing them."""
+"""Matches of search terms in a text, for showing them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+from agent.store.node_text import fold
 from agent.store.query import Query
-from agent.store.text import fold
 
 Span = tuple[int, int]
 """First character, and the one behind the last."""

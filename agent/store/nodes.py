@@ -1,4 +1,4 @@
-"""What a session is made of: a tree of nodes that are never changed, and named heads that point into it.
+"""The data of a session: a tree of nodes that are never changed, and named heads that point into it.
 
 A conversation is the path from the root to a head. A branch is one more head:
 nothing is copied and nothing is deleted when a conversation is branched or
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from tools.redact import redact
-from tools.text import clean
+from tools.safe_text import clean
 
 Kind = Literal["system", "user", "assistant", "tool", "notice", "compaction", "inner"]
 """`inner` is a call that a script made: written down, and no part of what the model reads."""
@@ -56,7 +56,7 @@ class NewNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class BranchHead:
     """A named end of a conversation. `node` is None as long as nothing was said."""
 
     session: str

@@ -1,4 +1,4 @@
-"""What a person did to a session as a whole, so that it can be undone and redone.
+"""Operations on a session as a whole, which can be undone and redone.
 
 An operation leads from one **place** to another: a branch, its end, and the
 position of the files. Undoing goes back to the place before; nothing is
@@ -15,7 +15,7 @@ from agent.store.nodes import storable
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SessionPlace:
     """Where a session stands."""
 
     head: str
@@ -36,8 +36,8 @@ class Operation:
     """One line for a person."""
     created: float
     """Seconds since the epoch."""
-    before: Place
-    after: Place
+    before: SessionPlace
+    after: SessionPlace
     undone: bool = False
 
 
@@ -56,7 +56,12 @@ def operations(connection: sqlite3.Connection, session: str, limit: int = 200) -
 
 
 def record(
-    connection: sqlite3.Connection, session: str, kind: str, label: str, before: Place, after: Place
+    connection: sqlite3.Connection,
+    session: str,
+    kind: str,
+    label: str,
+    before: SessionPlace,
+    after: SessionPlace,
 ) -> Operation:
     """Write down an operation. What was undone before it can no longer be redone."""
     connection.execute("DELETE FROM operations WHERE session = ? AND undone", (session,))
@@ -84,7 +89,7 @@ def record(
 
 
 def extend(
-    connection: sqlite3.Connection, session: str, number: int, label: str, after: Place
+    connection: sqlite3.Connection, session: str, number: int, label: str, after: SessionPlace
 ) -> Operation | None:
     """Let the newest operation that stands lead further, under another label.
 
@@ -129,5 +134,11 @@ def _one(connection: sqlite3.Connection, session: str, which: str) -> Operation 
 def _load(row: tuple) -> Operation:
     number, kind, label, created, *places, undone = row
     return Operation(
-        number, kind, label, created, Place(*places[:3]), Place(*places[3:]), undone=bool(undone)
+        number,
+        kind,
+        label,
+        created,
+        SessionPlace(*places[:3]),
+        SessionPlace(*places[3:]),
+        undone=bool(undone),
     )

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from agent.store.text import first_line
+from agent.store.node_text import first_line
 
 ROWS = 2_000
 """Rows read in one go: a few milliseconds."""

@@ -1,7 +1,9 @@
-"""What a person typed into a search field, turned into expressions that can never be a syntax error.
+"""Queries made from what a person typed; none can be a syntax error.
 
-Every word must occur. `"several words"` in quotes belong together. Nothing is an
-operator: `AND`, `*`, `%` and lone quotes are text like any other.
+Every word must occur. `"several words"` in quotes belong together. Words are found as
+parts of longer ones, so a star at the end of a word (`pyth*`) asks for what is done
+anyway and is left out. Nothing else is an operator: `AND`, `%`, stars elsewhere or in
+quotes, and lone quotes are text like any other.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from agent.store.node_text import fold
 from agent.store.nodes import storable
-from agent.store.text import fold
 
 MAX_CHARS = 1_000
 MAX_TERMS = 32
@@ -18,6 +20,7 @@ _TERM = re.compile(r'"(\s*[^"\s][^"]*)"|(\S+)')
 """Blanks alone in quotes are no words that belong together; the quotes are looked for themselves."""
 _GRAM = 3
 """Characters of a trigram: shorter texts are not in that index."""
+_BEGINNING = re.compile(r"\A(\w+)\*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Query:
 def parse(text: str) -> Query:
     """The query for a text; one without terms finds nothing."""
     text = storable(text[:MAX_CHARS]).replace("\0", " ")
-    raw = [quoted or plain for quoted, plain in _TERM.findall(text)]
+    raw = [quoted or _BEGINNING.sub(r"\1", plain) for quoted, plain in _TERM.findall(text)]
     raw = list(dict.fromkeys(term.strip() for term in raw if term.strip()))[:MAX_TERMS]
     terms = [fold(term) for term in raw]
     has_words = bool(terms) and all(any(map(str.isalnum, term)) for term in terms)

@@ -1,4 +1,4 @@
-"""Which of the newest hits come first, and the part of a hit that is shown."""
+"""Ranks the newest hits, and cuts out the part of a hit that is shown."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sqlite3
 import time
 from collections.abc import Mapping
 
+from agent.store.node_text import fold
 from agent.store.query import Query
-from agent.store.text import fold
 from tools.redact import redact
-from tools.text import clean
+from tools.safe_text import clean
 
 _K, _B, _USUAL = 1.2, 0.75, 400.0
 """BM25's saturation and length weights, and a usual length of a message in characters."""

@@ -11,9 +11,9 @@ import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from agent.store import calls, tree
-from agent.store.calls import Draft, OpenCall
+from agent.store import node_tree, open_calls
 from agent.store.nodes import NewNode, Node
+from agent.store.open_calls import MessageDraft, OpenCall
 
 STARTED = "Interrupted: the program ended while this call was running; its effects may be partial."
 NOT_STARTED = "Interrupted: the program ended before this call started; nothing was done."
@@ -24,7 +24,7 @@ class Unfinished:
     """What a branch still waits for."""
 
     head: str
-    draft: Draft | None
+    draft: MessageDraft | None
     calls: tuple[OpenCall, ...]
 
 
@@ -48,10 +48,10 @@ def unfinished(connection: sqlite3.Connection, session: str) -> tuple[Unfinished
     found = [
         Unfinished(
             head.name,
-            calls.draft(connection, session, head.name),
-            tuple(calls.unanswered(connection, session, head.name)),
+            open_calls.draft(connection, session, head.name),
+            tuple(open_calls.unanswered(connection, session, head.name)),
         )
-        for head in tree.heads(connection, session)
+        for head in node_tree.heads(connection, session)
     ]
     return tuple(each for each in found if each.draft is not None or each.calls)
 
@@ -65,7 +65,7 @@ def recover(
     """
     notes = {call: {"note": text} for call, text in (known or {}).items() if text}
     results = [
-        calls.finish(
+        open_calls.finish(
             connection,
             session,
             call.id,
@@ -73,12 +73,12 @@ def recover(
             {"outcome": "interrupted"},
             head,
         )
-        for call in calls.unanswered(connection, session, head)
+        for call in open_calls.unanswered(connection, session, head)
     ]
     message = None
-    draft = calls.draft(connection, session, head)
+    draft = open_calls.draft(connection, session, head)
     if draft is not None and (draft.text or draft.reasoning):
         data = {"calls": [], "reasoning": draft.reasoning, "state": "interrupted"}
-        (message,) = tree.append(connection, session, head, [NewNode("assistant", draft.text, data)])
-    calls.clear_draft(connection, session, head)
+        (message,) = node_tree.append(connection, session, head, [NewNode("assistant", draft.text, data)])
+    open_calls.clear_draft(connection, session, head)
     return Recovery(session, head, message, tuple(results))

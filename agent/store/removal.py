@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from agent.store import catalog
+from agent.store import session_list
 
 _BATCH = 200
 _PAGES = 200
@@ -19,7 +19,7 @@ _PAGES = 200
 
 def discard(connection: sqlite3.Connection, session: str) -> list[str]:
     """Take a session and those it delegated out of every list. Raises `StoreError` if it is not there."""
-    catalog.get(connection, session)
+    session_list.get(connection, session)
     rows = connection.execute(
         "WITH RECURSIVE family (id) AS (SELECT ? UNION SELECT sessions.id FROM sessions "
         "JOIN family ON sessions.parent = family.id) SELECT id FROM family",

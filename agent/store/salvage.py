@@ -17,8 +17,11 @@ from agent.store.connection import address
 from agent.store.nodes import MAIN
 
 _NODE = "id, session, parent, depth, kind, created, size, data, content, body"
-_SMALL = (("sessions", 8), ("heads", 4), ("drafts", 5), ("calls", 8), ("requests", 13), ("requests_owed", 1))
-"""Tables without text of a conversation, and their columns."""
+_SMALL = (
+    *("sessions", "heads", "drafts", "calls", "marks", "requests", "requests_owed"),
+    *("learnings", "learning_calls"),
+)
+"""Tables without text of a conversation."""
 
 _ROW_BYTES = 16
 """No row is smaller, so the file's size bounds the highest id worth trying."""
@@ -96,10 +99,12 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _carry_over(old: sqlite3.Connection, new: sqlite3.Connection, size: int) -> None:
-    for table, columns in _SMALL:
-        marks = ", ".join("?" * columns)
+    for table in _SMALL:
+        columns = [row[1] for row in new.execute(f"PRAGMA table_info({table})")]
         for row in _until_damage(old, f"SELECT * FROM {table}"):
-            _put(new, f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
+            # Older layouts lack the last columns, which have values of their own then.
+            names, marks = ", ".join(columns[: len(row)]), ", ".join("?" * len(row))
+            _put(new, f"INSERT OR IGNORE INTO {table} ({names}) VALUES ({marks})", row)
     (version,) = old.execute("PRAGMA user_version").fetchone()
     discarded = {row[0] for row in _until_damage(old, "SELECT session FROM discarded")}
     kept = _Kept()
@@ -177,7 +182,7 @@ def _complete(new: sqlite3.Connection, kept: _Kept) -> None:
     for session, (node, updated) in kept.last.items():
         (first,) = new.execute("SELECT min(created) FROM nodes WHERE session = ?", (session,)).fetchone()
         new.execute(
-            "INSERT OR IGNORE INTO sessions VALUES (?, 'Recovered session', '', '', ?, ?, NULL, 0)",
+            "INSERT OR IGNORE INTO sessions VALUES (?, 'Recovered session', '', '', ?, ?, NULL, 0, 0)",
             (session, first, updated),
         )
         new.execute(
@@ -186,4 +191,5 @@ def _complete(new: sqlite3.Connection, kept: _Kept) -> None:
         )
         new.execute("INSERT OR IGNORE INTO heads VALUES (?, ?, ?, ?)", (session, MAIN, node, updated))
     new.execute("UPDATE heads SET node = NULL WHERE node NOT IN (SELECT id FROM nodes)")
+    new.execute("DELETE FROM marks WHERE node NOT IN (SELECT id FROM nodes)")
     new.execute("INSERT OR IGNORE INTO heads SELECT id, ?, NULL, updated FROM sessions", (MAIN,))

@@ -18,8 +18,8 @@ from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.store.connection import address
 from agent.store.faults import explain
+from agent.store.node_text import searchable
 from agent.store.nodes import storable
-from agent.store.text import searchable
 
 APPLICATION_ID = 0x4865_726D
 """`Herm`, at offset 68 of the file."""
@@ -177,7 +177,7 @@ _PORTION = 500
 
 
 def _fold_anew(connection: sqlite3.Connection) -> None:
-    """Index texts as `agent.store.text.fold` gives them since it knows other forms of the same letters."""
+    """Index texts as `agent.store.node_text.fold` gives them now that it folds forms of one letter."""
     connection.execute("DROP TRIGGER nodes_are_final")
     last = 0
     while rows := connection.execute(
@@ -201,9 +201,63 @@ def _fold_anew(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _number_events(connection: sqlite3.Connection) -> None:
+    """Keep for each session the last number that was set aside for one of its events."""
+    connection.execute("ALTER TABLE sessions ADD COLUMN events INTEGER NOT NULL DEFAULT 0")
+
+
+_LEARNINGS = """
+CREATE TABLE learnings (            -- what failed and what worked: see agent.learnings
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL,              -- digest of tool, program, subcommand and normalised error
+    project TEXT NOT NULL,          -- empty: everywhere
+    status TEXT NOT NULL,
+    origin TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    program TEXT NOT NULL,
+    subcommand TEXT NOT NULL,
+    error TEXT NOT NULL,
+    pattern TEXT NOT NULL,
+    error_type TEXT NOT NULL,
+    fix TEXT NOT NULL,
+    fix_kind TEXT NOT NULL,
+    fix_key TEXT NOT NULL,
+    context TEXT NOT NULL,
+    tags TEXT NOT NULL,             -- JSON list
+    created_at REAL NOT NULL,
+    updated_at REAL NOT NULL,
+    times_used INTEGER NOT NULL,
+    confirmed INTEGER NOT NULL,
+    refuted INTEGER NOT NULL,
+    session TEXT NOT NULL,
+    node INTEGER,
+    evidence TEXT NOT NULL,         -- JSON object
+    depends TEXT NOT NULL           -- JSON object
+);
+CREATE INDEX learnings_by_key ON learnings (key, project);
+CREATE INDEX learnings_by_program ON learnings (project, program, status);
+
+CREATE TABLE learning_calls (       -- the calls that failed, by the key of what is essential of them
+    call TEXT NOT NULL,
+    project TEXT NOT NULL,
+    learning INTEGER NOT NULL,
+    PRIMARY KEY (call, project, learning)
+) WITHOUT ROWID;
+CREATE INDEX learning_calls_by_learning ON learning_calls (learning);
+"""
+
+
+def _add_learnings(connection: sqlite3.Connection) -> None:
+    for statement in _statements(_LEARNINGS):
+        connection.execute(statement)
+
+
 Migration = Callable[[sqlite3.Connection], None]
 
-MIGRATIONS: tuple[Migration, ...] = (_create, _add_travel, _add_spending, _fold_anew)
+MIGRATIONS: tuple[Migration, ...] = (
+    *(_create, _add_travel, _add_spending, _fold_anew, _number_events),
+    _add_learnings,
+)
 """Step `i` leads from version `i` to `i + 1`. Steps are only ever added, never changed."""
 
 VERSION = len(MIGRATIONS)

@@ -20,15 +20,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from agent.store import catalog, ranking, tree
+from agent.store import node_tree, ranking, session_list
 from agent.store.branches import BranchPaths
 from agent.store.connection import Database
 from agent.store.filters import Filters, conditions_of, like
 from agent.store.lineage import Lineages
+from agent.store.node_text import readable
 from agent.store.nodes import Node, Session, storable
 from agent.store.query import Query, parse
-from agent.store.text import readable
-from tools.context import FoundMessage, FoundSession
 
 MAX_HITS = 500
 """Newest hits that are counted and ranked."""
@@ -53,7 +52,7 @@ Order = Literal["rank", "newest"]
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class SearchHit:
     """A node that matches. `snippet` is its text around the match, on one line."""
 
     node: int
@@ -65,15 +64,19 @@ class Hit:
     workspace: str
     tool: str
     """The tool a result came from; empty for the rest."""
+    source: str = "messages"
+    """What kind of thing was found: `messages`, or the name of another source of recall."""
+    ways: tuple[str, ...] = ()
+    """How it was found, such as `words`, `nearby`, `date`, `meaning`; see `agent.recall.recall`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class SearchHits:
     """One page of hits. `complete` is False if patience ended before the oldest message was reached."""
 
     total: int
     """Up to `MAX_HITS`."""
-    hits: tuple[Hit, ...]
+    hits: tuple[SearchHit, ...]
     complete: bool
 
 
@@ -88,25 +91,44 @@ async def search(
     patience: float,
     secrets: Mapping[str, str] | None = None,
     lineages: Lineages | None = None,
-) -> Hits:
+) -> SearchHits:
     """The page of hits for what a person typed. Raises `StoreError`, never for what was typed.
 
     `lineages` are the paths that searches before this one came to know.
     """
     query = parse(text)
+    ids, complete = await matching(
+        database, query, filters, order=order, patience=patience, lineages=lineages
+    )
+    start = session_list.bounded(offset)
+    wanted = ids[start : start + session_list.bounded(limit)]
+    if not ids:
+        return SearchHits(0, (), complete)
+    return SearchHits(len(ids), await hits_of(database, query, wanted, secrets), complete)
+
+
+async def matching(
+    database: Database,
+    query: Query,
+    filters: Filters,
+    *,
+    order: Order,
+    patience: float,
+    lineages: Lineages | None = None,
+) -> tuple[list[int], bool]:
+    """At most `MAX_HITS` nodes that hold all that is asked for, and whether the search was complete."""
     paths = BranchPaths(filters.branch, lineages or Lineages()) if filters.branch else None
     found, complete = await _collect(database, query, filters, paths, patience)
-    if not found:
-        return Hits(0, (), complete)
+    if order == "newest" or not found:
+        return sorted(found, reverse=True), complete
+    return await database.read(lambda connection: ranking.ranked(connection, query, found)), complete
 
-    def page(connection: sqlite3.Connection) -> tuple[int, tuple[Hit, ...]]:
-        ids = ranking.ranked(connection, query, found) if order == "rank" else sorted(found, reverse=True)
-        start = catalog.bounded(offset)
-        wanted = ids[start : start + catalog.bounded(limit)]
-        return len(ids), tuple(_hits(connection, query, wanted, secrets or {}))
 
-    total, hits = await database.read(page)
-    return Hits(total, hits, complete)
+async def hits_of(
+    database: Database, query: Query, nodes: Sequence[int], secrets: Mapping[str, str] | None = None
+) -> tuple[SearchHit, ...]:
+    """What is shown of these nodes, in their order; those whose session is gone are left out."""
+    return await database.read(lambda connection: tuple(_hits(connection, query, nodes, secrets or {})))
 
 
 class _Step(NamedTuple):
@@ -178,7 +200,7 @@ async def _windows(
         bottom, room = max(low, high - window), MAX_HITS - len(ids)
         seconds, rows = await database.read(partial(_timed, statement, [*values, bottom, high, room]))
         found = [node for (node,) in rows]
-        ids += found if paths is None else await _held(database, paths, found)
+        ids += found if paths is None else await held(database, paths, found)
         if seconds < _QUICK:
             window = min(window * 4, _LARGEST_WINDOW)
         elif seconds > _SLOW:
@@ -188,7 +210,7 @@ async def _windows(
     return ids, True
 
 
-async def _held(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
+async def held(database: Database, paths: BranchPaths, found: list[int]) -> list[int]:
     """Those that lie on a branch that is asked for."""
     held = None if found else []
     while held is None:
@@ -234,10 +256,10 @@ def _statement(step: _Step, filters: Filters) -> tuple[str, list[Any]]:
 
 def _hits(
     connection: sqlite3.Connection, query: Query, ids: Sequence[int], secrets: Mapping[str, str]
-) -> Iterator[Hit]:
+) -> Iterator[SearchHit]:
     for node, title, workspace in _with_sessions(connection, ids):
         text = readable(node.kind, node.content, node.data)
-        yield Hit(
+        yield SearchHit(
             node.id,
             node.session,
             title,
@@ -262,7 +284,7 @@ def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterat
         ).fetchone()
         if row is not None:
             *fields, title, workspace = row
-            yield tree.load(tuple(fields)), title, workspace
+            yield node_tree.load(tuple(fields)), title, workspace
 
 
 def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]:
@@ -270,67 +292,18 @@ def around(connection: sqlite3.Connection, node: int, window: int) -> list[Node]
 
     Afterwards means along the newest branch. Empty if there is no such node.
     """
-    window = catalog.bounded(window)
+    window = session_list.bounded(window)
     # System, notice and compaction nodes lie between messages, so look a little further than asked.
     reach = 2 * window + 8
-    before = tree.lineage(connection, node, reach + 1)
+    before = node_tree.lineage(connection, node, reach + 1)
     if not before or before[-1].id != node:
         return []
-    after = tree.offspring(connection, node, reach)
+    after = node_tree.offspring(connection, node, reach)
     said_before = [each for each in before[:-1] if each.kind in _MESSAGES]
     said_after = [each for each in after if each.kind in _MESSAGES]
     return [*said_before[max(0, len(said_before) - window) :], before[-1], *said_after[:window]]
 
 
-def _around_hit(connection: sqlite3.Connection, hit: Hit, window: int) -> tuple[Session, list[Node]]:
-    return catalog.get(connection, hit.session), around(connection, hit.node, window)
-
-
-class StoreSearch:
-    """The service tools use (`tools.context.SessionSearch`): newest hits first, with their surroundings."""
-
-    def __init__(self, database: Database, *, patience: float = 1.0) -> None:
-        self._database = database
-        self._patience = patience
-
-    async def search(
-        self,
-        query: str,
-        *,
-        roles: Sequence[str] = (),
-        session: str | None = None,
-        since: float | None = None,
-        until: float | None = None,
-        limit: int = 5,
-        offset: int = 0,
-        window: int = 3,
-    ) -> tuple[int, list[FoundSession]]:
-        """See `tools.context.SessionSearch.search`."""
-        filters = Filters(roles=tuple(roles), session=session, since=since, until=until)
-        hits = await search(
-            self._database,
-            query,
-            filters,
-            limit=limit,
-            offset=offset,
-            order="newest",
-            patience=self._patience,
-        )
-        return hits.total, [await self._found(hit, window) for hit in hits.hits]
-
-    async def _found(self, hit: Hit, window: int) -> FoundSession:
-        def read(connection: sqlite3.Connection) -> FoundSession:
-            session, nodes = _around_hit(connection, hit, window)
-            messages = tuple(
-                FoundMessage(
-                    each.id,
-                    each.kind,
-                    each.created,
-                    readable(each.kind, each.content, each.data),
-                    each.id == hit.node,
-                )
-                for each in nodes
-            )
-            return FoundSession(session.id, session.title, session.created, hit.node, hit.snippet, messages)
-
-        return await self._database.read(read)
+def around_hit(connection: sqlite3.Connection, hit: SearchHit, window: int) -> tuple[Session, list[Node]]:
+    """The session of a hit, and the messages around it. Raises `NoSession`."""
+    return session_list.get(connection, hit.session), around(connection, hit.node, window)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,19 +10,31 @@ from typing import Any
 from agent.attachments import AttachmentStore
 from agent.errors import StoreError
 from agent.home import Home
-from agent.store import branches, calls, catalog, images, recovery, removal, schema, tree
+from agent.store import (
+    branches,
+    event_numbers,
+    images,
+    importing,
+    node_tree,
+    open_calls,
+    recovery,
+    removal,
+    schema,
+    session_list,
+)
 from agent.store import marks as marking
 from agent.store import operations as acts
 from agent.store import outline as outlines
 from agent.store import search as finding
 from agent.store.connection import WAIT, Database
+from agent.store.importing import ImportedSession, SessionRecord
 from agent.store.lineage import Lineages
-from agent.store.marks import Mark
-from agent.store.nodes import ANY, MAIN, Expected, Head, Kind, NewNode, Node, Session
-from agent.store.operations import Operation, Place
+from agent.store.marks import NodeMark
+from agent.store.nodes import ANY, MAIN, BranchHead, Expected, Kind, NewNode, Node, Session
+from agent.store.operations import Operation, SessionPlace
 from agent.store.outline import OutlineRow
 from agent.store.recovery import Recovery, Unfinished
-from agent.store.search import PATIENCE, Filters, Hits, Order, StoreSearch
+from agent.store.search import PATIENCE, Filters, Order, SearchHits
 
 _BATCH = 500
 """Nodes read in one go: a few milliseconds, after which a writer gets its turn."""
@@ -93,15 +105,15 @@ class Store:
         self, *, workspace: str, model: str, title: str = "", parent: str | None = None
     ) -> Session:
         """A new session with an empty branch `main`. Without a title, the first user message names it."""
-        return await self._database.write(lambda c: catalog.create(c, workspace, model, title, parent))
+        return await self._database.write(lambda c: session_list.create(c, workspace, model, title, parent))
 
     async def session(self, session: str) -> Session:
         """The session with exactly this id."""
-        return await self._database.read(lambda c: catalog.get(c, session))
+        return await self._database.read(lambda c: session_list.get(c, session))
 
     async def find_session(self, text: str) -> Session:
         """By id, beginning of an id, or title. The error names what comes near."""
-        return await self._database.read(lambda c: catalog.find(c, text))
+        return await self._database.read(lambda c: session_list.find(c, text))
 
     async def latest_session(self, workspace: str | None = None) -> Session | None:
         """The session used last, of one workspace if given."""
@@ -119,39 +131,54 @@ class Store:
     ) -> list[Session]:
         """Sessions, the one used last first. `children` adds those of subagents, `archived` the archived."""
         return await self._database.read(
-            lambda c: catalog.newest(c, limit, offset, workspace, children=children, archived=archived)
+            lambda c: session_list.newest(c, limit, offset, workspace, children=children, archived=archived)
         )
 
     async def children(self, session: str) -> list[Session]:
         """The sessions of its subagents, oldest first."""
-        return await self._database.read(lambda c: catalog.children(c, session))
+        return await self._database.read(lambda c: session_list.children(c, session))
 
     async def totals(self) -> tuple[int, int]:
         """How many sessions and how many nodes the store holds. Takes a while with a large store."""
-        return await self._database.read(catalog.totals)
+        return await self._database.read(session_list.totals)
 
     async def rename(self, session: str, title: str) -> Session:
         """Set the title, which must not be empty."""
-        line = catalog.tidy_title(title)
+        line = session_list.tidy_title(title)
         if not line:
             raise StoreError("A title cannot be empty; write a word or two.")
-        return await self._database.write(lambda c: catalog.change(c, session, "title", line))
+        return await self._database.write(lambda c: session_list.change(c, session, "title", line))
 
     async def set_model(self, session: str, model: str) -> Session:
         """Note that another model goes on with the session."""
-        return await self._database.write(lambda c: catalog.change(c, session, "model", model))
+        return await self._database.write(lambda c: session_list.change(c, session, "model", model))
 
     async def archive(self, session: str, archived: bool = True) -> Session:
         """Leave the session out of lists, or take it back in."""
-        return await self._database.write(lambda c: catalog.change(c, session, "archived", int(archived)))
+        return await self._database.write(
+            lambda c: session_list.change(c, session, "archived", int(archived))
+        )
 
-    async def delete(self, session: str) -> list[str]:
+    async def reserve_events(self, session: str, count: int) -> int:
+        """Set numbers aside for `count` events of a session; the first of them."""
+        return await self._database.write(lambda c: event_numbers.reserve(c, session, count))
+
+    async def give_back_events(self, session: str, last: int, reserved: int) -> None:
+        """Free the numbers after `last` of a block that ends with `reserved`."""
+        await self._database.write(lambda c: event_numbers.give_back(c, session, last, reserved))
+
+    async def delete(
+        self, session: str, *, clearing: Callable[[Sequence[str]], Awaitable[None]] | None = None
+    ) -> list[str]:
         """Delete a session and those of its subagents: text, index, and images no other session refers to.
 
-        Returns their ids. They are gone at once; clearing the file takes a while with a large store.
+        `clearing` hears their ids while their messages can still be read. Returns their ids. They are gone at
+        once; clearing the file takes a while with a large store.
         """
         deleted = await self._database.write(lambda c: removal.discard(c, session))
         gone = await self._database.read(images.dropped)
+        if clearing is not None:
+            await clearing(deleted)
         while await self._database.write(removal.purge):
             pass
         first = True
@@ -187,40 +214,40 @@ class Store:
     ) -> list[Node]:
         """Add several nodes below each other in one transaction."""
         return await self._database.write(
-            lambda c: tree.append(c, session, head, nodes, expected, self.secrets)
+            lambda c: node_tree.append(c, session, head, nodes, expected, self.secrets)
         )
 
-    async def fork(self, session: str, node: int | None, name: str) -> Head:
+    async def fork(self, session: str, node: int | None, name: str) -> BranchHead:
         """A new branch that ends at a node of the session, or is empty. Nothing is copied."""
-        return await self._database.write(lambda c: tree.fork(c, session, node, name))
+        return await self._database.write(lambda c: node_tree.fork(c, session, node, name))
 
     async def goes_on(self, node: int) -> bool:
         """Whether anything was said after a node, on whatever branch."""
-        return await self._database.read(lambda c: bool(tree.offspring(c, node, 1)))
+        return await self._database.read(lambda c: bool(node_tree.offspring(c, node, 1)))
 
-    async def use_head(self, session: str, name: str) -> Head:
+    async def use_head(self, session: str, name: str) -> BranchHead:
         """Note that a branch is the one in use."""
-        return await self._database.write(lambda c: tree.use_head(c, session, name))
+        return await self._database.write(lambda c: node_tree.use_head(c, session, name))
 
-    async def rename_head(self, session: str, name: str, new: str) -> Head:
+    async def rename_head(self, session: str, name: str, new: str) -> BranchHead:
         """Give a branch another name."""
-        return await self._database.write(lambda c: tree.rename_head(c, session, name, new))
+        return await self._database.write(lambda c: node_tree.rename_head(c, session, name, new))
 
     async def drop_head(self, session: str, name: str) -> None:
         """Take away the name of a branch; its messages stay in the tree."""
-        await self._database.write(lambda c: tree.drop_head(c, session, name))
+        await self._database.write(lambda c: node_tree.drop_head(c, session, name))
 
-    async def heads(self, session: str) -> list[Head]:
+    async def heads(self, session: str) -> list[BranchHead]:
         """The branches of a session, the one used last first."""
-        return await self._database.read(lambda c: tree.heads(c, session))
+        return await self._database.read(lambda c: node_tree.heads(c, session))
 
     async def node(self, session: str, node: int) -> Node:
         """One node."""
-        return await self._database.read(lambda c: tree.node_of(c, session, node))
+        return await self._database.read(lambda c: node_tree.node_of(c, session, node))
 
     async def length(self, session: str, head: str = MAIN) -> int:
         """Nodes on the path of a branch."""
-        return await self._database.read(lambda c: tree.length(c, session, head))
+        return await self._database.read(lambda c: node_tree.length(c, session, head))
 
     async def path(self, session: str, head: str = MAIN) -> list[Node]:
         """The conversation of a branch, from the root to the head."""
@@ -228,7 +255,7 @@ class Store:
 
     async def tail(self, session: str, head: str = MAIN, count: int | None = None) -> list[Node]:
         """The last `count` nodes of a branch, oldest first."""
-        tip = await self._database.read(lambda c: tree.tip(c, session, head))
+        tip = await self._database.read(lambda c: node_tree.tip(c, session, head))
         return await self._line(tip, count)
 
     async def before(self, session: str, node: int, count: int) -> list[Node]:
@@ -242,7 +269,7 @@ class Store:
         left = count
         while tip is not None and (left is None or left > 0):
             step = _BATCH if left is None else min(left, _BATCH)
-            piece = await self._database.read(lambda c, tip=tip, step=step: tree.lineage(c, tip, step))
+            piece = await self._database.read(lambda c, tip=tip, step=step: node_tree.lineage(c, tip, step))
             if not piece:
                 break
             pieces.append(piece)
@@ -254,7 +281,7 @@ class Store:
         """The whole tree in the order it was written."""
         after = 0
         while nodes := await self._database.read(
-            lambda c, after=after: tree.batch(c, session, after, _BATCH)
+            lambda c, after=after: node_tree.batch(c, session, after, _BATCH)
         ):
             for node in nodes:
                 yield node
@@ -269,13 +296,13 @@ class Store:
             after = rows[-1].id
         return outlines.without_inner(found)
 
-    async def marks(self, session: str) -> list[Mark]:
+    async def marks(self, session: str) -> list[NodeMark]:
         """Labels and bookmarks of a session, by node."""
         return await self._database.read(lambda c: marking.marks(c, session))
 
     async def mark(
         self, session: str, node: int, *, label: str | None = None, bookmarked: bool | None = None
-    ) -> Mark:
+    ) -> NodeMark:
         """Write a label on a node (empty takes it away) or set a bookmark; None leaves that part as it is."""
         return await self._database.write(
             lambda c: marking.mark(c, session, node, label=label, bookmarked=bookmarked)
@@ -288,12 +315,14 @@ class Store:
         return await self._database.read(lambda c: acts.operations(c, session, limit))
 
     async def record_operation(
-        self, session: str, kind: str, label: str, before: Place, after: Place
+        self, session: str, kind: str, label: str, before: SessionPlace, after: SessionPlace
     ) -> Operation:
         """Write down an operation; what was undone before it can no longer be redone."""
         return await self._database.write(lambda c: acts.record(c, session, kind, label, before, after))
 
-    async def extend_operation(self, session: str, number: int, label: str, after: Place) -> Operation | None:
+    async def extend_operation(
+        self, session: str, number: int, label: str, after: SessionPlace
+    ) -> Operation | None:
         """Let the newest operation that stands lead further; None if `number` is another one."""
         return await self._database.write(lambda c: acts.extend(c, session, number, label, after))
 
@@ -313,7 +342,7 @@ class Store:
 
     async def start_call(self, session: str, node: int, call: str, name: str) -> None:
         """Note that a call of an assistant node begins to run."""
-        await self._database.write(lambda c: calls.start(c, session, node, call, name))
+        await self._database.write(lambda c: open_calls.start(c, session, node, call, name))
 
     async def finish_call(
         self,
@@ -331,12 +360,12 @@ class Store:
         call must be one of the last assistant message and have no result yet.
         """
         return await self._database.write(
-            lambda c: calls.finish(c, session, call, content, data, head, expected)
+            lambda c: open_calls.finish(c, session, call, content, data, head, expected)
         )
 
     async def save_draft(self, session: str, head: str, text: str, reasoning: str = "") -> None:
         """Keep the message that is being streamed. Each save costs a sync: once a second is plenty."""
-        await self._database.write(lambda c: calls.save_draft(c, session, head, text, reasoning))
+        await self._database.write(lambda c: open_calls.save_draft(c, session, head, text, reasoning))
 
     async def unfinished(self, session: str) -> tuple[Unfinished, ...]:
         """The branches a killed process left open."""
@@ -351,7 +380,32 @@ class Store:
         """
         return await self._database.write(lambda c: recovery.recover(c, session, head, known))
 
+    async def import_sessions(
+        self, sessions: Sequence[SessionRecord], *, copied: bool = False
+    ) -> list[ImportedSession]:
+        """Take in sessions of a file, each as a whole. With `copied` they get ids of their own.
+
+        Raises `StoreError` if one is here already, and then nothing was imported.
+        """
+        if not copied and (known := await self._database.read(lambda c: importing.known_names(c, sessions))):
+            more = f" and {len(known) - 1} others are" if len(known) > 1 else " is"
+            raise StoreError(
+                f"Session {known[0]}{more} here already; delete them first, or give --copy to import them "
+                "under new ids."
+            )
+        return [
+            await self._database.write(
+                lambda c, each=each: importing.insert(c, each, copied=copied, secrets=self.secrets)
+            )
+            for each in sessions
+        ]
+
     # Search
+
+    @property
+    def lineages(self) -> Lineages:
+        """The paths that searches came to know."""
+        return self._lineages
 
     async def search(
         self,
@@ -362,7 +416,7 @@ class Store:
         offset: int = 0,
         order: Order = "rank",
         patience: float = PATIENCE,
-    ) -> Hits:
+    ) -> SearchHits:
         """What people, model and tools said. Any text is a valid query; the last word may be unfinished.
 
         `patience` (seconds) bounds the search of older messages for parts of words.
@@ -394,7 +448,3 @@ class Store:
         await self.node(session, node)
         leaf = await self._database.read(lambda c: branches.leaf_below(c, node))
         return (await self.fork(session, leaf, f"found-{node}")).name
-
-    def for_tools(self) -> StoreSearch:
-        """The search service tools are given."""
-        return StoreSearch(self._database)

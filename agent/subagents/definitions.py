@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
 from agent.config import trust
-from agent.config.document import Document, UnusableError, decode
+from agent.config.document import SettingsDocument, UnusableError, decode
 from agent.config.document import parse as parse_yaml
-from agent.config.files import UnreadableError
-from agent.config.problem import Place, Problem, shown
+from agent.config.problem import SettingPlace, SettingProblem, shown
+from agent.config.settings_file import UnreadableSettingsError
 from agent.home import Home
-from agent.subagents.budget import Budget
+from agent.spending.budget import Budget
 from agent.subagents.records import Isolation
-from tools.text import clean
+from tools.safe_text import clean
 
 Source = Literal["built-in", "yours", "project"]
 
@@ -71,7 +71,7 @@ class Parsed:
     """What a file holds: a definition, or what is wrong with it."""
 
     definition: Definition | None
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingProblem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Broken:
     name: str
     source: Source
     path: Path
-    problems: tuple[Problem, ...]
+    problems: tuple[SettingProblem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +118,12 @@ def parse(content: bytes, file: str, source: Source = "yours", path: Path = Path
     try:
         front, body = _parted(decode(content))
     except UnusableError as wrong:
-        return Parsed(None, (Problem(origin, wrong.message, wrong.place),))
+        return Parsed(None, (SettingProblem(origin, wrong.message, wrong.place),))
     # The line of the fence stays, empty, so that places are those of the file.
     document = parse_yaml(f"\n{front}".encode(), origin)
     reader = _Reader(document, origin, source)
     definition = reader.definition(file.removesuffix(".md"), body, path)
-    problems = tuple(sorted(reader.problems, key=lambda each: each.place or Place(0, 0)))
+    problems = tuple(sorted(reader.problems, key=lambda each: each.place or SettingPlace(0, 0)))
     return Parsed(None if problems else definition, problems)
 
 
@@ -131,17 +131,21 @@ def _parted(text: str) -> tuple[str, str]:
     """Front matter and body. Raises `UnusableError`."""
     lines = text.split("\n")
     if not _FENCE.fullmatch(lines[0]):
-        raise UnusableError("the first line must be `---`; begin with name and description.", Place(1, 1))
+        raise UnusableError(
+            "the first line must be `---`; begin with name and description.", SettingPlace(1, 1)
+        )
     end = next((at for at, line in enumerate(lines[1:], 1) if _FENCE.fullmatch(line)), None)
     if end is None:
-        raise UnusableError("a second line of `---` is missing; put it before the instructions.", Place(1, 1))
+        raise UnusableError(
+            "a second line of `---` is missing; put it before the instructions.", SettingPlace(1, 1)
+        )
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]).replace("\r\n", "\n").strip()
 
 
 class _Reader:
     """Takes the fields of one file and notes what is wrong with each."""
 
-    def __init__(self, document: Document, origin: str, source: Source) -> None:
+    def __init__(self, document: SettingsDocument, origin: str, source: Source) -> None:
         self.problems = list(document.problems)
         self._document = document
         self._origin = origin
@@ -154,7 +158,9 @@ class _Reader:
                 near = get_close_matches(key, _FIELDS, 1)
                 mend = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(_FIELDS)}."
                 place = self._document.keys.get((key,))
-                self.problems.append(Problem(self._origin, f"`{shown(key)}` is unknown; {mend}", place, key))
+                self.problems.append(
+                    SettingProblem(self._origin, f"`{shown(key)}` is unknown; {mend}", place, key)
+                )
         return Definition(
             name=self._name(stem),
             description=self._description(),
@@ -169,7 +175,7 @@ class _Reader:
 
     def _wrong(self, key: str, what: str) -> None:
         place = self._document.values.get((key,)) or self._document.keys.get((key,))
-        self.problems.append(Problem(self._origin, f"`{shown(key)}` {what}", place, key))
+        self.problems.append(SettingProblem(self._origin, f"`{shown(key)}` {what}", place, key))
 
     def _text(self, key: str) -> str:
         value = self._document.data.get(key, "")
@@ -181,7 +187,7 @@ class _Reader:
     def _name(self, stem: str) -> str:
         if not is_name(stem):
             message = f"the file must be called NAME.md, NAME of a-z, 0-9 and -, at most {LONGEST_NAME} long."
-            self.problems.append(Problem(self._origin, message))
+            self.problems.append(SettingProblem(self._origin, message))
         said = self._text("name")
         if said and said != stem:
             self._wrong("name", f"must be that of the file; write {shown(stem)}, or leave it out.")
@@ -200,10 +206,10 @@ class _Reader:
     def _prompt(self, body: str) -> str:
         if not body:
             message = "there are no instructions; write below the second `---` how the agent works."
-            self.problems.append(Problem(self._origin, message))
+            self.problems.append(SettingProblem(self._origin, message))
         elif len(body) > LONGEST_PROMPT:
             message = f"the instructions are longer than {LONGEST_PROMPT:,} characters; shorten them."
-            self.problems.append(Problem(self._origin, message))
+            self.problems.append(SettingProblem(self._origin, message))
         return body
 
     def _tools(self) -> tuple[str, ...]:
@@ -284,7 +290,7 @@ class Definitions:
     def _project(self) -> tuple[list[Parsed | Broken], str]:
         try:
             project = trust.read_project(self.home, self.workspace)
-        except UnreadableError as error:
+        except UnreadableSettingsError as error:
             return [], f"The agents of this project are not used: {error}."
         if project is None or not (project.agents or project.refused):
             return [], ""
@@ -298,7 +304,7 @@ def read_definition(path: Path, source: Source = "yours") -> Parsed:
     """The definition in one file, wherever it lies."""
     content, reason = trust.read_agent(path, Path(os.path.realpath(path.parent)))
     if reason:
-        return Parsed(None, (Problem(f"agents/{shown(path.name)}", f"it is not read: {reason}."),))
+        return Parsed(None, (SettingProblem(f"agents/{shown(path.name)}", f"it is not read: {reason}."),))
     return parse(content, path.name, source, path)
 
 
@@ -314,12 +320,12 @@ def _parse_all(
         parsed = parse(content, name, source, folder / name)
         made.append(parsed if parsed.definition else _broken(name, source, folder, parsed.problems))
     for name, reason in refused.items():
-        problem = Problem(f"agents/{shown(name)}", f"it is not read: {reason}.")
+        problem = SettingProblem(f"agents/{shown(name)}", f"it is not read: {reason}.")
         made.append(_broken(name, source, folder, (problem,)))
     return made
 
 
-def _broken(file: str, source: Source, folder: Path, problems: tuple[Problem, ...]) -> Broken:
+def _broken(file: str, source: Source, folder: Path, problems: tuple[SettingProblem, ...]) -> Broken:
     return Broken(name=file.removesuffix(".md"), source=source, path=folder / file, problems=problems)
 
 

@@ -1,4 +1,4 @@
-"""What sending agents is going to take, said before they are sent: a low and a high end, never a promise.
+"""Forecast of what sending agents will use: a low and a high end, never a promise.
 
 An agent sends its whole conversation with each request, so what it takes grows
 faster than the number of its requests. What ended agents took tells more than
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
 from agent.model.usage import request_cost
-from agent.subagents.budget import Budget
+from agent.spending.budget import Budget
 
 FEW = 5
 """Ended agents from which on the past is believed."""
@@ -36,14 +36,14 @@ CACHED = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class ForecastSpan:
     """From the low to the high end."""
 
     low: float
     high: float
 
-    def __add__(self, other: Span) -> Span:
-        return Span(self.low + other.low, self.high + other.high)
+    def __add__(self, other: ForecastSpan) -> ForecastSpan:
+        return ForecastSpan(self.low + other.low, self.high + other.high)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +70,8 @@ class Forecast:
     models: tuple[tuple[str, int], ...]
     """Each model with the number of agents that use it, in the order in which they are sent."""
     goals: tuple[str, ...]
-    tokens: Span
-    money: Span | None
+    tokens: ForecastSpan
+    money: ForecastSpan | None
     """US dollars; None if the price of a model is not known."""
     left: int | None = None
     """Tokens that the ceilings leave for all of them together; None is no ceiling."""
@@ -87,18 +87,20 @@ class Forecast:
 
 def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | None = None) -> Forecast:
     """What `planned` are going to take. `past` are the tokens that ended agents took, in any order."""
-    tokens, money = Span(0, 0), Span(0.0, 0.0)
+    tokens, money = ForecastSpan(0, 0), ForecastSpan(0.0, 0.0)
     priced, single = True, all(each.only_answers for each in planned)
     for each in planned:
         span = _tokens(each, past)
         tokens += span
         cost = _money(each, span)
         priced = priced and cost is not None
-        money += cost or Span(0.0, 0.0)
-    bounded = Span(*(min(end, left) if left is not None else end for end in (tokens.low, tokens.high)))
+        money += cost or ForecastSpan(0.0, 0.0)
+    bounded = ForecastSpan(
+        *(min(end, left) if left is not None else end for end in (tokens.low, tokens.high))
+    )
     if tokens.high > 0 and bounded != tokens:
         # A token may cost less where there are more of them, so the ends may change places.
-        money = Span(*sorted(_share(*ends) for ends in _ends(money, bounded, tokens)))
+        money = ForecastSpan(*sorted(_share(*ends) for ends in _ends(money, bounded, tokens)))
     return Forecast(
         models=tuple(Counter(each.model for each in planned).items()),
         goals=tuple(each.goal for each in planned),
@@ -110,7 +112,9 @@ def forecast(planned: Sequence[Planned], past: Sequence[int] = (), left: int | N
     )
 
 
-def _ends(money: Span, bounded: Span, tokens: Span) -> Iterable[tuple[float, float, float]]:
+def _ends(
+    money: ForecastSpan, bounded: ForecastSpan, tokens: ForecastSpan
+) -> Iterable[tuple[float, float, float]]:
     return ((money.low, bounded.low, tokens.low), (money.high, bounded.high, tokens.high))
 
 
@@ -118,7 +122,7 @@ def _share(money: float, bounded: float, tokens: float) -> float:
     return money * bounded / tokens if tokens else 0.0
 
 
-def _tokens(each: Planned, past: Sequence[int]) -> Span:
+def _tokens(each: Planned, past: Sequence[int]) -> ForecastSpan:
     if each.only_answers:
         low, high = (sum(_single(each, reply)) for reply in (REPLY, LONG_REPLY))
     elif len(past) >= FEW:
@@ -135,7 +139,7 @@ def _tokens(each: Planned, past: Sequence[int]) -> Span:
     for ceiling in ceilings:
         if ceiling is not None:
             low, high = min(low, ceiling), min(high, ceiling)
-    return Span(low, high)
+    return ForecastSpan(low, high)
 
 
 def _single(each: Planned, reply: int) -> tuple[int, int]:
@@ -148,7 +152,7 @@ def _taken(start: int, requests: int) -> int:
     return requests * (start + REPLY) + GROWTH * (requests * (requests - 1) // 2)
 
 
-def _money(each: Planned, tokens: Span) -> Span | None:
+def _money(each: Planned, tokens: ForecastSpan) -> ForecastSpan | None:
     """US dollars of so many tokens: with the cache at its best, and without any."""
     if each.only_answers:
         low, high = (
@@ -162,7 +166,7 @@ def _money(each: Planned, tokens: Span) -> Span | None:
         return None
     ceiling = each.budget.money
     low, high = min(low, high), max(low, high)
-    return Span(low, high) if ceiling is None else Span(min(low, ceiling), min(high, ceiling))
+    return ForecastSpan(low, high) if ceiling is None else ForecastSpan(min(low, ceiling), min(high, ceiling))
 
 
 def _cost(info: ModelInfo, tokens: float, cached: float) -> float | None:

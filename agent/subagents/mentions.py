@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.subagents.assigning import first_problem
+from agent.subagents.assignment import first_problem
 from agent.subagents.definitions import Catalog, Definitions, is_name
-from tools.text import clean
+from tools.safe_text import clean
 
 MOST = 8
 """Kinds of agents that one message means."""

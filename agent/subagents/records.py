@@ -1,4 +1,4 @@
-"""What an agent is asked to do, and what came of it."""
+"""Records of an agent: what it is asked to do, and what came of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from agent.events import TurnOutcome
+from agent.spending.budget import Budget
+from agent.spending.metered_client import RequestTally
 from agent.store.nodes import Session
-from agent.subagents.budget import Budget
-from agent.subagents.metered import Tally
 
 Isolation = Literal["shared", "readonly", "copy"]
 Outcome = Literal["completed", "failed", "killed", "budget", "interrupted"]
@@ -42,7 +42,7 @@ Files:
 Open points:"""
 
 
-class Worker(Protocol):
+class AgentWorker(Protocol):
     """An agent, as far as the place goes where it works."""
 
     @property
@@ -116,7 +116,7 @@ class CopiedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class AgentReport:
     """What came of a task."""
 
     id: str
@@ -129,7 +129,7 @@ class Report:
     open_points: tuple[str, ...] = ()
     copied: tuple[CopiedFile, ...] = ()
     """What it changed in a copy of its own."""
-    usage: Tally = field(default_factory=Tally)
+    usage: RequestTally = field(default_factory=RequestTally)
     seconds: float = 0.0
     session: str = ""
     error: str = ""
@@ -154,7 +154,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReportAnswer:
     """A report as an agent wrote it."""
 
     summary: str
@@ -171,7 +171,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+(.*)")
 _NOTHING = frozenset({"none", "none.", "-", "n/a", "nothing", "nothing."})
 
 
-def read_answer(text: str) -> Answer:
+def read_answer(text: str) -> ReportAnswer:
     """The parts of a report. One that was not written as asked is all summary."""
     found: dict[str, list[str]] = {"findings": [], "files": [], "open": []}
     summary: list[str] = []
@@ -193,7 +193,7 @@ def read_answer(text: str) -> Answer:
     findings, files, open_points = (
         tuple(each for each in made if each.lower() not in _NOTHING) for made in found.values()
     )
-    return Answer("\n".join(summary).strip(), failed, findings, files, open_points)
+    return ReportAnswer("\n".join(summary).strip(), failed, findings, files, open_points)
 
 
 def overall(outcomes: Iterable[Outcome]) -> Literal["completed", "failed", "partial"]:

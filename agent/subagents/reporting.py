@@ -1,4 +1,4 @@
-"""From what an agent did and said to its report."""
+"""The report of an agent, made from what it did and said."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.events import Event, ReasoningAdded, RequestStarted, StepTaken, TextAdded, ToolStarted, TurnEnded
-from agent.subagents.records import Answer, CopiedFile, Outcome, Report, read_answer
-from agent.subagents.run import Run
+from agent.subagents.live_agent import LiveAgent
+from agent.subagents.records import AgentReport, CopiedFile, Outcome, ReportAnswer, read_answer
 
 STOPPED = {
     "killed": "It was stopped before it was done.",
@@ -17,7 +17,7 @@ STOPPED = {
 }
 
 
-def watched(run: Run, event: Event) -> bool:
+def watched(run: LiveAgent, event: Event) -> bool:
     """Take in what an agent does; whether that is worth telling."""
     match event:
         case ToolStarted():
@@ -40,13 +40,13 @@ def watched(run: Run, event: Event) -> bool:
 
 
 def make_report(
-    run: Run,
+    run: LiveAgent,
     ended: TurnEnded | None,
     error: str,
-    leaves: Sequence[Report],
+    leaves: Sequence[AgentReport],
     workspace: Path,
     copied: tuple[CopiedFile, ...] = (),
-) -> Report:
+) -> AgentReport:
     """The report of an agent whose work is over. `leaves` are the reports of those it sent.
 
     `workspace` is the folder it worked in, `copied` what is changed there if that is a copy of its own.
@@ -54,10 +54,10 @@ def make_report(
     text = ended.text if ended is not None else ""
     if not text.strip() and run.child is not None:
         text = run.child.last_words()
-    answer = Answer(text.strip()) if run.task.only_answers else read_answer(text)
+    answer = ReportAnswer(text.strip()) if run.task.only_answers else read_answer(text)
     outcome, why = _outcome(run, ended, error, answer.failed, leaves)
-    changed = [_relative(path, workspace) for path in (run.child.changed if run.child else ())]
-    return Report(
+    changed = [_relative(path, workspace) for path in run.changed]
+    return AgentReport(
         id=run.id,
         outcome=outcome,
         summary=answer.summary or text.strip(),
@@ -66,14 +66,14 @@ def make_report(
         open_points=answer.open_points,
         copied=copied,
         usage=replace(run.tally),
-        seconds=run.purse.seconds,
+        seconds=run.account.seconds,
         session=run.record.id,
         error=why,
     )
 
 
 def _outcome(
-    run: Run, ended: TurnEnded | None, error: str, says_failed: bool, leaves: Sequence[Report]
+    run: LiveAgent, ended: TurnEnded | None, error: str, says_failed: bool, leaves: Sequence[AgentReport]
 ) -> tuple[Outcome, str]:
     """How it ended, and why it is not completed."""
     if run.stop:

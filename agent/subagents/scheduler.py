@@ -9,26 +9,25 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from agent.errors import HermesError
-from agent.mailbox import Mailbox
 from agent.model.protocol import ToolSpec
+from agent.model.transport.pause import Pause
+from agent.model.transport.throttle import Throttle
+from agent.spending.budget import Budget, BudgetAccount, Measure
 from agent.store.nodes import Session, title_of
-from agent.subagents import ledger
-from agent.subagents.budget import Budget, Measure, Purse
-from agent.subagents.child import Services, offered
-from agent.subagents.copies import Copies
-from agent.subagents.grounds import NOT_KEPT
-from agent.subagents.ledger import Known
-from agent.subagents.news import News
-from agent.subagents.pause import Pause
-from agent.subagents.records import Report, Task
-from agent.subagents.register import Register
-from agent.subagents.run import MAIN_AGENT, Run
+from agent.subagents import agent_table
+from agent.subagents.agent_copies import NOT_KEPT, AgentCopies
+from agent.subagents.agent_register import AgentRegister
+from agent.subagents.agent_runner import AgentRunner
+from agent.subagents.agent_table import StoredAgent
+from agent.subagents.live_agent import MAIN_AGENT, LiveAgent
+from agent.subagents.progress_publisher import ProgressPublisher
+from agent.subagents.records import AgentReport, Task
+from agent.subagents.sender_notices import SenderNotices
 from agent.subagents.slots import Slots
 from agent.subagents.steering import CLOSING, PERSON, Steering
 from agent.subagents.stopping import Stopper
-from agent.subagents.telling import Teller
-from agent.subagents.throttle import Throttle
-from agent.subagents.working import Workshop
+from agent.subagents.subagent import Services, offered
+from agent.turns.turn_queue import TurnQueue
 from tools.context import Delegates
 from tools.results import ToolError
 
@@ -37,7 +36,7 @@ SETTING = "subagents"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AgentLimits:
     """`each` bounds one agent, `all` all agents of the session together."""
 
     at_once: int = 3
@@ -56,28 +55,28 @@ class Scheduler:
     def __init__(
         self,
         services: Services,
-        limits: Limits,
-        purse: Purse,
+        limits: AgentLimits,
+        account: BudgetAccount,
         delegates: Callable[[str, str], Delegates],
         *,
-        mailbox: Mailbox,
+        turn_queue: TurnQueue,
         throttle: Throttle | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.services = services
         self.limits = limits
-        self.purse = purse.child("all agents of this session", limits.all, SETTING)
+        self.account = account.child("all agents of this session", limits.all, SETTING)
         self._clock = clock
-        self._register = Register()
-        self.news = News(self._register, mailbox)
-        self._teller = Teller(services.emit)
-        self._stopper = Stopper(self._register, services.inbox)
+        self._register = AgentRegister()
+        self.news = SenderNotices(self._register, turn_queue)
+        self._publisher = ProgressPublisher(services.emit)
+        self._stopper = Stopper(self._register, services.pending_requests)
         self._slots = Slots(limits.at_once)
-        self._workshop = Workshop(
+        self._runner = AgentRunner(
             services=services,
             depth=limits.depth,
             register=self._register,
-            teller=self._teller,
+            publisher=self._publisher,
             stopper=self._stopper,
             slots=self._slots,
             throttle=throttle or Throttle(),
@@ -87,19 +86,19 @@ class Scheduler:
         self._steering = Steering(
             store=services.store,
             register=self._register,
-            teller=self._teller,
-            workshop=self._workshop,
+            publisher=self._publisher,
+            runner=self._runner,
             news=self.news,
         )
         self._starting = asyncio.Lock()
 
     # Looking
 
-    def runs(self) -> tuple[Run, ...]:
+    def runs(self) -> tuple[LiveAgent, ...]:
         """All agents there ever were in this session, in the order in which they were sent."""
         return self._register.all()
 
-    def run(self, id: str) -> Run:
+    def run(self, id: str) -> LiveAgent:
         """Raises `ToolError` for an agent nobody sent."""
         return self._register.named(id)
 
@@ -107,20 +106,20 @@ class Scheduler:
         """The agents that are not over, by id."""
         return [run.id for run in self._register.all() if not run.is_over]
 
-    def sender(self, id: str) -> Run | None:
+    def sender(self, id: str) -> LiveAgent | None:
         """An agent that sends others; None for the session's own."""
         return self._register.get(id)
 
-    def below(self, id: str) -> list[Run]:
+    def below(self, id: str) -> list[LiveAgent]:
         """The agents that `id` sent, and those they sent."""
         return self._register.below(id)
 
     @property
-    def copies(self) -> Copies:
+    def copies(self) -> AgentCopies:
         """What agents changed in copies, to look at, merge and discard. Raises `HermesError` without any."""
-        if self.services.grounds.copies is None:
+        if not self.services.workspaces.copies.are_kept:
             raise HermesError(NOT_KEPT)
-        return self.services.grounds.copies
+        return self.services.workspaces.copies
 
     # Starting
 
@@ -134,15 +133,15 @@ class Scheduler:
         tasks = self._checked(tasks, depth, sender)
         async with self._starting:
             first = await self._next_number()
-            made: list[Run] = []
+            made: list[LiveAgent] = []
             for number, task in enumerate(tasks, first):
                 made.append(await self._enroll(f"agent-{number}", task, parent, call, depth))
             for run in made:
                 self._register.add(run)
                 if sender is not None and sender.is_over:
                     run.stop = "killed"
-                self._teller.begins(run)
-                self._workshop.begin(run, run.task.message())
+                self._publisher.begins(run)
+                self._runner.begin(run, run.task.message())
         return [run.id for run in made]
 
     async def _next_number(self) -> int:
@@ -150,7 +149,7 @@ class Scheduler:
         there = len(await self.services.store.children(self.services.root))
         return max(there, self._register.last_number()) + 1
 
-    def _checked(self, tasks: Sequence[Task], depth: int, sender: Run | None) -> list[Task]:
+    def _checked(self, tasks: Sequence[Task], depth: int, sender: LiveAgent | None) -> list[Task]:
         """The tasks, none with more tools than its sender has."""
         if self._steering.closed:
             raise ToolError(CLOSING)
@@ -160,7 +159,7 @@ class Scheduler:
         for task in tasks:
             if not task.goal.strip():
                 raise ToolError("An agent needs a goal; say what it is to reach.")
-            self.services.grounds.check(task, sender)
+            self.services.workspaces.check(task, sender)
             self.services.models.label(task.model)
             tools = offered(self.services, task, depth, depth >= self.limits.depth)
             if sender is not None and sender.task.toolsets and tools:
@@ -168,7 +167,7 @@ class Scheduler:
             checked.append(task)
         return checked
 
-    def _shared(self, tools: Sequence[ToolSpec], sender: Run) -> tuple[str, ...]:
+    def _shared(self, tools: Sequence[ToolSpec], sender: LiveAgent) -> tuple[str, ...]:
         """The tools among `tools` that the sender has itself."""
         own = offered(self.services, sender.task, sender.depth, sender.depth >= self.limits.depth)
         names = {tool.name for tool in own}
@@ -177,16 +176,16 @@ class Scheduler:
             raise ToolError(f"You have none of these tools yourself; yours are {', '.join(sorted(names))}.")
         return shared
 
-    async def _enroll(self, id: str, task: Task, parent: str, call: str, depth: int) -> Run:
+    async def _enroll(self, id: str, task: Task, parent: str, call: str, depth: int) -> LiveAgent:
         services = self.services
         record = await services.store.create_session(
-            workspace=str(services.grounds.shared.reach.workspace),
+            workspace=str(services.workspaces.shared.reach.workspace),
             model=services.models.label(task.model),
             title=title_of(task.goal) or id,
             parent=services.root,
         )
         run = self._made(record, id, task, parent, call, depth)
-        known = Known(
+        known = StoredAgent(
             record=record,
             id=id,
             task=task,
@@ -196,30 +195,32 @@ class Scheduler:
             tally=run.tally,
             report=None,
         )
-        await ledger.begin(services.store, record, known)
+        await agent_table.begin(services.store, record, known)
         return run
 
-    def _made(self, record: Session, id: str, task: Task, parent: str, call: str, depth: int) -> Run:
+    def _made(self, record: Session, id: str, task: Task, parent: str, call: str, depth: int) -> LiveAgent:
         sender = self._register.get(parent)
-        above = self.purse if sender is None else sender.purse
+        above = self.account if sender is None else sender.account
         budget = self.limits.each.within(task.budget)
-        purse = above.child(id, budget, SETTING, _chosen(budget, self.limits.each))
-        return Run(
+        account = above.child(id, budget, SETTING, _chosen(budget, self.limits.each))
+        return LiveAgent(
             id=id,
             task=task,
             parent=parent,
             call=call,
             depth=depth,
             record=record,
-            purse=purse,
-            pause=Pause(purse.waited, self._clock),
+            account=account,
+            pause=Pause(account.waited, self._clock),
             ground_of=id if task.isolation == "copy" else sender.ground_of if sender else "",
             asked=self._clock(),
         )
 
     # Steering
 
-    async def wait(self, ids: Iterable[str], seconds: float | None = None, waiter: str = "") -> list[Report]:
+    async def wait(
+        self, ids: Iterable[str], seconds: float | None = None, waiter: str = ""
+    ) -> list[AgentReport]:
         """The reports of agents that have ended, when all have or the time is over.
 
         `waiter` is the agent that waits: it leaves its room to others meanwhile.
@@ -255,7 +256,7 @@ class Scheduler:
         """
         await self._steering.go_on(self.run(id), text, budget, by)
 
-    async def kill(self, id: str) -> Report:
+    async def kill(self, id: str) -> AgentReport:
         """Stop an agent and all it sent for good; its report, with what it had done. Nothing leaves after."""
         return await self._stopper.kill(self.run(id))
 
@@ -264,9 +265,9 @@ class Scheduler:
         for id in ids:
             self._stopper.stop(self.run(id), "interrupted")
 
-    def tell(self, run: Run) -> None:
+    def tell(self, run: LiveAgent) -> None:
         """Show how an agent stands."""
-        self._teller.stands(run)
+        self._publisher.stands(run)
 
     async def aclose(self) -> None:
         """Stop every agent; each can be let go on when the session is opened again."""
@@ -274,37 +275,36 @@ class Scheduler:
         async with self._starting:
             # Whoever was being sent is known by now.
             await self._stopper.end_all()
-        if self.services.grounds.copies is not None:
-            await self.services.grounds.copies.aclose()
+        await self.services.workspaces.copies.aclose()
 
-    def asking(self, run: Run | None) -> AbstractContextManager[None]:
+    def asking(self, run: LiveAgent | None) -> AbstractContextManager[None]:
         """While an agent waits for the person, which is shown and does not count as its time."""
-        return nullcontext() if run is None else self._workshop.asking(run)
+        return nullcontext() if run is None else self._runner.asking(run)
 
     # Recovering
 
-    async def recover_children(self) -> list[Report]:
+    async def recover_children(self) -> list[AgentReport]:
         """Know the agents of an earlier process again; the reports of those that were cut off.
 
         Hold the lock of the session.
         """
-        cut: list[Report] = []
+        cut: list[AgentReport] = []
         for record in await self.services.store.children(self.services.root):
-            known = await ledger.read(self.services.store, record, self.services.models.infos)
+            known = await agent_table.read(self.services.store, record, self.services.models.infos)
             if known is None or known.id in self._register:
                 continue
             run = self._made(record, known.id, known.task, known.parent, known.call, known.depth)
             run.tally = known.tally
-            self.services.raiser.decisions.apply(run.purse.owner, run.purse)
-            for purse in run.purse.chain():
-                purse.spent += ledger.spent(known.tally)
+            self.services.ceiling_questions.decisions.apply(run.account.owner, run.account)
+            for account in run.account.chain():
+                account.spent += agent_table.spent(known.tally)
             self._register.add(run)
             report = known.report
             if report is None:
-                report = await ledger.cut_off(self.services.store, known)
+                report = await agent_table.cut_off(self.services.store, known)
                 cut.append(report)
-                self._teller.begins(run)
-                self._teller.ended(run, report)
+                self._publisher.begins(run)
+                self._publisher.ended(run, report)
             run.inputs = list(known.unheard)
             run.report, run.state = report, "ended"
             run.over.set()

@@ -1,4 +1,4 @@
-"""How many agents work at once: the others wait in order."""
+"""Slots for agents that work at once: the others wait in order."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
-"""What agents are told by those who sent them and by the person: words, to wait, to go on."""
+"""Steers agents for those who sent them and for the person: tell, pause, resume."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from agent.spending.budget import Budget
 from agent.store.store import Store
-from agent.subagents import ledger, words
-from agent.subagents.budget import Budget
-from agent.subagents.news import News
-from agent.subagents.register import Register
-from agent.subagents.run import MAIN_AGENT, Run
-from agent.subagents.telling import Teller
-from agent.subagents.working import Workshop
+from agent.subagents import agent_table, undelivered
+from agent.subagents.agent_register import AgentRegister
+from agent.subagents.agent_runner import AgentRunner
+from agent.subagents.live_agent import MAIN_AGENT, LiveAgent
+from agent.subagents.progress_publisher import ProgressPublisher
+from agent.subagents.sender_notices import SenderNotices
 from tools.results import ToolError
 
 PERSON = ""
@@ -26,14 +26,14 @@ class Steering:
     """Reaches the agents of a session. In what is asked, `by` is the agent that asks, or `PERSON`."""
 
     store: Store
-    register: Register
-    teller: Teller
-    workshop: Workshop
-    news: News
+    register: AgentRegister
+    publisher: ProgressPublisher
+    runner: AgentRunner
+    news: SenderNotices
     closed: bool = False
     """Whether nobody begins to work any more."""
 
-    async def tell(self, run: Run, text: str, by: str) -> None:
+    async def tell(self, run: LiveAgent, text: str, by: str) -> None:
         """Tell an agent something, before its next request; one that has ended goes on with it.
 
         It is written down when this returns: it is read even if the process is killed before.
@@ -48,45 +48,45 @@ class Steering:
         if run.state == "reporting":
             await self._after_all(run, by)
 
-    def pause(self, run: Run) -> None:
+    def pause(self, run: LiveAgent) -> None:
         """Hold an agent and all it sent: no request leaves from now on, and what comes in is broken off."""
         for each in self._with_all_below(run):
             if not each.is_over:
                 each.pause.begin()
-                self.teller.stands(each)
+                self.publisher.stands(each)
 
-    async def go_on(self, run: Run, text: str, budget: Budget | None, by: str) -> None:
+    async def go_on(self, run: LiveAgent, text: str, budget: Budget | None, by: str) -> None:
         """Let an agent go on that is paused, or that has ended; `text` is what it is told then."""
         if budget is not None:
-            run.purse.budget = budget
+            run.account.budget = budget
         async with run.door:
             if run.is_over:
                 await self._begin_again(run, text, by)
                 return
         for each in self._with_all_below(run):
             each.pause.end()
-            self.teller.stands(each)
+            self.publisher.stands(each)
         if text.strip():
             await self.tell(run, text, by)
 
-    async def _hand_over(self, run: Run, text: str) -> None:
+    async def _hand_over(self, run: LiveAgent, text: str) -> None:
         """Keep what a living agent is told; it reads it as soon as it can. Hold its door."""
         if run.stop:
             raise ToolError(f"{run.id} is being stopped; tell it when it has ended, and it goes on with it.")
         await self._keep(run, text)
         if run.child is not None and run.state == "running":
-            run.child.mailbox.steer(text)
+            run.child.turn_queue.steer(text)
         else:
             run.inputs.append(text)
 
-    async def _after_all(self, run: Run, by: str) -> None:
+    async def _after_all(self, run: LiveAgent, by: str) -> None:
         """It was told something when its last turn was just over: let it go on with that."""
         await run.over.wait()
         async with run.door:
             if run.is_over and run.inputs and not self.closed:
                 await self._begin_again(run, "", by)
 
-    async def _begin_again(self, run: Run, text: str, by: str) -> None:
+    async def _begin_again(self, run: LiveAgent, text: str, by: str) -> None:
         """Let one that has ended work again. Hold its door."""
         if self.closed:
             raise ToolError(CLOSING)
@@ -97,49 +97,49 @@ class Steering:
         before, run.report, run.state = run.report, None, "queued"
         run.over.clear()
         try:
-            letter = await self._prepared(run, text.strip(), by)
+            item = await self._prepared(run, text.strip(), by)
         except BaseException:
             run.report, run.state = before, "ended"
             run.over.set()
             raise
         run.pause.end()
-        self.teller.begins(run)
-        self.workshop.begin(run, letter)
+        self.publisher.begins(run)
+        self.runner.begin(run, item)
         if by == PERSON:
             self.news.goes_on(run, before, text.strip())
         elif by == MAIN_AGENT:
             self.news.when_over(run)
 
-    async def _prepared(self, run: Run, text: str, by: str) -> str:
+    async def _prepared(self, run: LiveAgent, text: str, by: str) -> str:
         """Put the session of an agent in order that goes on; what it hears before what it was told.
 
         That is its task, if it was cut off before it heard that.
         """
         if run.child is None:
             await self.store.recover(run.record.id)
-        await ledger.resumed(self.store, run.record.id, by_person=by == PERSON)
+        await agent_table.resumed(self.store, run.record.id, by_person=by == PERSON)
         if run.child is not None:
             await run.child.session.catch_up()
-            run.child.mailbox.take_steering()
+            run.child.turn_queue.take_steering()
         if text:
             await self._keep(run, text)
         path = await self.store.path(run.record.id)
-        run.inputs = words.unheard(path)
+        run.inputs = undelivered.unheard(path)
         if not any(node.kind == "user" for node in path):
             return run.task.message()
         return "" if run.inputs else CONTINUE
 
-    async def _keep(self, run: Run, text: str) -> None:
+    async def _keep(self, run: LiveAgent, text: str) -> None:
         """Write down what an agent is told, before anybody is promised that it will read it.
 
         Hold its door. Raises `StoreError`: then it was not told.
         """
-        note = words.told(text)
+        note = undelivered.told(text)
         if run.child is not None:
             await run.child.session.add("notice", "", note)
         else:
             await self.store.append(run.record.id, "notice", "", note)
 
-    def _with_all_below(self, run: Run) -> Iterator[Run]:
+    def _with_all_below(self, run: LiveAgent) -> Iterator[LiveAgent]:
         yield run
         yield from self.register.below(run.id)

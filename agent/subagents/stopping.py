@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from agent.inbox import Inbox
-from agent.subagents.records import Report
-from agent.subagents.register import Register
-from agent.subagents.run import Run
+from agent.pending_requests import PendingRequests
+from agent.subagents.agent_register import AgentRegister
+from agent.subagents.live_agent import LiveAgent
+from agent.subagents.records import AgentReport
 
 Why = Literal["killed", "budget", "interrupted"]
 
@@ -16,11 +16,11 @@ Why = Literal["killed", "budget", "interrupted"]
 class Stopper:
     """Ends the work of agents; what each had done becomes its report."""
 
-    def __init__(self, register: Register, inbox: Inbox) -> None:
+    def __init__(self, register: AgentRegister, pending_requests: PendingRequests) -> None:
         self._register = register
-        self._inbox = inbox
+        self._inbox = pending_requests
 
-    def stop(self, run: Run, why: Why) -> None:
+    def stop(self, run: LiveAgent, why: Why) -> None:
         """Let an agent end, without waiting for it. What it asked a person is cancelled."""
         if run.is_over:
             return
@@ -32,7 +32,7 @@ class Stopper:
             # Not at once: a task that has not run yet would be dropped with its report.
             asyncio.get_running_loop().call_soon(run.job.cancel)
 
-    async def kill(self, run: Run) -> Report:
+    async def kill(self, run: LiveAgent) -> AgentReport:
         """Stop an agent for good; its report. No request leaves after."""
         self.stop(run, "killed")
         await run.over.wait()

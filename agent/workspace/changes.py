@@ -1,4 +1,4 @@
-"""What changed in the project: one value, a sentence for the person, a note for the model."""
+"""Changes of the project: one value, a sentence for the person, a note for the model."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-from tools.text import clean, reveal
+from tools.safe_text import clean, reveal
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ _NO_ROOM = "\n[more of the diff is left out; read the file]\n"
 
 
 @dataclass(frozen=True, slots=True)
-class FileDiff:
+class ShownFileDiff:
     """A unified diff of one file, and the lines it adds and removes. `text` may be shortened or empty."""
 
     path: str
@@ -33,7 +33,7 @@ class FileDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ProjectChanges:
     """Files that changed, as paths relative to the project folder with `/`, sorted.
 
     A renamed file is in `renamed` only (from, to), if its content stayed; else it
@@ -44,7 +44,7 @@ class Changes:
     added: tuple[str, ...] = ()
     modified: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
-    diffs: tuple[FileDiff, ...] = ()
+    diffs: tuple[ShownFileDiff, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
     folder: Literal["", "gone", "back"] = ""
     """What became of the project folder itself: moved away, removed, or no longer to be reached."""
@@ -57,7 +57,7 @@ class Changes:
     def __bool__(self) -> bool:
         return self.count > 0 or self.folder != ""
 
-    def followed_by(self, later: Changes) -> Changes:
+    def followed_by(self, later: ProjectChanges) -> ProjectChanges:
         """Both as one, as far as they can be told apart: a file that came and changed has come.
 
         Of very many files that takes long: then call it in a thread.
@@ -67,7 +67,7 @@ class Changes:
         was_absent = {*self.added, *later.added} - {*self.removed, *self.modified}
         is_absent = {*self.removed, *later.removed} - {*later.added}
         touched = {*self.added, *self.modified, *self.removed, *later.added, *later.modified, *later.removed}
-        return Changes(
+        return ProjectChanges(
             added=tuple(sorted(was_absent - is_absent)),
             modified=tuple(sorted(touched - was_absent - is_absent)),
             removed=tuple(sorted(is_absent - was_absent)),
@@ -133,7 +133,7 @@ def shown(path: str) -> str:
     return f"{text[: half - 1]}…{text[-half:]}"
 
 
-def _lines(diff: FileDiff) -> str:
+def _lines(diff: ShownFileDiff) -> str:
     return f" (+{diff.added} −{diff.removed})" if diff.added or diff.removed else ""
 
 

@@ -1,4 +1,4 @@
-"""Which paths of a project git ignores, read from its ignore files without running git.
+"""Tells which paths of a project git ignores, from its ignore files, without running git.
 
 The rules are those of git: the last line that fits decides, deeper files come
 after the ones above them, `.git/info/exclude` comes before all, and nothing in
@@ -12,8 +12,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.workspace.ignore_rules import MAX_TRIED, Rules, parse
-from agent.workspace.noise import is_noise
+from agent.workspace.ignore_rules import MAX_TRIED, IgnoreRules, parse
+from agent.workspace.ignored_names import is_noise
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from tools.files.descriptors import open_file
 
@@ -25,14 +25,14 @@ MAX_BYTES = 4_000_000
 class _Level:
     """The rules of one ignore file, for what stands below `prefix`, and those that come before them."""
 
-    rules: Rules
+    rules: IgnoreRules
     prefix: str
     above: _Level | None
     tried: int
     """Rules, of these and those before, that are tried one by one."""
 
 
-class Ignore:
+class IgnoreFiles:
     """The ignore rules of the project at `root` (resolved). Paths are relative to it, with `/`; "" is itself.
 
     Ignore files are read when a folder is first asked about and kept until `forget`.

@@ -40,7 +40,7 @@ _CLASSES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class IgnoreRule:
     """One line of an ignore file: `line` is its number, `brings_back` a leading `!`, `folders_only` a `/` at
     the end."""
 
@@ -53,7 +53,7 @@ class Rule:
 class Tried:
     """A rule with wildcards. It can only fit what begins with `start`."""
 
-    rule: Rule
+    rule: IgnoreRule
     pattern: GitIgnoreSpecPattern
     start: str
     by_name: bool
@@ -69,12 +69,12 @@ class Tried:
 
 
 @dataclass(slots=True)
-class Rules:
+class IgnoreRules:
     """Rules by what they name. `deciding` is for what stands below the folder of their file."""
 
-    names: dict[str, list[Rule]] = field(default_factory=dict)
-    paths: dict[str, list[Rule]] = field(default_factory=dict)
-    endings: dict[str, list[Rule]] = field(default_factory=dict)
+    names: dict[str, list[IgnoreRule]] = field(default_factory=dict)
+    paths: dict[str, list[IgnoreRule]] = field(default_factory=dict)
+    endings: dict[str, list[IgnoreRule]] = field(default_factory=dict)
     """Of names, from a full stop on: `*.py`."""
     tried: list[Tried] = field(default_factory=list)
     complete: bool = True
@@ -83,9 +83,9 @@ class Rules:
     def __bool__(self) -> bool:
         return bool(self.names or self.paths or self.endings or self.tried)
 
-    def deciding(self, path: str, *, folder: bool) -> Rule | None:
+    def deciding(self, path: str, *, folder: bool) -> IgnoreRule | None:
         """The last rule that names `path`, or None."""
-        best: Rule | None = None
+        best: IgnoreRule | None = None
         name = path.rpartition("/")[2]
         for rule in self._looked_up(path, name):
             if (best is None or rule.line > best.line) and (folder or not rule.folders_only):
@@ -97,7 +97,7 @@ class Rules:
                 return tried.rule
         return best
 
-    def _looked_up(self, path: str, name: str) -> Iterator[Rule]:
+    def _looked_up(self, path: str, name: str) -> Iterator[IgnoreRule]:
         yield from self.names.get(name, ())
         yield from self.paths.get(path, ())
         if self.endings:
@@ -107,12 +107,12 @@ class Rules:
                 stop = name.find(".", stop + 1)
 
 
-def parse(text: str, room: int = MAX_TRIED) -> Rules:
+def parse(text: str, room: int = MAX_TRIED) -> IgnoreRules:
     """The rules in the text of an ignore file; lines that git or we cannot use are left out.
 
     Of rules that have to be tried one by one there is room for so many.
     """
-    rules = Rules()
+    rules = IgnoreRules()
     lines = text.removeprefix("\ufeff").split("\n", MAX_LINES)
     for number, line in enumerate(lines[:MAX_LINES]):
         _add(rules, number, line.removesuffix("\r"), room)
@@ -121,12 +121,12 @@ def parse(text: str, room: int = MAX_TRIED) -> Rules:
     return rules
 
 
-def _add(rules: Rules, number: int, line: str, room: int) -> None:
+def _add(rules: IgnoreRules, number: int, line: str, room: int) -> None:
     line = _SPACES_AT_END.sub("", line)
     core = line.removeprefix("!").removesuffix("/")
     if line.startswith("#") or not core or core.endswith("/"):
         return
-    rule = Rule(number, line.startswith("!"), line.endswith("/"))
+    rule = IgnoreRule(number, line.startswith("!"), line.endswith("/"))
     if len(core) <= _MAX_LENGTH and _PLAIN.fullmatch(core) and "//" not in core:
         place = rules.paths if "/" in core else rules.names
         place.setdefault(core.removeprefix("/"), []).append(rule)

@@ -1,4 +1,4 @@
-"""What the engine itself wrote, so that its own work is not taken for someone else's."""
+"""The engine's own writes, so that its work is not taken for someone else's."""
 
 from __future__ import annotations
 

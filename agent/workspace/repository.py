@@ -1,4 +1,4 @@
-"""Where a git repository keeps its things and which branch is checked out, read without running git."""
+"""A git repository read without running git: where it keeps things, which branch is checked out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.files.descriptors import read_bytes
-from tools.text import clean
+from tools.safe_text import clean
 
 _MAX_BYTES = 4_096
 _HEADS = "refs/heads/"

@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agent.workspace.changes import Changes, shown
-from agent.workspace.eyes import Source, open_source
+from agent.workspace.change_summary import summarize
+from agent.workspace.changes import ProjectChanges, shown
+from agent.workspace.dirty_paths import DirtyPaths
+from agent.workspace.fs_events import FileEventSource, open_source
 from agent.workspace.own_writes import OwnWrites
-from agent.workspace.summary import summarize
-from agent.workspace.tree import Difference, Tree, merged
-from agent.workspace.words import Words
-from tools.files.credentials import Guard
+from agent.workspace.project_tree import FileDifference, ProjectTree, merged
+from tools.files.credentials import CredentialGuard
 from tools.files.threads import Stopped
 
 T = TypeVar("T")
@@ -42,10 +42,10 @@ _ROOT_SECONDS = 1.0
 
 
 @dataclass(slots=True)
-class Claim:
+class WriteClaim:
     """What changed while the engine let something work; filled when the claim ends."""
 
-    changes: Changes = field(default_factory=Changes)
+    changes: ProjectChanges = field(default_factory=ProjectChanges)
 
 
 class Watcher:
@@ -61,10 +61,10 @@ class Watcher:
     def __init__(
         self,
         root: Path,
-        on_changes: Callable[[Changes], None],
+        on_changes: Callable[[ProjectChanges], None],
         *,
         settle: float = 0.4,
-        guard: Guard | None = None,
+        guard: CredentialGuard | None = None,
     ) -> None:
         self.enabled = True
         self._root = root.absolute()
@@ -72,13 +72,13 @@ class Watcher:
         self._settle = settle
         self._guard = guard
         self._own = OwnWrites()
-        self._words = Words(self._wake)
+        self._words = DirtyPaths(self._wake)
         self._stop = threading.Event()
         self._heard = asyncio.Event()
         self._ready = asyncio.Event()
         self._free = asyncio.Event()
         self._free.set()
-        self._claims: list[Claim] = []
+        self._claims: list[WriteClaim] = []
         self._lock = asyncio.Lock()
         self._sweep_seconds = SWEEP_SECONDS
         self._next_sweep = 0.0
@@ -87,8 +87,8 @@ class Watcher:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: ThreadPoolExecutor | None = None
         self._task: asyncio.Task[None] | None = None
-        self._source: Source | None = None
-        self._tree: Tree | None = None
+        self._source: FileEventSource | None = None
+        self._tree: ProjectTree | None = None
 
     @property
     def coverage(self) -> str:
@@ -173,7 +173,7 @@ class Watcher:
                 await self._in_thread(lambda: self._known().adopt(relative))
 
     @asynccontextmanager
-    async def claim(self) -> AsyncIterator[Claim]:
+    async def claim(self) -> AsyncIterator[WriteClaim]:
         """Let something work in the project, such as a command, whose changes are not those of the person.
 
         What changed before is told first. What changes within goes to the
@@ -181,7 +181,7 @@ class Watcher:
         While the project is still being read nothing is waited for, and what
         changes in that time goes to nobody.
         """
-        claim = Claim()
+        claim = WriteClaim()
         self._unsure |= not self._ready.is_set()
         await self.catch_up()
         self._claims.append(claim)
@@ -265,9 +265,9 @@ class Watcher:
 
     def _open(self) -> None:
         self._root = self._root.resolve()
-        self._guard = self._guard or Guard({})
+        self._guard = self._guard or CredentialGuard({})
         self._source = open_source(self._root, self._words.tell)
-        self._tree = Tree(self._root, self._source, self._own, self._stop)
+        self._tree = ProjectTree(self._root, self._source, self._own, self._stop)
         self._tree.survey()
 
     def _close(self) -> None:
@@ -275,7 +275,7 @@ class Watcher:
             self._source.close()
             self._source = None
 
-    def _look(self, for_claim: bool) -> Changes:
+    def _look(self, for_claim: bool) -> ProjectChanges:
         tree, guard = self._known(), self._guard
         had_root = tree.has_root
         if for_claim and self._source is not None:
@@ -287,12 +287,12 @@ class Watcher:
             found = tree.look(paths)
             if tree.unwatched:
                 found = merged(found, self._sweep(tree, for_claim))
-        changes = summarize(found, self._root, guard) if found and guard is not None else Changes()
+        changes = summarize(found, self._root, guard) if found and guard is not None else ProjectChanges()
         if tree.has_root != had_root:
             changes = replace(changes, folder="back" if tree.has_root else "gone")
         return changes
 
-    def _sweep(self, tree: Tree, for_claim: bool) -> list[Difference]:
+    def _sweep(self, tree: ProjectTree, for_claim: bool) -> list[FileDifference]:
         """Look at the folders that cannot be watched, if it is time to, or quick enough to do for a claim."""
         is_quick = self._sweep_seconds * _SWEEP_SHARE <= _QUICK_SWEEP
         if for_claim and not is_quick:
@@ -308,7 +308,7 @@ class Watcher:
         unsure, self._sweep_unsure = self._sweep_unsure, False
         return [] if unsure else found
 
-    def _known(self) -> Tree:
+    def _known(self) -> ProjectTree:
         if self._tree is None:
             raise Stopped
         return self._tree

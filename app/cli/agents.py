@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
-from agent.home import Home
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from app.agent_files import Kind
+    from app.screens.agents.agent_files import AgentKind
 
 _ACTIONS = """\
 list     every kind of agent that can be sent here
@@ -61,16 +61,16 @@ def run(args: argparse.Namespace) -> int:
             return ExitCode.DONE
 
 
-def _read(home: Home) -> tuple[list[Kind], str]:
-    from app.agent_files import read_kinds
+def _read(home: Home) -> tuple[list[AgentKind], str]:
     from app.cli.folder import workspace
+    from app.screens.agents.agent_files import read_kinds
 
     return read_kinds(home, workspace(None))
 
 
-def _named(home: Home, name: str) -> Kind:
+def _named(home: Home, name: str) -> AgentKind:
     """The kind called `name`. Raises `ConfigError` when there is none."""
-    from themes.problem import nearest
+    from themes.skin_problem import nearest
 
     kinds = {kind.name: kind for kind in _read(home)[0]}
     wanted = name.removeprefix("@")
@@ -95,7 +95,7 @@ def _list(home: Home) -> int:
 
 
 def _show(home: Home, name: str) -> int:
-    from app.agent_files import limits
+    from app.screens.agents.agent_files import limits
 
     kind = _named(home, name)
     say(f"{kind.name} ({kind.source}): {kind.path}")
@@ -123,7 +123,7 @@ def _check(home: Home, agent: str | None) -> int:
 
 
 def _check_file(path: Path) -> int:
-    from agent.subagents.definitions import read_definition
+    from agent.api.agents import read_definition
 
     parsed = read_definition(path)
     for problem in parsed.problems:
@@ -134,7 +134,7 @@ def _check_file(path: Path) -> int:
     return ExitCode.DONE
 
 
-def _complain(kind: Kind) -> int:
+def _complain(kind: AgentKind) -> int:
     for problem in kind.problems:
         say(f"✗ {problem}")
     for doubt in kind.doubts:
@@ -143,7 +143,7 @@ def _complain(kind: Kind) -> int:
 
 
 def _new(home: Home, name: str, based_on: str | None) -> int:
-    from app.agent_files import create, new_text, read_text, renamed, valid_name
+    from app.screens.agents.agent_files import create, new_text, read_text, renamed, valid_name
 
     text = new_text(name)
     if based_on is not None:

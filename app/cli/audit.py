@@ -8,14 +8,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
-from agent.home import Home
 from app.cli.output import say
-from tools.text import clean
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.safety.audit_check import Report
-    from agent.safety.audit_record import Entry
+    from agent.api.permissions import AuditEntry, AuditReport
 
 MARKS = {"allowed": "✓", "denied": "⊘", "expired": "⊘", "cancelled": "■", "nobody": "⊘"}
 
@@ -49,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
     home = Home.locate()
     if args.verify:
-        from agent.safety.audit_check import verify
+        from agent.api.permissions import verify
 
         code = _tell(verify(home.audit), as_json=args.as_json)
     else:
@@ -59,11 +58,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.safety.audit_record import newest
+    from agent.api.permissions import newest
 
     since = _moment(args.since)
 
-    def wanted(entry: Entry) -> bool:
+    def wanted(entry: AuditEntry) -> bool:
         return (
             (since is None or entry.time >= since)
             and (not args.session or entry.session.startswith(args.session))
@@ -81,11 +80,11 @@ def _list(home: Home, args: argparse.Namespace) -> ExitCode:
     return ExitCode.DONE
 
 
-def line(entry: Entry) -> str:
+def line(entry: AuditEntry) -> str:
     """`2026-03-01 14:02:11 ✓ allowed by person  terminal  make test  (runs a command)`. Pure."""
     moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.time))
     mark = MARKS.get(entry.outcome, "·")
-    from agent.safety.audit_record import asker
+    from agent.api.permissions import asker
 
     who = f"{entry.outcome} by {entry.judge}" if entry.judge else entry.outcome or "note"
     agent = f"{called}: " if (called := asker(entry)) else ""
@@ -95,7 +94,7 @@ def line(entry: Entry) -> str:
     )
 
 
-def _tell(report: Report, *, as_json: bool) -> ExitCode:
+def _tell(report: AuditReport, *, as_json: bool) -> ExitCode:
     if as_json:
         found = {
             "sound": report.sound,
@@ -120,7 +119,7 @@ def _finding(finding: Any) -> dict[str, object]:
 
 def _moment(text: str | None) -> float | None:
     from tools.results import ToolError
-    from tools.session_search import parse_time
+    from tools.session_search_tool import parse_time
 
     try:
         return None if text is None else parse_time(text, end=False, now=time.time())

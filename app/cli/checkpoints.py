@@ -9,14 +9,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ExitCode
-from agent.home import Home
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.config.schema import CheckpointSettings
-    from agent.workspace.checkpoints.store import CheckpointStore
-    from agent.workspace.checkpoints.upkeep import Finding
+    from agent.api.checkpoints import CheckpointStore, StoreFinding
+    from agent.api.config import CheckpointSettings
 
 MEGABYTE = 1_000_000
 DAY = 86_400.0
@@ -45,8 +44,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.config.loader import load
-    from agent.workspace.checkpoints.store import CheckpointStore
+    from agent.api.checkpoints import CheckpointStore
+    from agent.api.config import load
 
     home = Home.locate()
     settings = load(home).settings.checkpoints
@@ -65,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bool) -> ExitCode:
-    from agent.workspace.checkpoints.upkeep import status
+    from agent.api.checkpoints import status
 
     found = status(store)
     if as_json:
@@ -94,7 +93,7 @@ def _status(store: CheckpointStore, settings: CheckpointSettings, *, as_json: bo
 
 
 def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
-    from agent.workspace.checkpoints.upkeep import verify
+    from agent.api.checkpoints import verify
 
     report = verify(store)
     if as_json:
@@ -116,7 +115,7 @@ def _verify(store: CheckpointStore, *, as_json: bool) -> ExitCode:
 
 
 def _collect(store: CheckpointStore, settings: CheckpointSettings, home: Home, *, as_json: bool) -> ExitCode:
-    from agent.workspace.checkpoints.upkeep import collect
+    from agent.api.checkpoints import collect
 
     done = collect(
         store,
@@ -147,7 +146,7 @@ def _collect(store: CheckpointStore, settings: CheckpointSettings, home: Home, *
 
 async def _living(home: Home) -> tuple[str, ...] | None:
     """The sessions there are; None when there is no store of sessions to ask."""
-    from agent.store.store import Store
+    from agent.api.sessions import Store
 
     if not home.keeps_sessions():
         return None
@@ -156,7 +155,7 @@ async def _living(home: Home) -> tuple[str, ...] | None:
         return tuple(session.id for session in everyone)
 
 
-def _record(finding: Finding) -> dict[str, str]:
+def _record(finding: StoreFinding) -> dict[str, str]:
     return {"place": finding.place, "what": finding.sentence}
 
 

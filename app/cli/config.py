@@ -9,14 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
-from agent.home import Home
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.config.loader import Loaded
-    from agent.config.problem import Path as KeyPath
-    from agent.config.trust import Project
+    from agent.api.config import LoadedSettings, ProjectSettings
+    from agent.api.config import Path as KeyPath
 
 MASK = "••••••"
 
@@ -85,11 +84,9 @@ def _workspace(args: argparse.Namespace) -> Path:
 
 
 def _show(home: Home, workspace: Path, as_json: bool, defaults: bool) -> int:
-    from agent.config.loader import Loaded, load
-    from agent.config.problem import dotted
-    from agent.config.schema import Settings
+    from agent.api.config import LoadedSettings, Settings, dotted, load
 
-    loaded = Loaded(Settings()) if defaults else load(home, os.environ, workspace)
+    loaded = LoadedSettings(Settings()) if defaults else load(home, os.environ, workspace)
     rows = [(dotted(path), _displayed(path, value), _source(loaded, path)) for path, value in _values(loaded)]
     if as_json:
         data = {key: {"value": value, "source": source} for key, value, source in rows}
@@ -103,7 +100,7 @@ def _show(home: Home, workspace: Path, as_json: bool, defaults: bool) -> int:
     return ExitCode.DONE
 
 
-def _values(loaded: Loaded) -> list[tuple[KeyPath, Any]]:
+def _values(loaded: LoadedSettings) -> list[tuple[KeyPath, Any]]:
     """Every setting in effect, in the schema's order; lists are one value."""
 
     def walk(data: dict[str, Any], prefix: KeyPath) -> list[tuple[KeyPath, Any]]:
@@ -117,19 +114,19 @@ def _values(loaded: Loaded) -> list[tuple[KeyPath, Any]]:
 
 def _displayed(path: KeyPath, value: Any) -> Any:
     """`value` without anything secret in it."""
-    from agent.config import keys
+    from agent.api.config import setting_names
     from tools.redact import redact
 
     if isinstance(value, dict):
         return {key: _displayed((*path, key), inner) for key, inner in value.items()}
-    if keys.is_secret(path):
+    if setting_names.is_secret(path):
         return MASK
     if isinstance(value, list):
         return [_displayed(path, item) for item in value]
     return redact(value) if isinstance(value, str) else value
 
 
-def _source(loaded: Loaded, path: KeyPath) -> str:
+def _source(loaded: LoadedSettings, path: KeyPath) -> str:
     source = loaded.sources.get(path)
     return str(source) if source else "default"
 
@@ -140,7 +137,7 @@ def _text(value: Any) -> str:
     return "unset" if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _tell(loaded: Loaded) -> None:
+def _tell(loaded: LoadedSettings) -> None:
     """What a person should know beside the values, on stderr."""
     if loaded.project == "untrusted":
         say("This project brings settings that are not used; see `hermes config trust`.", file=sys.stderr)
@@ -149,11 +146,9 @@ def _tell(loaded: Loaded) -> None:
 
 
 def _get(home: Home, workspace: Path, key: str) -> int:
-    from agent.config import keys
-    from agent.config.layers import lookup
-    from agent.config.loader import load
+    from agent.api.config import load, lookup, setting_names
 
-    path = keys.split(key)
+    path = setting_names.split(key)
     loaded = load(home, os.environ, workspace)
     try:
         value = lookup(loaded.settings.model_dump(), path)
@@ -165,20 +160,18 @@ def _get(home: Home, workspace: Path, key: str) -> int:
 
 
 def _set(home: Home, key: str, text: str) -> int:
-    from agent.config import keys
-    from agent.config.edit import set_setting
-    from agent.config.environment import OVERRIDES
+    from agent.api.config import OVERRIDES, set_setting, setting_names
 
-    value = _displayed(keys.split(key), set_setting(home, key, text))
+    value = _displayed(setting_names.split(key), set_setting(home, key, text))
     say(f"{key} = {_text(value)}   ({home.config})")
     for variable, path in OVERRIDES.items():
-        if path == keys.split(key) and os.environ.get(variable):
+        if path == setting_names.split(key) and os.environ.get(variable):
             say(f"{variable} is set and overrides it for now.")
     return ExitCode.DONE
 
 
 def _check(home: Home, workspace: Path) -> int:
-    from agent.config.loader import load
+    from agent.api.config import load
 
     loaded = load(home, os.environ, workspace, thorough=True)
     for problem in loaded.problems:
@@ -192,19 +185,17 @@ def _check(home: Home, workspace: Path) -> int:
 
 
 def _trust(home: Home, folder: Path) -> int:
-    from agent.config import trust
-    from agent.config.document import parse
-    from agent.config.files import UnreadableError
-    from agent.config.layers import leaves, lookup
-    from agent.config.loader import PROJECT_FILE
-    from agent.config.problem import dotted
+    from agent.api.config import PROJECT_FILE, UnreadableSettingsError, dotted, leaves, lookup, parse, trust
 
     try:
         project = trust.read_project(home, folder)
-    except UnreadableError as error:
+    except UnreadableSettingsError as error:
         raise ConfigError(f"{PROJECT_FILE}: {error}.") from None
+    brings_skills = _trust_skills(home, folder)
     if project is None:
-        raise ConfigError(f"{trust.project_root(folder)} brings no settings; nothing to trust.")
+        if brings_skills:
+            return ExitCode.DONE
+        raise ConfigError(f"{trust.project_root(folder)} brings no settings or skills; nothing to trust.")
     allowed = trust.restrict(parse(project.config or b"", PROJECT_FILE), PROJECT_FILE)
     say(f"{project.root / trust.FOLDER} may now set:")
     for path in leaves(allowed.data):
@@ -212,9 +203,7 @@ def _trust(home: Home, folder: Path) -> int:
     for problem in allowed.problems:
         say(f"  ✗ {problem}")
     if project.permissions is not None:
-        from agent.safety.permissions.file import parse_file
-        from agent.safety.permissions.policy import PROJECT
-        from agent.safety.permissions.subjects import Setting
+        from agent.api.permissions import PROJECT, Setting, parse_file
 
         rules = parse_file(project.permissions, PROJECT, Setting(project.root, Path.home()))
         say("and decides about actions:")
@@ -229,10 +218,31 @@ def _trust(home: Home, folder: Path) -> int:
     return ExitCode.DONE
 
 
-def _say_agents(project: Project) -> None:
+def _trust_skills(home: Home, folder: Path) -> bool:
+    """Trust the skills that a project brings, and say which; False if it brings none."""
+    from agent.api.skills import SkillIndex, read_project_skills, trust_skills
+
+    project = read_project_skills(home, folder)
+    if project is None:
+        return False
+    if project.problem:
+        say(f"✗ {project.problem} They are not used.")
+        return True
+    found = SkillIndex().find(project.roots())
+    say(f"{project.root} brings skills, which are used from now on:")
+    for skill in found.skills:
+        say(f"  {skill.name}: {skill.description[:200]}")
+    for broken in found.broken:
+        say(f"  ✗ {broken.folder.name}: {broken.reason}.")
+    trust_skills(home, project)
+    say("This ends when one of their files changes, or with `hermes config untrust`.")
+    return True
+
+
+def _say_agents(project: ProjectSettings) -> None:
     """The agents that a project brings, as they would work."""
-    from agent.subagents.definitions import parse
-    from app.agent_files import limits
+    from agent.api.agents import parse
+    from app.screens.agents.agent_files import limits
 
     say("and brings agents:")
     for name, content in project.agents.items():
@@ -246,7 +256,7 @@ def _say_agents(project: Project) -> None:
 
 
 def _untrust(home: Home, folder: Path) -> int:
-    from agent.config import trust
+    from agent.api.config import trust
 
     root = trust.project_root(folder)
     known = trust.untrust(home, root)

@@ -9,12 +9,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ExitCode
-from agent.home import Home
 from app.cli.output import say, supports_glyphs
 
 if TYPE_CHECKING:
-    from app.cli.health.check import Check, Finding
+    from app.cli.health.check import Check, HealthFinding
 
 SECONDS = 5.0
 """All checks together take no longer."""
@@ -36,10 +36,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Examine, print, and return 1 if something fails."""
-    from app.cli.health.check import Subject, examine
+    from app.cli.health.check import HealthSubject, examine
 
     workspace = Path(getattr(args, "cwd", None) or ".").expanduser()
-    subject = Subject(Home.locate(), dict(os.environ), workspace)
+    subject = HealthSubject(Home.locate(), dict(os.environ), workspace)
     findings = examine(checks(), subject, SECONDS)
     if args.as_json:
         print(json.dumps([dataclasses.asdict(finding) for finding in findings], indent=2))
@@ -60,6 +60,7 @@ def checks() -> dict[str, Check]:
         "ripgrep": system.ripgrep,
         "git": system.git,
         "sandbox": isolation.sandbox,
+        "network": isolation.network,
         "terminal": system.terminal,
         "home": state.home,
         "config": state.config,
@@ -70,7 +71,7 @@ def checks() -> dict[str, Check]:
     }
 
 
-def lines(findings: list[Finding], glyphs: bool = True) -> list[str]:
+def lines(findings: list[HealthFinding], glyphs: bool = True) -> list[str]:
     """The report as text: a line for each finding, the mend below it, and a summary."""
     marks = _GLYPHS if glyphs else _WORDS
     arrow = "→" if glyphs else "->"

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from agent.api.permissions import Verdict
 from agent.errors import ConfigError, ExitCode
-from agent.safety.verdict import Verdict
 from app.cli.output import say
 
 LONGEST = 4_000_000
@@ -50,12 +50,9 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
     """The decision on commands run in `cwd`, which is the workspace as well, with all rules in force."""
     import os
 
-    from agent.config.loader import load
-    from agent.home import Home
-    from agent.safety.confinement import confinement
-    from agent.safety.gate import Gate
-    from agent.safety.permissions.policy import Permissions
-    from agent.safety.sandbox.probe import probe
+    from agent.api.config import load
+    from agent.api.home import Home
+    from agent.api.permissions import Gate, Permissions, confinement, probe
     from tools.actions import RunCommand
 
     home = Home.locate()
@@ -68,7 +65,7 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
         cwd,
         loaded.approvals.mode,
         permissions=Permissions(home, cwd, "tui"),
-        confinement=confinement(level, settings.network, elsewhere=elsewhere),
+        coverage=confinement(level, settings.network, elsewhere=elsewhere),
     )
     return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
 

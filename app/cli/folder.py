@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent.api.home import Home, private_folder
 from agent.errors import ConfigError
-from agent.home import Home, private_folder
 
 
 def workspace(path: str | None) -> Path:

@@ -1,10 +1,10 @@
-"""How events look as lines of a plain terminal."""
+"""Events as lines of a plain terminal."""
 
 from __future__ import annotations
 
 from agent.events import ToolFinished
 from tools.results import Outcome
-from tools.text import clean
+from tools.safe_text import clean
 
 GLYPHS: dict[Outcome, str] = {"done": "✓", "failed": "✗", "denied": "⊘", "interrupted": "■"}
 

@@ -8,43 +8,42 @@ import contextlib
 import signal
 import sys
 
+from agent.api.models import NoModelError
+from agent.api.opening import open_session
 from agent.errors import ConfigError, HermesError
 from agent.events import (
     Asked,
     AssistantMessageAdded,
     Event,
-    Noticed,
     ReplyCut,
-    RetryScheduled,
     TextAdded,
     TodosChanged,
     ToolFinished,
     TurnEnded,
 )
-from agent.model.providers import NoModelError
-from agent.runtime import open_engine
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
 from app.cli.output import say
-from app.glance import Options
-from tools.text import clean, printable
+from app.screens.models.first_model import begin_tour
+from app.startup.fast_args import FastOptions
+from tools.safe_text import clean, printable
 
 TODO_GLYPHS = {"pending": "○", "in_progress": "▶", "completed": "✓", "cancelled": "✗"}
 
 
-def run(args: Options | argparse.Namespace) -> int:
+def run(args: FastOptions | argparse.Namespace) -> int:
     """Read messages until the end of input; returns the exit code."""
     return asyncio.run(_loop(args))
 
 
-async def _loop(args: Options | argparse.Namespace) -> int:
+async def _loop(args: FastOptions | argparse.Namespace) -> int:
     console = Console()
     model: str | None = None
     view = LoopView(console)
     while True:
         try:
-            engine = await open_engine(options_of(args, attended=True, surface="plain", model=model), view)
+            client = await open_session(options_of(args, attended=True, surface="plain", model=model), view)
             break
         except NoModelError as error:
             print(error)
@@ -52,18 +51,21 @@ async def _loop(args: Options | argparse.Namespace) -> int:
             if (choice or "").lower() not in ("y", "yes"):
                 return int(error.exit_code)
             model = "demo"
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, engine.interrupt)
-    say(f"hermes · {engine.model} · {engine.session.record.workspace}")
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, client.interrupt)
+    say(f"hermes · {client.model} · {client.workspace}")
     print("Type a message; ctrl+c stops a turn; ctrl+d or /quit leaves.\n")
+    if args.demo or model is not None:
+        begin_tour(client)
+        await client.idle()
     try:
         while (text := await console.read("❯ ")) is not None:
             if text in ("/quit", "/exit"):
                 break
             if text:
-                await engine.run(text)
+                await client.run(text)
     finally:
         with contextlib.suppress(ConfigError, HermesError):
-            await engine.aclose()
+            await client.aclose()
     print()
     return 0
 
@@ -97,10 +99,6 @@ class LoopView:
             case TodosChanged():
                 for item in event.items:
                     self._line(f"  {TODO_GLYPHS[item.status]} {item.content}")
-            case Noticed():
-                self._line(f"┊ {event.text}")
-            case RetryScheduled():
-                self._line(f"┊ {event.reason} Trying again in {event.delay:.1f} s ({event.model}).")
             case ReplyCut():
                 self._line(f"┊ The answer was cut off: {event.reason}")
             case TurnEnded():
@@ -108,6 +106,8 @@ class LoopView:
                 if event.error or event.outcome == "interrupted":
                     say(f"■ {event.error or 'Stopped.'}", sys.stderr)
                 print()
+            case _ if said := event.notice():
+                self._line(f"┊ {said[1]}")
 
     def _line(self, text: str) -> None:
         self._end_line()

@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode, HermesError
-from agent.home import Home
-from tools.text import clean
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.model.local.pull import Progress, SourceName
+    from agent.api.models import Progress, SourceName
 
 _HINT = "Use it with: hermes --model local"
 _SMALL_MODEL = "It is a small model: good for a first try and for single steps offline, not for long tasks."
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         case "list":
             return _list(home)
         case "path":
-            from agent.model.local.weights import model_file
+            from agent.api.models import model_file
 
             _print_path(model_file(home, _configured(home)))
             return ExitCode.DONE
@@ -56,11 +56,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pull(home: Home, *, small: bool, source: SourceName) -> int:
-    from agent.model.local.pull import Listener, pull
-    from agent.model.local.weights import PROVENANCE, SMALL, STANDARD
+    from agent.api.config import load
+    from agent.api.models import PROVENANCE, Listener, pull, wanted
 
-    weights = SMALL if small else STANDARD
-    _say(f"{weights.title}, {_size(weights.size)}: {PROVENANCE}")
+    local = load(home, workspace=Path.cwd()).settings.local
+    weights = wanted(local.url, local.sha256, small=small)
+    _say(
+        f"{weights.title}, {_size(weights.size)}: {PROVENANCE}"
+        if not weights.url
+        else f"{weights.title} from {weights.url}, as the settings say."
+    )
     bar = _Bar(weights.file) if sys.stderr.isatty() else _Lines()
     listener = Listener(progress=bar.show, note=bar.note)
     try:
@@ -75,7 +80,7 @@ def _pull(home: Home, *, small: bool, source: SourceName) -> int:
 
 
 def _list(home: Home) -> int:
-    from agent.model.local.weights import CATALOGUE, installed, model_file
+    from agent.api.models import CATALOGUE, installed, model_file
 
     present = installed(home)
     used = None
@@ -97,7 +102,7 @@ def _list(home: Home) -> int:
 
 
 def _remove(home: Home, name: str) -> int:
-    from agent.model.local.weights import installed
+    from agent.api.models import installed
 
     path = next((path for path in installed(home) if path.name == name), None)
     unfinished = home.models / f"{name}.part"
@@ -114,7 +119,7 @@ def _remove(home: Home, name: str) -> int:
 
 
 def _configured(home: Home) -> str:
-    from agent.config.loader import load
+    from agent.api.config import load
 
     return load(home, workspace=Path.cwd()).settings.local.model
 

@@ -15,35 +15,33 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from agent.engine import Engine
+from agent.api.attachments import Attachment
+from agent.api.opening import Listener, open_session
+from agent.api.session import SessionClient
 from agent.errors import ConfigError
 from agent.events import (
     Event,
-    Noticed,
     ReplyCut,
-    RetryScheduled,
     ToolFinished,
     TurnEnded,
 )
-from agent.messages import Attachment
-from agent.runtime import open_engine
 from app.cli.console import Console
 from app.cli.lines import call_line
 from app.cli.options import options_of
-from app.glance import Options
-from tools.text import clean
+from app.startup.fast_args import FastOptions
+from tools.safe_text import clean
 
 MAX_STDIN = 4_000_000
 """Characters read from stdin as a message."""
 
 
-def run(args: Options | argparse.Namespace) -> int:
+def run(args: FastOptions | argparse.Namespace) -> int:
     """Run one turn; the exit code tells how it ended."""
     text = _message(args)
     return asyncio.run(_turn(args, text, _images(args.image)))
 
 
-def _message(args: Options | argparse.Namespace) -> str:
+def _message(args: FastOptions | argparse.Namespace) -> str:
     """The text to work on: `-p`, stdin, or both (stdin below the text, as material)."""
     piped = ""
     if args.prompt in (None, "-") or not sys.stdin.isatty():
@@ -61,8 +59,8 @@ def _images(paths: Sequence[str]) -> tuple[Attachment, ...]:
     """The images of `--image`, kept in the home. Raises `AttachmentError` at the first that is none."""
     if not paths:
         return ()
-    from agent.attachments import AttachmentStore
-    from agent.home import Home, private_folder
+    from agent.api.attachments import AttachmentStore
+    from agent.api.home import Home, private_folder
 
     home = Home.locate()
     private_folder(home.root)
@@ -85,20 +83,21 @@ def _piped() -> str:
     return text
 
 
-async def _turn(args: Options | argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
+async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Sequence[Attachment]) -> int:
     console = Console() if sys.stdin.isatty() and sys.stderr.isatty() and not args.json else None
     options = options_of(args, attended=console is not None, surface="json" if args.json else "oneshot")
     view = JsonView(sys.stdout) if args.json else TextView(sys.stderr)
-    engine = await open_engine(options, view)
+    listeners: list[Listener] = [view]
+    if console is not None:
+        listeners.append(lambda event: _attend(console, event))
+    client = await open_session(options, *listeners)
     try:
-        if console is not None:
-            engine.stream.subscribe(lambda event: _attend(console, event))
-        _stop_on_signals(engine)
+        _stop_on_signals(client)
         if isinstance(view, JsonView):
-            view.stop = engine.interrupt
-        ended = await engine.run(text, images)
+            view.stop = client.interrupt
+        ended = await client.run(text, images)
     finally:
-        await engine.aclose()
+        await client.aclose()
     if isinstance(view, JsonView) and view.failure is not None:
         raise view.failure
     if not args.json:
@@ -120,10 +119,10 @@ def _print_answer(ended: TurnEnded, approve: str | None) -> None:
         print(f"hermes: stopped at the gate; {way}.", file=sys.stderr)
 
 
-def _stop_on_signals(engine: Engine) -> None:
+def _stop_on_signals(client: SessionClient) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, engine.interrupt)
+        loop.add_signal_handler(number, client.interrupt)
 
 
 def _attend(console: Console, event: Event) -> None:
@@ -163,11 +162,9 @@ class TextView:
             return
         if isinstance(event, ToolFinished):
             line = call_line(event)
-        elif isinstance(event, Noticed):
-            line = f"┊ {event.text}"
-        elif isinstance(event, RetryScheduled):
-            line = f"┊ {event.reason} Trying again in {event.delay:.1f} s ({event.model})."
         elif isinstance(event, ReplyCut):
             line = f"┊ The answer was cut off: {event.reason}"
+        elif said := event.notice():
+            line = f"┊ {said[1]}"
         if line:
             print(clean(line), file=self._out, flush=True)

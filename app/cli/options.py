@@ -1,16 +1,20 @@
-"""From the command line to the options of a session."""
+"""Session options made from the command line."""
 
 from __future__ import annotations
 
 import argparse
 
-from agent.options import Options
-from app import glance
+from agent.api.options import Options
 from app.cli.folder import demo_workspace, workspace
+from app.startup import fast_args
 
 
 def options_of(
-    args: glance.Options | argparse.Namespace, *, attended: bool, surface: str, model: str | None = None
+    args: fast_args.FastOptions | argparse.Namespace,
+    *,
+    attended: bool,
+    surface: str,
+    model: str | None = None,
 ) -> Options:
     """The options `args` ask for. The tour works in a folder of its own, where its script may act freely."""
     tour = args.demo and args.cwd is None

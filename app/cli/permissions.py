@@ -9,15 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
-from agent.home import Home
 from app.cli import explain
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.safety.permissions.file import PermissionFile
-    from agent.safety.permissions.policy import Permissions
-    from agent.safety.permissions.rules import Rule
+    from agent.api.permissions import PermissionFile, PermissionRule, Permissions
 
 _ACTIONS = """\
 list     every rule in force, where it stands, and the mode
@@ -66,16 +64,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _permissions(args: argparse.Namespace, surface: str = "") -> Permissions:
-    from agent.safety.permissions.policy import Permissions
+    from agent.api.permissions import Permissions
 
     workspace = Path(os.path.realpath(Path(getattr(args, "cwd", None) or ".").expanduser()))
     return Permissions(Home.locate(), workspace, surface)
 
 
 def _list(args: argparse.Namespace) -> int:
-    from agent.config.loader import load
-    from agent.safety.permissions.file import SURFACES
-    from agent.safety.permissions.modes import SUMMARIES, canonical
+    from agent.api.config import load
+    from agent.api.permissions import SUMMARIES, SURFACES, canonical
 
     if args.surface and args.surface not in SURFACES:
         raise ConfigError(f"There is no surface `{args.surface}`; surfaces are {', '.join(SURFACES)}.")
@@ -105,7 +102,7 @@ def _list(args: argparse.Namespace) -> int:
     return ExitCode.DONE
 
 
-def _row(rule: Rule, width: int) -> str:
+def _row(rule: PermissionRule, width: int) -> str:
     notes = [rule.place]
     if rule.surface:
         notes.append(f"for {rule.surface}")
@@ -122,11 +119,16 @@ def _tell(problems: tuple[object, ...]) -> None:
 
 
 def _test(permissions: Permissions) -> int:
+    from agent.api.permissions import program_mistakes
+
     checked = failed = 0
     for file in permissions.files():
         checked += sum(len(rule.match) + len(rule.no_match) for rule in file.rules)
         failed += len(file.problems)
         _show(file)
+    for told in program_mistakes(Home.locate().root / "programs"):
+        failed += 1
+        say(f"✗ {told}")
     examples = f"{checked} {'example' if checked == 1 else 'examples'}"
     if failed:
         say(f"{examples} checked, {failed} {'problem' if failed == 1 else 'problems'}.")
@@ -141,7 +143,7 @@ def _show(file: PermissionFile) -> None:
 
 
 def _change(args: argparse.Namespace, verdict: Any) -> int:
-    from agent.safety.permissions.editing import plan_rule
+    from agent.api.permissions import plan_rule
 
     permissions = _permissions(args)
     edit = plan_rule(Home.locate(), args.rule.strip(), verdict, permissions.setting)

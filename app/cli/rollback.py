@@ -11,18 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
-from agent.home import Home
 from app.cli.output import say
-from app.cli.rollback_words import moment, one_line, outcome, outcome_record, step_record, words
-from tools.text import clean
+from app.cli.rollback_words import (
+    change_of_git,
+    moment,
+    one_line,
+    outcome,
+    outcome_record,
+    step_record,
+    words,
+)
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.store.store import Store
-    from agent.workspace.checkpoints.entries import Step
-    from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
-    from agent.workspace.checkpoints.steplog import StepLog
-    from agent.workspace.checkpoints.store import CheckpointStore
+    from agent.api.checkpoints import CheckpointStore, Choice, RestorePlan, Step, StepLog
+    from agent.api.sessions import Store
 
 CHOICES = ("mine", "checkpoint", "merge")
 
@@ -70,7 +75,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Carry it out. Raises `HermesError`."""
-    from agent.workspace.checkpoints.store import CheckpointStore
+    from agent.api.checkpoints import CheckpointStore
 
     home = Home.locate()
     if args.conflicts and args.to is None:
@@ -94,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
     """The numbers of the hunks that are wanted; None stands for all."""
-    from agent.workspace.checkpoints.restore.hunks import numbers
+    from agent.api.checkpoints import numbers
 
     if args.hunks is None:
         return None
@@ -110,7 +115,7 @@ def _hunks(args: argparse.Namespace) -> frozenset[int] | None:
 
 def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
     """Finish restores that were cut off: they come before anything else."""
-    from agent.workspace.checkpoints.restore.apply import finish_abandoned
+    from agent.api.checkpoints import finish_abandoned
 
     finished = finish_abandoned(store)
     for sentence in finished if not as_json else ():
@@ -120,8 +125,7 @@ def _finish(store: CheckpointStore, *, as_json: bool) -> tuple[str, ...]:
 
 async def _session(home: Home, checkpoints: CheckpointStore, wanted: str | None) -> _Session:
     """The session that is meant, by its root: steps of subagents stand in the line of the root."""
-    from agent.store.locks import SessionLock
-    from agent.store.store import Store
+    from agent.api.sessions import SessionLock, Store
 
     kept = checkpoints.sessions()
     async with await Store.open(home.database) as store:
@@ -160,7 +164,7 @@ async def _names(store: Store, session: str) -> dict[str, int]:
 
 
 def _position(text: str, line: StepLog, session: _Session) -> int:
-    from agent.workspace.checkpoints.restore.line import check_position
+    from agent.api.checkpoints import check_position
 
     if text.isascii() and text.isdigit() and len(text) < 12:
         position = int(text)
@@ -176,7 +180,7 @@ def _position(text: str, line: StepLog, session: _Session) -> int:
 
 def _paths(files: Sequence[str] | None, root: Path) -> tuple[str, ...] | None:
     """Files as the steps name them; they are meant from the current folder."""
-    from agent.workspace.checkpoints.restore.line import inside
+    from agent.api.checkpoints import inside
 
     try:
         return tuple(inside(root, each, Path.cwd()) for each in files) if files else None
@@ -192,19 +196,23 @@ def _plan(
     position: int,
     args: argparse.Namespace,
 ) -> RestorePlan:
-    from agent.checkpointing import limits
-    from agent.config.loader import load
-    from agent.workspace.checkpoints.restore.line import plan_back
+    from agent.api.checkpoints import limits, plan_back, steps_of_all
+    from agent.api.config import load
 
     if not session.root.is_dir():
         raise StoreError(f"The folder {session.root}, where the session worked, is gone.")
-    limit = limits(load(home).settings.checkpoints).file
+    most = limits(load(home).settings.checkpoints)
     paths = _paths(args.file, session.root)
+    others = asyncio.run(steps_of_all(store, line.session, session.root, most))
     with store.sharing():
-        return plan_back(line, session.root, position, store.objects, limit=limit, paths=paths)
+        return plan_back(
+            line, session.root, position, store.objects, limit=most.file, paths=paths, others=others
+        )
 
 
 def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCode:
+    from agent.api.checkpoints import git_apart
+
     wanted = _paths(args.file, session.root)
     steps = [step for step in line.steps() if wanted is None or _touches(step, wanted)]
     if args.as_json:
@@ -224,9 +232,12 @@ def _list(line: StepLog, session: _Session, args: argparse.Namespace) -> ExitCod
     say(f"Session {session.id} in {one_line(str(session.root))}")
     width = len(str(line.last))
     for step in steps:
-        files = f"{len(step.changes):,} file{'s' * (len(step.changes) != 1)}"
+        count = len(git_apart(step.changes).files)
+        files = f"{count:,} file{'s' * (count != 1)}"
         mark = "".join(f"  ⚑ {one_line(name)}" for name in names.get(step.number, ()))
         say(f"{step.number:>{width}}  {moment(step.created)}  {files:>9}  {one_line(step.label)}{mark}")
+        if step.git:
+            say(f"{'':>{width}}  {'':>16}  {'':>9}  {one_line(step.git)}")
     if not steps:
         say("No step changed anything." if wanted is None else "No step changed that.")
     if line.floor:
@@ -245,14 +256,13 @@ def _touches(step: Step, wanted: Sequence[str]) -> bool:
 def _diff(
     home: Home, store: CheckpointStore, line: StepLog, session: _Session, args: argparse.Namespace
 ) -> ExitCode:
-    from agent.export.patch import patch_between
-    from agent.workspace.checkpoints.entries import Change
-    from agent.workspace.checkpoints.restore.parts import numbered
+    from agent.api.checkpoints import PathChange, numbered
+    from agent.api.export import patch_between
 
     position = _position(args.diff, line, session)
     plan = _plan(home, store, line, session, position, args)
     patch = patch_between(
-        (Change(item.path, item.target, item.now) for item in plan.items), store.objects, text=True
+        (PathChange(item.path, item.target, item.now) for item in plan.items), store.objects, text=True
     )
     items = {item.path: item for item in plan.items}
     body = b"".join(numbered(items[file.path], file.data, store.objects) for file in patch.files)
@@ -262,8 +272,9 @@ def _diff(
         return ExitCode.DONE
     if text:
         say(text.removesuffix("\n"))
+    git = {item.path: change_of_git(item) for item in plan.shown}
     for item in patch.left_out:
-        say(f"· {one_line(item.path)}: {one_line(item.reason)}")
+        say(f"· {one_line(item.path)}: {git.get(item.path) or one_line(item.reason)}")
     if not plan.items:
         say(f"All files are as they were after step {position}.")
     return ExitCode.DONE
@@ -278,7 +289,7 @@ def _back(
     finished: Sequence[str],
     hunks: frozenset[int] | None,
 ) -> ExitCode:
-    from agent.workspace.checkpoints.restore.apply import apply_restore
+    from agent.api.checkpoints import apply_restore
 
     position = _position(args.to, line, session)
     plan = _plan(home, store, line, session, position, args)
@@ -292,7 +303,12 @@ def _back(
     choices: dict[str, Choice] = {item.path: choice for item in plan.having("conflict")}
     if hunks is not None:
         choices |= _parts(plan, store, hunks, args)
-    if not args.yes:
+    shown = {item.path: item.state for item in plan.shown}
+    for path, state in shown.items():
+        if state == "conflict":
+            choices.setdefault(path, choice)
+    stays = all(state == "lost" or choices.get(path) == "mine" for path, state in shown.items())
+    if not args.yes and not stays:
         if args.as_json or not sys.stdin.isatty():
             raise ConfigError("Taking files back asks first, and there is nobody to answer; give --yes.")
         _preview(plan, store, choices, session)
@@ -317,7 +333,7 @@ def _parts(
     plan: RestorePlan, store: CheckpointStore, hunks: frozenset[int], args: argparse.Namespace
 ) -> dict[str, Choice]:
     """The choice of some hunks of the one file of a plan. A conflict stays unless that was overruled."""
-    from agent.workspace.checkpoints.restore.parts import parted
+    from agent.api.checkpoints import parted
 
     item = plan.items[0]
     if len(plan.items) > 1:
@@ -332,17 +348,18 @@ def _preview(
     plan: RestorePlan, store: CheckpointStore, choices: Mapping[str, Choice], session: _Session
 ) -> None:
     """What would happen to each path, before anybody says yes; hunks that were chosen are shown."""
-    from agent.export.patch import patch_between
-    from agent.workspace.checkpoints.entries import Change
-    from agent.workspace.checkpoints.restore.parts import part_entry
-    from agent.workspace.checkpoints.restore.plan import Part
+    from agent.api.checkpoints import PartialRestore, PathChange, part_entry
+    from agent.api.export import patch_between
 
-    for item in plan.items:
+    for item in plan.shown:
         choice = choices.get(item.path, "checkpoint")
-        part = part_entry(item, choice, store.objects) if isinstance(choice, Part) else None
-        patch = patch_between([Change(item.path, item.now, part or item.target)], store.objects, text=True)
+        part = part_entry(item, choice, store.objects) if isinstance(choice, PartialRestore) else None
+        patch = patch_between(
+            [PathChange(item.path, item.now, part or item.target)], store.objects, text=True
+        )
+        about = change_of_git(item)
         lines = f"+{patch.added} −{patch.removed}" if patch.added or patch.removed else ""
-        say(f"  {one_line(item.path)}  {words(item, choice)}  {lines}".rstrip())
+        say(f"  {one_line(item.path)}  {words(item, choice)}  {lines}{about}".rstrip())
         if part is not None:
             say(clean(patch.body.decode("utf-8", "replace")).removesuffix("\n"))
     if session.running:
@@ -350,8 +367,8 @@ def _preview(
 
 
 def _confirmed(plan: RestorePlan, choices: Mapping[str, Choice]) -> bool:
-    stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.items)
-    count = len(plan.items) - stay
+    stay = sum(item.state == "lost" or choices.get(item.path) == "mine" for item in plan.shown)
+    count = len(plan.shown) - stay
     also = f", leave {stay:,} as {'they are' if stay != 1 else 'it is'}" if stay else ""
     question = f"Take {count:,} {'path' if count == 1 else 'paths'} back to step {plan.position}{also}? [y/N]"
     say(question, sys.stderr)

@@ -1,16 +1,18 @@
-"""What `hermes rollback` says of a plan, of steps and of what was done. Pure."""
+"""The words of `hermes rollback` for plans, steps and results. Pure."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from tools.text import clean
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.workspace.checkpoints.entries import Step
-    from agent.workspace.checkpoints.restore.apply import Restored
-    from agent.workspace.checkpoints.restore.plan import Choice, PlanItem
+    from agent.api.checkpoints import Choice, PlanItem, Restored, Step
+
+
+NAMED = 20
+"""Paths that stay and are named one by one; the others are counted."""
 
 
 def words(item: PlanItem, choice: Choice) -> str:
@@ -23,21 +25,31 @@ def words(item: PlanItem, choice: Choice) -> str:
     if not isinstance(choice, str):
         what = f"changes back in {len(choice.hunks):,} hunk{'s' * (len(choice.hunks) != 1)}"
     if item.state == "change":
-        return what
+        return f"{what}; changed while a command ran, perhaps by you" if item.unnamed else what
     stays = {"mine": "stays", "merge": "is merged"}.get(str(choice), f"{what} all the same")
     return f"▲ {item.reason}; {stays}"
+
+
+def change_of_git(item: PlanItem) -> str:
+    """What going back does to a repository; empty for any other item."""
+    return one_line(item.now.reason) if item.is_repository and item.now is not None else ""
 
 
 def outcome(restored: Restored) -> str:
     """What was done, for a person."""
     lines = []
     if restored.step is not None:
-        number, count = restored.step.number, len(restored.step.changes)
-        lines.append(f"{count:,} {'path' if count == 1 else 'paths'} taken back; this is step {number}.")
+        number = restored.step.number
+        lines.append(f"{one_line(restored.what('taken back'))}; this is step {number}.")
         lines.append(f"To undo it: hermes rollback --to {number - 1}")
+        if along := one_line(restored.taken_along()):
+            lines.append(f"▲ {along[0].upper()}{along[1:]}")
     else:
         lines.append("Nothing was changed.")
-    lines += [f"▲ {one_line(item.path)} stays as it is: {one_line(item.reason)}" for item in restored.skipped]
+    named = restored.skipped[:NAMED]
+    lines += [f"▲ {one_line(item.path)} stays as it is: {one_line(item.reason)}" for item in named]
+    if more := len(restored.skipped) - len(named):
+        lines.append(f"▲ {more:,} more stay as they are")
     return "\n".join(lines)
 
 
@@ -49,6 +61,7 @@ def step_record(step: Step) -> dict[str, Any]:
         "label": step.label,
         "created": step.created,
         "paths": [change.path for change in step.changes],
+        "git": step.git,
         "coverage": step.coverage.sentence(),
     }
 
@@ -59,6 +72,7 @@ def outcome_record(restored: Restored) -> dict[str, Any]:
     return {
         "step": restored.step.number if restored.step else None,
         "restored": [change.path for change in changes],
+        "unnamed": list(restored.unnamed),
         "left": [{"path": item.path, "reason": item.reason} for item in restored.skipped],
     }
 

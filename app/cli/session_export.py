@@ -10,14 +10,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, StoreError
-from agent.home import Home
 from app.cli.output import say
-from tools.text import clean
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.store.nodes import Node, Session
-    from agent.store.store import Store
+    from agent.api.history import Node, Session
+    from agent.api.sessions import Store
 
 LAYOUTS = ("jsonl", "sharegpt", "html", "patch")
 
@@ -66,7 +66,7 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
 async def _lines(
     store: Store, session: Session, layout: str, branch: str, *, ascii_only: bool
 ) -> list[bytes]:
-    from agent.store.export import line, node_record, trajectory
+    from agent.api.export import line, node_record, trajectory
 
     if layout == "sharegpt":
         records = [trajectory(session, await _masked(store, await store.path(session.id, branch)))]
@@ -79,13 +79,13 @@ async def _lines(
 
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
-    from agent.store.export import masked
+    from agent.api.export import masked
 
     return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
 
 
 async def _page(store: Store, session: Session, branch: str) -> bytes:
-    from agent.export.page import page_of
+    from agent.api.export import page_of
     from tools.discovery import discover
     from tools.registry import registry
 
@@ -110,10 +110,8 @@ async def _patch(store: Store, home: Home, session: Session, branch: str) -> byt
 
 
 def _patch_between(home: Home, line_name: str, first: int, last: int) -> bytes:
-    from agent.export.patch import patch_between
-    from agent.workspace.checkpoints import states
-    from agent.workspace.checkpoints.restore.line import check_position
-    from agent.workspace.checkpoints.store import CheckpointStore
+    from agent.api.checkpoints import CheckpointStore, check_position, states
+    from agent.api.export import patch_between
 
     store = CheckpointStore(home.checkpoints)
     line = store.line(line_name)

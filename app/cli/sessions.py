@@ -1,4 +1,4 @@
-"""`hermes sessions`: list, show, search, rename, export, delete and recover stored sessions."""
+"""`hermes sessions`: list, show, search, rename, export, import, delete and recover stored sessions."""
 
 from __future__ import annotations
 
@@ -11,30 +11,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode, StoreError
-from agent.home import Home
-from app.cli import session_export
+from app.cli import session_export, session_import, session_search
 from app.cli.output import say
-from tools.text import clean, truncate
+from tools.safe_text import clean, truncate
 
 if TYPE_CHECKING:
-    from agent.store.nodes import Node, Session
-    from agent.store.store import Store
+    from agent.api.history import Node, Session
+    from agent.api.sessions import Store
 
 _ROLES = ("user", "assistant", "tool", "notice")
 _SHOWN_RESULT = 2_000
 """Characters of a tool result that `show` prints."""
-
-_SEARCH_SECONDS = 10.0
-"""How long a search may go on into old messages for parts of words."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Declare the subcommand."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "sessions",
-        help="list, show, search, rename, export and delete sessions",
-        description="List, show, search, rename, export and delete sessions. SESSION is an id, "
+        help="list, show, search, rename, export, import and delete sessions",
+        description="List, show, search, rename, export, import and delete sessions. SESSION is an id, "
         "the beginning of an id, or a title.",
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -52,8 +49,18 @@ def _add_reading(actions: Any) -> None:
     show = _action(actions, "show", "one session as text")
     show.add_argument("session", metavar="SESSION")
     show.add_argument("--branch", metavar="NAME", default="main", help="which branch (default: main)")
-    search = _action(actions, "search", "search everything that was said")
-    search.add_argument("query", nargs="+", metavar="WORD", help="all words must occur; quote a phrase")
+    search = _action(actions, "search", "search everything that was said and noted")
+    search.add_argument("query", nargs="+", metavar="WORD", help='words, a "phrase", or a whole question')
+    search.add_argument(
+        "--mode",
+        choices=("auto", "words", "meaning"),
+        default="auto",
+        help="how to search (default: auto); meaning is not set up yet",
+    )
+    search.add_argument(
+        "--source", action="append", metavar="NAME", help="only messages, or only memory (default: all)"
+    )
+    search.add_argument("--by-session", action="store_true", help="only the best message of each session")
     search.add_argument("--role", action="append", choices=_ROLES, help="only messages of this role")
     search.add_argument("--session", metavar="SESSION", help="only this session")
     search.add_argument("--tool", metavar="NAME", help="only results of this tool")
@@ -75,6 +82,7 @@ def _add_changing(actions: Any) -> None:
     rename.add_argument("session", metavar="SESSION")
     rename.add_argument("title", nargs="+", metavar="TITLE")
     session_export.add_parser(actions)
+    session_import.add_parser(actions)
     delete = _action(actions, "delete", "delete a session and those of its subagents")
     delete.add_argument("session", metavar="SESSION")
     delete.add_argument("--yes", action="store_true", help="do not ask")
@@ -109,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         # Looking must not make a store.
         _print_json([]) if args.as_json else say("No sessions yet.")
         code = ExitCode.DONE
-    elif not home.keeps_sessions():
+    elif not home.keeps_sessions() and args.action != "import":
         raise StoreError(f"There is no session {clean(args.session)}; none was saved yet.")
     else:
         code = asyncio.run(_with_store(home, args))
@@ -118,8 +126,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.known_secrets import secrets_of_home
-    from agent.store.store import Store
+    from agent.api.home import secrets_of_home
+    from agent.api.sessions import Store
 
     async with await Store.open(home.database, secrets=secrets_of_home()) as store:
         match args.action:
@@ -128,11 +136,13 @@ async def _with_store(home: Home, args: argparse.Namespace) -> ExitCode:
             case "show":
                 await _show(store, args)
             case "search":
-                await _search(store, args)
+                await session_search.run(store, home, args)
             case "rename":
                 await _rename(store, args)
             case "export":
                 await session_export.run(store, home, args)
+            case "import":
+                await session_import.run(store, home, args)
             case _:
                 return await _delete(store, home, args)
     return ExitCode.DONE
@@ -180,40 +190,6 @@ async def _show(store: Store, args: argparse.Namespace) -> None:
         say(f"\n── {_speaker(node)} · {_time(node.created)} · {node.id}\n{_text(node)}")
 
 
-async def _search(store: Store, args: argparse.Namespace) -> None:
-    from agent.store.search import Filters
-
-    query = " ".join(args.query)
-    if not query.strip():
-        raise ConfigError("The query is empty; give a word or two that were said.")
-    session = None if args.session is None else (await store.find_session(args.session)).id
-    hits = await store.search(
-        query,
-        filters=Filters(
-            roles=tuple(args.role or ()),
-            session=session,
-            since=_moment(args.since, end=False),
-            until=_moment(args.until, end=True),
-            tool=args.tool,
-            project=args.project or "",
-            branch=args.branch or "",
-        ),
-        limit=args.limit,
-        offset=args.offset,
-        order="newest" if args.newest else "rank",
-        patience=_SEARCH_SECONDS,
-    )
-    if args.as_json:
-        _print_json([dataclasses.asdict(hit) for hit in hits.hits])
-        return
-    for hit in hits.hits:
-        say(f"{hit.session}  {_time(hit.created)}  {hit.kind:<9}  {_line(hit.snippet)}")
-    if not hits.hits:
-        say("Nothing found.")
-    elif args.offset + len(hits.hits) < hits.total:
-        say(f"{len(hits.hits)} of {hits.total} matches; --offset {args.offset + len(hits.hits)} shows more.")
-
-
 async def _rename(store: Store, args: argparse.Namespace) -> None:
     session = await store.find_session(args.session)
     renamed = await store.rename(session.id, " ".join(args.title))
@@ -225,15 +201,15 @@ async def _rename(store: Store, args: argparse.Namespace) -> None:
 
 async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
     """The nodes as they may leave the store."""
-    from agent.store.export import masked
+    from agent.api.export import masked
 
     return await asyncio.to_thread(lambda: [masked(node, store.secrets) for node in nodes])
 
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.script_journal import discard
-    from agent.store.locks import SessionLock
-    from agent.workspace.checkpoints.upkeep import drop_sessions
+    from agent.api.checkpoints import drop_sessions
+    from agent.api.search import Recall
+    from agent.api.sessions import SessionLock, discard
 
     session = await store.find_session(args.session)
     question = f"Delete {_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
@@ -244,7 +220,9 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
             say("Nothing was deleted.")
             return ExitCode.DENIED
     with SessionLock(home.run, session.id):
-        deleted = await store.delete(session.id)
+        recall = Recall(store)
+        deleted = await store.delete(session.id, clearing=recall.forget)
+        await recall.close()
         await asyncio.to_thread(discard, home.scripts, deleted)
         await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
     if args.as_json:
@@ -261,7 +239,7 @@ def _confirmed(question: str) -> bool:
 
 
 def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.store.salvage import recover_copy
+    from agent.api.sessions import recover_copy
 
     damaged = Path(args.file) if args.file else home.database
     copy = recover_copy(damaged)
@@ -275,20 +253,10 @@ def _recover(home: Home, args: argparse.Namespace) -> ExitCode:
 
 
 async def _totals(path: Path) -> tuple[int, int]:
-    from agent.store.store import Store
+    from agent.api.sessions import Store
 
     async with await Store.open(path) as store:
         return await store.totals()
-
-
-def _moment(text: str | None, *, end: bool) -> float | None:
-    from tools.results import ToolError
-    from tools.session_search import parse_time
-
-    try:
-        return None if text is None else parse_time(text, end=end, now=time.time())
-    except ToolError as error:
-        raise ConfigError(str(error)) from None
 
 
 def _session_record(session: Session) -> dict[str, Any]:
@@ -296,7 +264,7 @@ def _session_record(session: Session) -> dict[str, Any]:
 
 
 def _node_record(node: Node) -> dict[str, Any]:
-    from agent.store.export import node_record
+    from agent.api.export import node_record
 
     return node_record(node)
 
@@ -314,7 +282,7 @@ def _speaker(node: Node) -> str:
 
 
 def _text(node: Node) -> str:
-    from agent.store.text import readable
+    from agent.api.search import readable
 
     text = clean(readable(node.kind, node.content, node.data)).strip("\n")
     return truncate(text, _SHOWN_RESULT) if node.kind == "tool" else text

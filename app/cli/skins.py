@@ -8,17 +8,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ConfigError, ExitCode
-from agent.home import Home
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from themes.loader import Loaded
+    from themes.loader import LoadedSkin
     from themes.skin import Skin
 
 _ACTIONS = """\
 list     every skin; your own ones come last
-show     a specimen of one skin
+show     a sample of one skin
 check    say what is wrong with a skin and what is hard to read; exit code 2 if anything is
 new      write a skin file of your own, with every part explained
 path     where your own skins are
@@ -36,7 +36,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     actions.add_parser("list", help="every skin")
-    show = actions.add_parser("show", help="a specimen of one skin")
+    show = actions.add_parser("show", help="a sample of one skin")
     show.add_argument("name", metavar="NAME")
     check = actions.add_parser("check", help="what is wrong, and what is hard to read")
     check.add_argument("skin", metavar="NAME|PATH", nargs="?", help="default: all skins")
@@ -66,11 +66,11 @@ def run(args: argparse.Namespace) -> int:
             return ExitCode.DONE
 
 
-def _named(name: str, home: Home) -> Loaded:
+def _named(name: str, home: Home) -> LoadedSkin:
     """The skin called `name`. Raises `ConfigError` when there is none."""
     from themes.loader import list_skins, load_skin
-    from themes.problem import nearest
-    from themes.text import quoted
+    from themes.skin_problem import nearest
+    from themes.skin_text import quoted
 
     known = [listed.name for listed in list_skins(home.skins)]
     if name not in known:
@@ -101,7 +101,7 @@ def _shade(skin: Skin) -> str:
     return "dark" if skin.dark else "light"
 
 
-def _show(loaded: Loaded) -> int:
+def _show(loaded: LoadedSkin) -> int:
     from themes.depth import adapted, detect
 
     depth = detect(os.environ) if sys.stdout.isatty() else "none"
@@ -117,11 +117,11 @@ def _show(loaded: Loaded) -> int:
 def _draw(skin: Skin) -> None:
     from rich.console import Console
 
-    from app.specimen import specimen
+    from app.screens.skins.sample_session import sample
 
     console = Console(markup=False, highlight=False, emoji=False)
     width = max(min(console.width, 78), 20)
-    for line in specimen(skin, width):
+    for line in sample(skin, width):
         console.print(line, soft_wrap=True)
 
 
@@ -165,10 +165,10 @@ def _check(skin: str | None, home: Home) -> int:
     return ExitCode.USAGE if bad else ExitCode.DONE
 
 
-def _file_or_named(skin: str, home: Home) -> Loaded:
+def _file_or_named(skin: str, home: Home) -> LoadedSkin:
     """A skin file when `skin` is written like one (`./a.yaml`, `a.yml`), else the skin of this name."""
-    from themes.files import SUFFIXES
     from themes.loader import load_file
+    from themes.skin_file import SUFFIXES
 
     path = Path(skin)
     if path.suffix not in SUFFIXES and len(path.parts) < 2:
@@ -184,7 +184,7 @@ def _file_or_named(skin: str, home: Home) -> Loaded:
 
 
 def _new(name: str, based_on: str, home: Home) -> int:
-    from app.skin_files import create
+    from app.screens.skins.skin_files import create
 
     base = _named(based_on, home).skin
     path = create(home, name, base)

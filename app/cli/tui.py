@@ -10,79 +10,85 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.home import Home
+from agent.api.home import Home
 from app.application import HermesApp
 from app.cli.folder import workspace
 from app.cli.output import say
-from app.collector import collecting
-from app.glimpse import Wanted, changing, glimpse
-from app.host import Listener, Wish
-from app.line import give_up_the_deaf
-from app.look_keeper import keep, kept_skin, look_of
-from app.lookcache import signature
-from app.mentions import agents_of, files_of
-from app.preferences import adopt
-from app.remembered import Remembered
-from app.sharing import sharing
-from app.warmup import bring_session, warm_up
+from app.conversation.mentions import agents_of, files_of
+from app.conversation.saved_layout import SavedLayout
+from app.conversation.session_host import Listener, SessionRequest
+from app.screens.settings.preferences import adopt
+from app.startup.gc_scheduler import collecting
+from app.startup.gil_interval import sharing
+from app.startup.preload import bring_engine, bring_surface, warm_up
+from app.startup.resume_preview import ResumedSession, changing, resume_preview
+from app.startup.startup_theme_read import signature
+from app.startup.startup_theme_write import keep, kept_skin, look_of
+from app.terminal.tty_output import drop_unread_output
 from widgets.prompt.history import History
 
 if TYPE_CHECKING:
     import argparse
 
-    from agent.engine import Engine
-    from app.glance import Options
+    from agent.api.session import SessionClient
+    from app.startup.fast_args import FastOptions
 
 
-def run(args: Options | argparse.Namespace) -> int:
+def run(args: FastOptions | argparse.Namespace) -> int:
     """Show the application until it ends; returns the exit code."""
     with sharing():
         return asyncio.run(_show(args))
 
 
-async def _show(args: Options | argparse.Namespace) -> int:
+async def _show(args: FastOptions | argparse.Namespace) -> int:
     home = Home.locate()
 
-    async def open_session(wish: Wish, listener: Listener) -> Engine:
+    async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
         # Imported here, in a thread: the screen is drawn before the engine is read.
         show = changing(app.preview)
         if not app.host.session and (wanted := goes_on(wish)) is not None:
-            await glimpse(home, wanted, show)
-        await bring_session()
-        from agent import runtime
+            await resume_preview(home, wanted, show)
+        await bring_surface()
+        from agent.api import opening
         from app.cli.options import options_of
 
-        await wear_chosen_skin()
+        apart = await wear_chosen_skin()
+        if not apart:
+            await bring_engine()
         options = options_of(args, attended=True, surface="tui", model=wish.model)
         options = replace(options, preview=show)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
-        engine = await runtime.open_engine(options, listener)
-        reading = partial(warm_up, lambda: app.last_key, app.touched)
+        client = await opening.open_session(options, listener, process=apart)
+        reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
         app.run_worker(reading, group="warmup", exclusive=True)
-        return engine
+        return client
 
-    def goes_on(wish: Wish) -> Wanted | None:
+    def goes_on(wish: SessionRequest) -> ResumedSession | None:
         """The session that is gone on with, if it is not a new one."""
         id = wish.resume or args.resume
-        return Wanted(id, project) if not wish.fresh and (id is not None or args.resume_last) else None
+        return (
+            ResumedSession(id, project) if not wish.fresh and (id is not None or args.resume_last) else None
+        )
 
-    async def wear_chosen_skin() -> None:
-        from agent.config.loader import load
+    async def wear_chosen_skin() -> bool:
+        """Follow the settings; whether the engine is to work in a process of its own."""
+        from agent.api.config import load
 
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
         adopt(app, loaded.settings)
         if not app.host.session:
             app.session.transcript.wrap_code(loaded.settings.display.wrap_code)
-            await app.looks.follow(loaded.settings.display)
-            if app.looks.skin.name == loaded.settings.display.skin:
-                await asyncio.to_thread(keep, stamp, look_of(app), app.looks.skin, os.environ)
+            await app.appearance.follow(loaded.settings.display)
+            if app.appearance.skin.name == loaded.settings.display.skin:
+                await asyncio.to_thread(keep, stamp, look_of(app), app.appearance.skin, os.environ)
+        return loaded.settings.engine.process
 
     # Taken before the settings are read: what changes in between makes the look of this start void.
     stamp = signature(sys.argv[1:], os.environ)
     project = workspace(args.cwd)
     history = History(partial(_history_of, project, home))
-    remembered = Remembered(home.screen)
+    remembered = SavedLayout(home.screen)
     app = HermesApp(
         open_session,
         kept_skin(sys.argv[1:], os.environ),
@@ -90,6 +96,7 @@ async def _show(args: Options | argparse.Namespace) -> int:
         history=history,
         files=files_of(project),
         remembered=remembered,
+        tour=args.demo,
     )
     app.session.prompt.agents_provider = agents_of(home, project)
     try:
@@ -98,7 +105,7 @@ async def _show(args: Options | argparse.Namespace) -> int:
     finally:
         await app.host.close()
         await remembered.settle()
-        give_up_the_deaf()
+        drop_unread_output()
     return _farewell(app, home)
 
 
@@ -115,7 +122,7 @@ def _farewell(app: HermesApp, home: Home) -> int:
         raise app.failure
     session = app.host.session if app.host.spoken else ""
     if app.crashed:
-        from app.crash import farewell, write_report
+        from app.startup.crash import farewell, write_report
         from app.version import version
 
         say(farewell(write_report(app.crash, home.logs, version()), session), sys.stderr)

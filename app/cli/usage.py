@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agent.api.home import Home
 from agent.errors import ExitCode
-from agent.home import Home
 from app.cli.output import say
-from tools.text import clean
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.spending.report import Line, Report
+    from agent.api.usage import UsageLine, UsageReport
 
 GROUPINGS = ("day", "model", "project", "agent")
 DEFAULT_DAYS = 30
@@ -71,11 +71,10 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.DONE)
 
 
-async def _report(home: Home, by: Any, days: int | None) -> Report:
-    from agent.config.loader import load
-    from agent.spending.prices import prices_of
-    from agent.spending.report import report
-    from agent.store.store import Store
+async def _report(home: Home, by: Any, days: int | None) -> UsageReport:
+    from agent.api.config import load
+    from agent.api.sessions import Store
+    from agent.api.usage import prices_of, report
 
     loaded = await asyncio.to_thread(load, home, dict(os.environ), Path.cwd())
     async with await Store.open(home.database) as store:
@@ -91,7 +90,7 @@ def _explain() -> None:
     say("Counting requests of older sessions, once …", sys.stderr)
 
 
-def as_json(found: Report | None, by: str) -> dict[str, Any]:
+def as_json(found: UsageReport | None, by: str) -> dict[str, Any]:
     """The report as one object. Pure."""
     if found is None:
         return {"by": by, "since": "", "lines": [], "total": None}
@@ -99,9 +98,9 @@ def as_json(found: Report | None, by: str) -> dict[str, Any]:
     return {"by": by, "since": found.since, "lines": lines, "total": found.total.to_json()}
 
 
-def table_of(found: Report) -> list[str]:
+def table_of(found: UsageReport) -> list[str]:
     """The report as lines of text. Pure."""
-    from agent.spending.report import title
+    from agent.api.usage import title
 
     names = [_line(title(found.by, line.key)) for line in found.lines]
     width = max(map(len, [*names, found.by, "total"]))
@@ -110,12 +109,12 @@ def table_of(found: Report) -> list[str]:
     return [head, *rows, _row("total", found.total, width), *_notes(found.total)]
 
 
-def _row(name: str, line: Line, width: int) -> str:
+def _row(name: str, line: UsageLine, width: int) -> str:
     counts = f"{line.input:>15,} {line.cached:>15,} {line.output:>13,}"
     return f"{name:<{width}}  {line.requests:>9,} {counts}  {cost(line):>12}"
 
 
-def cost(line: Line) -> str:
+def cost(line: UsageLine) -> str:
     """`$0.42`, `$0.42+` where some price is missing, `unknown` where all are. Pure."""
     if line.unpriced and line.unpriced == line.requests:
         return "unknown"
@@ -123,7 +122,7 @@ def cost(line: Line) -> str:
     return shown + ("+" if line.unpriced else "")
 
 
-def _notes(total: Line) -> list[str]:
+def _notes(total: UsageLine) -> list[str]:
     notes: list[str] = []
     if total.unpriced:
         what = _requests(total.unpriced)

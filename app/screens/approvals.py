@@ -1,23 +1,24 @@
-"""What was allowed for more than once, and what waits for a yes: to look at and to take back."""
+"""The screen of grants and of open approvals: look at them and take them back."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
+from agent.api.permissions import Grant
+from agent.api.session import Approvals
+from agent.errors import HermesError
 from agent.events import ApprovalAsked
-from agent.safety.grants import Grant, Grants, GrantsError
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
 from app.screens.page import Page
 from app.screens.wording import line
+from widgets.row_list import RowList
 from widgets.row_text import fit
-from widgets.rows import RowList
 
 POLL = 0.5
 """Seconds between two looks at what holds and waits."""
@@ -33,11 +34,10 @@ class ApprovalsScreen(Page[None]):
     keys = "x take back · ⏎ in full · / filter · y copy · ? help · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("x", "revoke", "Take back", id="approvals.revoke")]
 
-    def __init__(self, grants: Grants, pending: Callable[[], Sequence[ApprovalAsked]]) -> None:
+    def __init__(self, approvals: Approvals) -> None:
         self._lines = ApprovalRows()
         super().__init__(self._lines)
-        self._grants = grants
-        self._pending = pending
+        self._approvals = approvals
 
     def on_mount(self) -> None:
         self._look()
@@ -60,17 +60,23 @@ class ApprovalsScreen(Page[None]):
         if not await self.app.push_screen_wait(ConfirmDialog(question, "Take back", "Keep")):
             return
         try:
-            gone = not await self._grants.revoke(row)
-        except GrantsError as error:
+            gone = not await self._approvals.revoke(row)
+        except HermesError as error:
             self.notify(line(str(error)), severity="error", markup=False)
             return
         self.notify("It was gone already." if gone else "Taken back.", markup=False)
         self._look()
 
-    def _look(self) -> None:
-        """Show what holds and waits now; the file is read only when it changed."""
-        grants = self._grants.all()
-        self._lines.show([*self._pending(), *reversed(grants)])
+    @work(exclusive=True, group="look")
+    async def _look(self) -> None:
+        """Show what holds and waits now."""
+        try:
+            grants = await self._approvals.grants()
+            pending = [each for each in await self._approvals.pending() if isinstance(each, ApprovalAsked)]
+        except HermesError as error:
+            self.state(line(str(error)))
+            return
+        self._lines.show([*pending, *reversed(grants)])
         always = sum(each.scope == "always" for each in grants)
         waiting = len(self._lines) - len(grants)
         counts = ((waiting, "waiting"), (len(grants) - always, "for this session"), (always, "always"))

@@ -12,14 +12,12 @@ from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
-from agent.safety.audit import AuditError
-from agent.safety.audit_check import Report, verify
-from agent.safety.audit_record import Entry, Tail, asker
+from agent.api.permissions import AuditEntry, AuditError, AuditReport, AuditTail, asker, verify
 from app.screens.detail import DetailScreen
 from app.screens.page import Page
 from app.screens.wording import line
+from widgets.row_list import RowList
 from widgets.row_text import fit
-from widgets.rows import RowList
 from widgets.timeline.paint import count
 
 POLL = 0.5
@@ -58,7 +56,7 @@ class AuditScreen(Page[None]):
 
     @work(exclusive=True, group="follow")
     async def _follow(self) -> None:
-        tail = Tail(self._folder, KEPT)
+        tail = AuditTail(self._folder, KEPT)
         while True:
             try:
                 self._lines.take(await asyncio.to_thread(tail.read))
@@ -104,8 +102,8 @@ class AuditRows(RowList):
         super().__init__(
             self._draw_entry, search_text=self._plain, empty="Nothing was asked of the gate yet.", follow=True
         )
-        self._all: list[Entry] = []
-        self._rows: list[Entry] = []
+        self._all: list[AuditEntry] = []
+        self._rows: list[AuditEntry] = []
         self.refused = False
         """Whether only what was refused is shown."""
 
@@ -113,7 +111,7 @@ class AuditRows(RowList):
         """Everything that was taken down."""
         return json.dumps(self._rows[index].record, indent=2, ensure_ascii=False)
 
-    def take(self, entries: list[Entry]) -> None:
+    def take(self, entries: list[AuditEntry]) -> None:
         """More of them."""
         if not entries:
             return
@@ -143,7 +141,7 @@ class AuditRows(RowList):
         self.empty = line(sentence)
         self.reset(0)
 
-    def _wanted(self, entry: Entry) -> bool:
+    def _wanted(self, entry: AuditEntry) -> bool:
         return not self.refused or entry.outcome not in ("allowed", "")
 
     def _plain(self, index: int) -> str:
@@ -167,7 +165,7 @@ class AuditRows(RowList):
         return [fit(row, width - 1)]
 
 
-def told(report: Report) -> str:
+def told(report: AuditReport) -> str:
     """What a check found out, a line each. Pure."""
     lines = [f"{report.records:,} lines in {report.files:,} files", ""]
     for each in (*report.problems, *report.notes):

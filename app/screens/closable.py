@@ -1,13 +1,16 @@
-"""What every screen of ours is made of: it may be closed at any moment, whatever it is doing."""
+"""Base of all screens: each may be closed at any moment, whatever it is doing."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from textual import events
 from textual.await_complete import AwaitComplete
 from textual.messages import Prune
 from textual.screen import ModalScreen, Screen
+from textual.selection import Selection
+from textual.widget import Widget
 from textual.worker import Worker
 
 Outcome = TypeVar("Outcome")
@@ -41,6 +44,13 @@ class ClosableScreen(Screen[Outcome]):
         self._going = True
         for node in self.walk_children(with_self=True):
             self.workers.cancel_node(node)
+
+    def _watch_selections(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, old_selections: Mapping[Widget, Selection], selections: Mapping[Widget, Selection]
+    ) -> None:
+        """As Textual does it, but at once: its coroutine would be lost where the screen goes first."""
+        for widget in old_selections.keys() | selections.keys():
+            widget.selection_updated(selections.get(widget))
 
     def run_worker(self, work: Any, *args: Any, **options: Any) -> Worker[Any]:
         """As Textual does it; work that is begun while the screen goes ends before its first step."""

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from agent.context.table import ContextTable, Layer
+from agent.api.usage import ContextLayer, ContextTable
 from app.screens.counted import CountedPage, CountedRows
 from app.screens.wording import line
 from widgets.panes.figures import UNKNOWN, money, percent, tokens
@@ -23,7 +23,7 @@ LONGEST_BAR = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ContextRow:
     """One entry of the table, as words."""
 
     kind: Literal["layer", "free", "fact", "heading", "sentence", "blank"]
@@ -44,7 +44,7 @@ class Row:
         return "  ".join(filter(None, (*words, self.below, self.note)))
 
 
-class ContextScreen(CountedPage[ContextTable, Row]):
+class ContextScreen(CountedPage[ContextTable, ContextRow]):
     """Opens at once and shows the numbers when they are counted."""
 
     heading = "Context and cost"
@@ -54,12 +54,12 @@ class ContextScreen(CountedPage[ContextTable, Row]):
         """`count` makes the table; it may take a while. Raises `HermesError`."""
         super().__init__(count, ContextRows())
 
-    def told(self, found: ContextTable) -> tuple[Sequence[Row], str]:
+    def told(self, found: ContextTable) -> tuple[Sequence[ContextRow], str]:
         """The table, and how full the window is."""
         return rows_of(found), filled(found)
 
 
-class ContextRows(CountedRows[Row]):
+class ContextRows(CountedRows[ContextRow]):
     """The table; a row is a line, and a second one that says where it comes from."""
 
     def heading(self, width: int) -> Text:
@@ -79,12 +79,12 @@ class ContextRows(CountedRows[Row]):
             case _:
                 return self._figures(row, width)
 
-    def _sentence(self, row: Row, width: int) -> list[Text]:
+    def _sentence(self, row: ContextRow, width: int) -> list[Text]:
         text = Text(line(row.name), self.ink("text"))
         wrapped = text.wrap(self.app.console, max(width - 4, 1))
         return [Text(" ").append_text(each) for each in wrapped]
 
-    def _figures(self, row: Row, width: int) -> list[Text]:
+    def _figures(self, row: ContextRow, width: int) -> list[Text]:
         name = fit(Text(row.name), NAME_CELLS - 1).plain
         words = f" {name:<{NAME_CELLS}}{row.count:>{COUNT_CELLS}}{row.tokens:>{TOKEN_CELLS}}"
         share = part(row.share) if row.share is not None else ""
@@ -114,32 +114,34 @@ def bar(share: float, cells: int) -> str:
     return "█" * whole + ("", *"▏▎▍▌▋▊▉")[rest]
 
 
-def rows_of(table: ContextTable) -> list[Row]:
+def rows_of(table: ContextTable) -> list[ContextRow]:
     """The table as rows. Pure."""
     whole = table.window or table.used or 1
     rows = [_layer_row(layer, whole) for layer in table.layers]
     if table.free is not None:
-        rows.append(Row("free", "Free room", tokens=f"~{tokens(table.free)}", share=table.free / whole))
+        rows.append(
+            ContextRow("free", "Free room", tokens=f"~{tokens(table.free)}", share=table.free / whole)
+        )
     used = table.totals
     share = used.cached / used.input if used.input else None
     rows += [
-        Row("blank"),
-        Row("heading", "This session"),
-        Row("fact", "Last request", tokens=tokens(table.counted)),
-        Row("fact", "Requests", tokens=str(used.requests)),
-        Row("fact", "Tokens in", tokens=tokens(used.input)),
-        Row("fact", "… from the cache", tokens=tokens(used.cached), share=share),
-        Row("fact", "Tokens out", tokens=tokens(used.output)),
-        Row("fact", "Cost", tokens=money(used.cost)),
-        Row("blank"),
-        Row("heading", "The provider's cache began anew"),
+        ContextRow("blank"),
+        ContextRow("heading", "This session"),
+        ContextRow("fact", "Last request", tokens=tokens(table.counted)),
+        ContextRow("fact", "Requests", tokens=str(used.requests)),
+        ContextRow("fact", "Tokens in", tokens=tokens(used.input)),
+        ContextRow("fact", "… from the cache", tokens=tokens(used.cached), share=share),
+        ContextRow("fact", "Tokens out", tokens=tokens(used.output)),
+        ContextRow("fact", "Cost", tokens=money(used.cost)),
+        ContextRow("blank"),
+        ContextRow("heading", "The provider's cache began anew"),
     ]
     reasons = [f"{'' if each.declared else 'unannounced: '}{each.reason}" for each in table.breaks]
-    return rows + [Row("sentence", reason) for reason in reasons or ["Never in this session."]]
+    return rows + [ContextRow("sentence", reason) for reason in reasons or ["Never in this session."]]
 
 
-def _layer_row(layer: Layer, whole: int) -> Row:
-    return Row(
+def _layer_row(layer: ContextLayer, whole: int) -> ContextRow:
+    return ContextRow(
         "layer",
         layer.name,
         str(layer.count) if layer.count > 1 else "",

@@ -11,7 +11,7 @@ from textual import work
 
 from agent.errors import HermesError
 from app.screens.page import Page
-from widgets.rows import RowList
+from widgets.row_list import RowList
 
 Counted = TypeVar("Counted")
 

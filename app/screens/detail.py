@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from app.screens.closable import ClosableModal
-from app.screens.head import Head
+from app.screens.head import ScreenHeader
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP
 from app.screens.wording import Skinned, line
-from tools.text import clean, reveal
+from tools.safe_text import clean, reveal
 
 
 class DetailScreen(ClosableModal[None]):
@@ -22,7 +23,7 @@ class DetailScreen(ClosableModal[None]):
     texts that a person decides on; others are shown as a terminal would.
     """
 
-    CSS_PATH = "detail.tcss"
+    CSS_PATH: ClassVar = Path(__file__).with_name("detail.tcss")
     AUTO_FOCUS = "Reader"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss", "back"),
@@ -38,7 +39,7 @@ class DetailScreen(ClosableModal[None]):
         self.reader = Skinned(shown, show, wrap=spelled, focusable=True, margin=1, diffs=not spelled)
 
     def compose(self) -> ComposeResult:
-        yield Head(self._title)
+        yield ScreenHeader(self._title)
         yield self.reader
         yield KeyLine("↑↓←→ move · w wrap · y copy · esc back")
 

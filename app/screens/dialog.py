@@ -1,9 +1,10 @@
-"""What all dialogs share: they open armed with patience, and end in a typed outcome."""
+"""Base of all dialogs: they wait before they take a key, and end in a typed outcome."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from textual import events
@@ -52,7 +53,7 @@ class Dialog(ClosableModal[Outcome]):
     at_once: ClassVar[bool] = False
     """Whether it takes keys without patience, as the person has just asked for it."""
 
-    CSS_PATH = "dialog.tcss"
+    CSS_PATH: ClassVar = Path(__file__).with_name("dialog.tcss")
     AUTO_FOCUS: ClassVar[str | None] = ""
 
     def __init__(self, spill: Callable[[str], None] = lambda _text: None) -> None:

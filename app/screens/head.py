@@ -10,7 +10,7 @@ from textual.widgets import Static
 from app.screens.wording import line
 
 
-class Head(Horizontal):
+class ScreenHeader(Horizontal):
     """A title at the left edge and a state at the right one, each one line, cut where room is short.
 
     Its colours are those every application has, as dialogs open such screens too.
@@ -18,33 +18,33 @@ class Head(Horizontal):
     """
 
     DEFAULT_CSS = """
-    Head {
+    ScreenHeader {
         height: 2;
         padding: 0 1;
         border-bottom: solid $border-blurred;
     }
-    .-low Head {
+    .-low ScreenHeader {
         height: 1;
         border-bottom: none;
     }
-    Head > Static {
+    ScreenHeader > Static {
         height: 1;
         text-wrap: nowrap;
         text-overflow: ellipsis;
     }
-    Head > #page-title {
+    ScreenHeader > #page-title {
         width: auto;
         max-width: 60%;
         margin-right: 2;
         color: $accent;
         text-style: bold;
     }
-    Head > #page-state {
+    ScreenHeader > #page-state {
         width: 1fr;
         text-align: right;
         color: $text-muted;
     }
-    Head > #page-state:ansi {
+    ScreenHeader > #page-state:ansi {
         text-style: dim;
     }
     """

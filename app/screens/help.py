@@ -14,15 +14,15 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 
-from app.commands import COMMANDS, NO_KEY, grouped
-from app.keys import Keys
+from app.commands.keys import Keys
+from app.commands.registry import NO_KEY, all_commands, grouped
 from app.screens.page import Page
 from widgets.key_names import shown_key
 from widgets.panes.pane import Pane
 from widgets.prompt.keymap import KEYS as PROMPT_KEYS
 from widgets.prompt.widget import Prompt
+from widgets.row_list import RowList
 from widgets.row_text import fit, one_line
-from widgets.rows import RowList
 from widgets.transcript.view import Transcript
 
 KEY_CELLS = 18
@@ -48,7 +48,7 @@ EVERYWHERE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HelpEntry:
     """One thing that can be done; one without a name is the title of its section."""
 
     section: str
@@ -70,7 +70,7 @@ class HelpScreen(Page[None]):
     keys = "↑↓ PgUp PgDn move · / filter · y copy · esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("f1,question_mark", "back", "Back", id="help.back")]
 
-    def __init__(self, here: Sequence[Entry], keys: Keys) -> None:
+    def __init__(self, here: Sequence[HelpEntry], keys: Keys) -> None:
         """`here` is what can be done where the person was, `keys` are those in force."""
         super().__init__(HelpRows([*titled([*here, *commands(keys), *everywhere()])]))
 
@@ -81,7 +81,7 @@ class HelpScreen(Page[None]):
 class HelpRows(RowList):
     """The entries, each on a line or two."""
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[HelpEntry]) -> None:
         self._entries = entries
         super().__init__(self._lines, search_text=self._text, count=len(entries))
 
@@ -128,11 +128,11 @@ def in_column(keys: str, cells: int) -> list[str]:
     return lines
 
 
-def here(screen: Screen[Any], keys: Keys) -> list[Entry]:
+def here(screen: Screen[Any], keys: Keys) -> list[HelpEntry]:
     """What the focused widget and what it lies in do on a key; commands are left out."""
     if isinstance(screen.focused, Prompt):
         return [
-            Entry("Here: prompt", key.description, " ".join(map(shown_key, keys.of(key.id))))
+            HelpEntry("Here: prompt", key.description, " ".join(map(shown_key, keys.of(key.id))))
             for key in PROMPT_KEYS
             if keys.of(key.id)
         ]
@@ -143,7 +143,7 @@ def here(screen: Screen[Any], keys: Keys) -> list[Entry]:
         if not (hidden or isinstance(active.node, App) or binding.action.startswith("app.")):
             found.setdefault((active.node, binding.action), (binding, []))[1].append(shown_key(key))
     return [
-        Entry(f"Here: {place(node)}", binding.description, " ".join(pressed))
+        HelpEntry(f"Here: {place(node)}", binding.description, " ".join(pressed))
         for (node, _), (binding, pressed) in found.items()
     ]
 
@@ -164,25 +164,25 @@ def place(node: DOMNode) -> str:
             return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower()
 
 
-def commands(keys: Keys) -> Iterator[Entry]:
+def commands(keys: Keys) -> Iterator[HelpEntry]:
     """Every command of the registry."""
-    for group, members in grouped(COMMANDS):
+    for group, members in grouped(all_commands()):
         for each in members:
             slash = f"/{each.slash}" if each.slash else ""
-            yield Entry(group, each.name, keys.shown(each.id), slash, each.description)
+            yield HelpEntry(group, each.name, keys.shown(each.id), slash, each.description)
 
 
-def everywhere() -> Iterator[Entry]:
+def everywhere() -> Iterator[HelpEntry]:
     """The keys that mean the same wherever they work."""
     for keys, words in EVERYWHERE:
-        yield Entry("The same everywhere", words, keys)
+        yield HelpEntry("The same everywhere", words, keys)
 
 
-def titled(entries: Sequence[Entry]) -> Iterator[Entry]:
+def titled(entries: Sequence[HelpEntry]) -> Iterator[HelpEntry]:
     """The entries with a title before each section."""
     section = ""
     for entry in entries:
         if entry.section != section:
             section = entry.section
-            yield Entry(section)
+            yield HelpEntry(section)
         yield entry

@@ -10,11 +10,11 @@ from rich.text import Text
 from textual import work
 from textual.binding import Binding, BindingType
 
-from app.log_tail import LogLine, LogTail, UnreadableLogError
 from app.screens.detail import DetailScreen
+from app.screens.log_tail import LogLine, LogTail, UnreadableLogError
 from app.screens.page import Page
+from widgets.row_list import RowList
 from widgets.row_text import fit
-from widgets.rows import RowList
 from widgets.timeline.paint import count
 
 POLL = 0.5

@@ -1,7 +1,8 @@
-"""What screens of rows share: a title with a state, the rows, the keys that work there."""
+"""Base of screens of rows: a title with a state, the rows, the keys that work there."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
@@ -9,14 +10,16 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from app.screens.closable import ClosableModal
-from app.screens.head import Head
+from app.screens.head import ScreenHeader
 from app.screens.keyline import KeyLine
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.rows import RowList
+from widgets.row_list import RowList
 
 Outcome = TypeVar("Outcome")
 
+PAGE_STYLE = Path(__file__).with_name("page.tcss")
+"""Its stylesheet; named in full, as Textual looks for others beside the module of the subclass."""
 WAYS_OUT = "? help · esc back"
 """The keys of a page without rows."""
 HELP = Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="page.help")
@@ -29,7 +32,7 @@ class Page(ClosableModal[Outcome]):
     Textual calls `on_mount` of each class by itself, the most special first.
     """
 
-    CSS_PATH = "page.tcss"
+    CSS_PATH: ClassVar = PAGE_STYLE
     AUTO_FOCUS = "RowList"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "back", "Back", id="page.back"), HELP]
     heading: ClassVar[str] = ""
@@ -40,7 +43,7 @@ class Page(ClosableModal[Outcome]):
     def __init__(self, rows: RowList) -> None:
         super().__init__()
         self.rows = rows
-        self.head = Head(self.heading)
+        self.head = ScreenHeader(self.heading)
         self.foot = KeyLine(self.keys)
 
     def compose(self) -> ComposeResult:

@@ -11,47 +11,47 @@ LOW = 10
 """Rows of a screen below which nothing is left blank around the input."""
 
 
-class Palette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]
+class StyledCommandPalette(CommandPalette, ClosableScreen[None]):  # pyright: ignore[reportIncompatibleMethodOverride]
     """Textual's, in the colours and with the calm of our dialogs."""
 
     CSS = """
-    Palette > Vertical#--container {
+    StyledCommandPalette > Vertical#--container {
         margin-top: 2;
         background: $surface;
     }
-    Palette > Vertical#--container:dark {
+    StyledCommandPalette > Vertical#--container:dark {
         background: $surface;
     }
-    Palette #--input, Palette #--input.--list-visible {
+    StyledCommandPalette #--input, StyledCommandPalette #--input.--list-visible {
         border: none;
         height: 3;
         padding: 1 1 0 1;
     }
-    Palette.-low > Vertical#--container {
+    StyledCommandPalette.-low > Vertical#--container {
         margin-top: 0;
     }
-    Palette.-low #--input, Palette.-low #--input.--list-visible {
+    StyledCommandPalette.-low #--input, StyledCommandPalette.-low #--input.--list-visible {
         height: 1;
         padding: 0 1;
     }
-    Palette SearchIcon {
+    StyledCommandPalette SearchIcon {
         color: $accent;
         margin: 0;
     }
-    Palette CommandInput, Palette CommandInput:focus {
+    StyledCommandPalette CommandInput, StyledCommandPalette CommandInput:focus {
         border: none;
         height: 1;
         padding: 0;
     }
-    Palette CommandList {
+    StyledCommandPalette CommandList {
         border: none;
         min-width: 8;
         scrollbar-size-vertical: 1;
     }
-    Palette CommandList > .option-list--option {
+    StyledCommandPalette CommandList > .option-list--option {
         padding: 0 2 0 3; /* below the first letter of what is searched for */
     }
-    Palette CommandList > .option-list--option-highlighted {
+    StyledCommandPalette CommandList > .option-list--option-highlighted {
         color: $block-cursor-foreground;
         background: $block-cursor-background;
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from textual import events
@@ -11,8 +12,8 @@ from textual.containers import Container, Vertical
 from textual.message import Message
 from textual.widget import Widget
 
-from app.screens.page import Page
-from widgets.rows import Draw, RowList
+from app.screens.page import PAGE_STYLE, Page
+from widgets.row_list import Draw, RowList
 
 Outcome = TypeVar("Outcome")
 
@@ -51,7 +52,7 @@ class PointedRows(RowList):
 class SplitPage(Page[Outcome]):
     """Rows on one side; `beside` gives the widgets of the other."""
 
-    CSS_PATH: ClassVar = ["page.tcss", "split.tcss"]
+    CSS_PATH: ClassVar = [PAGE_STYLE, Path(__file__).with_name("split.tcss")]
 
     def compose(self) -> ComposeResult:
         yield self.head

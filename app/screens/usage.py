@@ -1,4 +1,4 @@
-"""What was spent: this session and this day, by whom, beside the ceilings."""
+"""The cost screen: this session and this day, by agent, beside the ceilings."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import ClassVar, Literal
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from agent.spending.overview import Bound, Overview
-from agent.spending.report import Line
-from agent.spending.table import MAIN, SENT, SIDE
+from agent.api.usage import MAIN, SENT, SIDE, SpendingBound, SpendingOverview, UsageLine
 from app.screens.context import bar, part
 from app.screens.counted import CountedPage, CountedRows
 from widgets.panes.figures import UNKNOWN, money, tokens
@@ -29,7 +27,7 @@ NO_CEILING = "None is set. `hermes config set budget.session.money 5` sets one; 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class UsageRow:
     """One entry, as words."""
 
     kind: Literal["heading", "figures", "total", "bound", "sentence", "blank"]
@@ -44,22 +42,22 @@ class Row:
         return "  ".join(filter(None, (self.name, *self.cells)))
 
 
-class UsageScreen(CountedPage[Overview, Row]):
+class UsageScreen(CountedPage[SpendingOverview, UsageRow]):
     """Opens at once and shows the numbers when they are added up."""
 
     heading = "Usage"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("r", "count", "Count again", id="usage.count")]
 
-    def __init__(self, count: Callable[[], Awaitable[Overview]]) -> None:
+    def __init__(self, count: Callable[[], Awaitable[SpendingOverview]]) -> None:
         """`count` adds up; it may take a while. Raises `HermesError`."""
         super().__init__(count, UsageRows())
 
-    def told(self, found: Overview) -> tuple[Sequence[Row], str]:
+    def told(self, found: SpendingOverview) -> tuple[Sequence[UsageRow], str]:
         """What was spent; the title has nothing to add."""
         return rows_of(found), ""
 
 
-class UsageRows(CountedRows[Row]):
+class UsageRows(CountedRows[UsageRow]):
     """The table; a row is a line."""
 
     def heading(self, width: int) -> Text:
@@ -82,7 +80,7 @@ class UsageRows(CountedRows[Row]):
                 ink = self.ink("text", bold=row.kind == "total")
                 return [fit(Text(_columns(row.name, row.cells), ink), width)]
 
-    def _bound(self, row: Row, width: int) -> Text:
+    def _bound(self, row: UsageRow, width: int) -> Text:
         used, ceiling = row.cells
         text = Text(f" {row.name:<{NAME_CELLS}}{used:>{NUMBER_CELLS}} of {ceiling:<{NUMBER_CELLS}}")
         text.append(f"{UNKNOWN if row.share is None else part(row.share):>5}  ")
@@ -97,41 +95,45 @@ def _columns(name: str, cells: Sequence[str]) -> str:
     return f" {name:<{NAME_CELLS}}" + "".join(f"{cell:>{NUMBER_CELLS}}" for cell in cells)
 
 
-def rows_of(found: Overview) -> list[Row]:
+def rows_of(found: SpendingOverview) -> list[UsageRow]:
     """The overview as rows. Pure."""
-    rows = [*_section("This session", found.session), Row("blank")]
-    rows += [*_section("Today, all sessions", found.today), Row("blank"), Row("heading", "Ceilings")]
-    rows += [_bound_row(bound) for bound in found.bounds] or [Row("sentence", NO_CEILING)]
+    rows = [*_section("This session", found.session), UsageRow("blank")]
+    rows += [
+        *_section("Today, all sessions", found.today),
+        UsageRow("blank"),
+        UsageRow("heading", "Ceilings"),
+    ]
+    rows += [_bound_row(bound) for bound in found.bounds] or [UsageRow("sentence", NO_CEILING)]
     return rows
 
 
-def _section(title: str, lines: Sequence[Line]) -> list[Row]:
-    rows = [Row("heading", title)]
+def _section(title: str, lines: Sequence[UsageLine]) -> list[UsageRow]:
+    rows = [UsageRow("heading", title)]
     if not lines:
-        return [*rows, Row("sentence", "No request was made yet.")]
-    total = sum(lines, Line("total"))
-    rows += [Row("figures", NAMES[line.key], _figures(line)) for line in lines]
+        return [*rows, UsageRow("sentence", "No request was made yet.")]
+    total = sum(lines, UsageLine("total"))
+    rows += [UsageRow("figures", NAMES[line.key], _figures(line)) for line in lines]
     if len(lines) > 1:
-        rows.append(Row("total", "Together", _figures(total)))
+        rows.append(UsageRow("total", "Together", _figures(total)))
     if total.uncounted:
         most = f"at most {tokens(total.assumed)} tokens, {money(total.assumed_cost)}"
-        rows.append(Row("sentence", f"and what nobody counted or is on its way: {most}"))
+        rows.append(UsageRow("sentence", f"and what nobody counted or is on its way: {most}"))
     return rows
 
 
-def _figures(line: Line) -> tuple[str, ...]:
+def _figures(line: UsageLine) -> tuple[str, ...]:
     known = None if line.unpriced and line.unpriced == line.requests else line.cost
     cost = money(known) + ("+" if line.unpriced and known is not None else "")
     return (f"{line.requests:,}", tokens(line.input), tokens(line.cached), tokens(line.output), cost)
 
 
-def _bound_row(bound: Bound) -> Row:
+def _bound_row(bound: SpendingBound) -> UsageRow:
     def shown(value: float | None) -> str:
         if bound.measure == "money":
             return money(value)
         return f"{value or 0:,.0f}" if bound.measure == "turns" else tokens(round(value or 0))
 
     whose = "Session" if ".session." in bound.setting else "Day"
-    return Row(
+    return UsageRow(
         "bound", f"{whose}, {MEASURES[bound.measure]}", (shown(bound.used), shown(bound.ceiling)), bound.share
     )

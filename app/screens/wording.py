@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from themes.skin import Skin
-from tools.text import left_out, reveal
+from tools.safe_text import left_out, reveal
 from widgets.palette import Palette
 from widgets.reader import Reader
 from widgets.reader_rows import Gutter

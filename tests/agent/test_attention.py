@@ -11,9 +11,9 @@ import pytest
 
 from agent.errors import HermesError
 from agent.events import Event, FilesChanged, Noticed
-from agent.workspace import attention
-from agent.workspace.changes import Changes
-from agent.workspace.tree import Tree
+from agent.workspace import change_reporter
+from agent.workspace.changes import ProjectChanges
+from agent.workspace.project_tree import ProjectTree
 from agent.workspace.watcher import Watcher
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -29,7 +29,7 @@ def watchers(monkeypatch: pytest.MonkeyPatch) -> list[Watcher]:
             super().__init__(*arguments, **more)
             made.append(self)
 
-    monkeypatch.setattr(attention, "Watcher", Kept)
+    monkeypatch.setattr(change_reporter, "Watcher", Kept)
     return made
 
 
@@ -71,7 +71,7 @@ async def test_an_edit_of_the_person_is_a_notice_now_and_a_note_with_the_next_re
 async def test_a_flood_of_changes_names_some_files_and_counts_the_rest(
     tmp_path: Path, watchers: list[Watcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(attention, "MAX_TOLD", 30)
+    monkeypatch.setattr(change_reporter, "MAX_TOLD", 30)
     async with bench(tmp_path, by_step([say("hello")])) as b, b.engine(attended=True):
         await watchers[0].ready()
         for number in range(100):
@@ -85,10 +85,10 @@ async def test_a_flood_of_changes_names_some_files_and_counts_the_rest(
 
 
 def test_both_names_of_a_renamed_file_count() -> None:
-    moved = tuple((f"old/{number}", f"new/{number}") for number in range(attention.MAX_TOLD))
-    event = attention.told(Changes(modified=("a",), renamed=moved), "others")
-    assert len(event.files) == attention.MAX_TOLD
-    assert event.more == attention.MAX_TOLD + 1
+    moved = tuple((f"old/{number}", f"new/{number}") for number in range(change_reporter.MAX_TOLD))
+    event = change_reporter.told(ProjectChanges(modified=("a",), renamed=moved), "others")
+    assert len(event.files) == change_reporter.MAX_TOLD
+    assert event.more == change_reporter.MAX_TOLD + 1
     assert event.files[0].path == "a" and event.files[1].path == "new/0"
 
 
@@ -127,14 +127,14 @@ async def test_files_that_are_taken_back_are_not_put_down_to_the_person(
 async def test_what_a_call_changes_while_the_project_is_still_read_is_not_put_down_to_the_person(
     tmp_path: Path, watchers: list[Watcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    survey, seen, go = Tree.survey, threading.Event(), threading.Event()
+    survey, seen, go = ProjectTree.survey, threading.Event(), threading.Event()
 
-    def slow(tree: Tree) -> None:
+    def slow(tree: ProjectTree) -> None:
         survey(tree)
         seen.set()
         go.wait(60)
 
-    monkeypatch.setattr(Tree, "survey", slow)
+    monkeypatch.setattr(ProjectTree, "survey", slow)
     script = by_step([call("write_file", path="made.txt", content="one\n"), say("done")])
     async with bench(tmp_path, script) as b:
         (b.workspace / "made.txt").write_text("before\n")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
 import pytest
 
+from agent.events import ToolFinished, ToolStarted
 from tests.support.cuts import BASE, Broken, cut, survives
 from tests.support.engines import bench
 from tests.support.faults import FAULTS
+from tests.support.replies import by_step, calls, say
 
 CONFIG = "model: {retries: 0, stall_timeout: 0.4}\n"
 
@@ -45,3 +48,15 @@ async def test_a_stream_cut_at_any_byte_leaves_a_session_that_goes_on(
                 if problem:
                     problems[name, at] = problem
     assert problems == {}
+
+
+@pytest.mark.parametrize("piece", ["a", "no such\ntool ", "\x1b[2J"], ids=["letters", "lines", "codes"])
+async def test_the_error_for_an_endless_tool_name_is_one_short_line(tmp_path: Path, piece: str) -> None:
+    async with bench(tmp_path, by_step([calls((piece * 6_000, {})), say("done")])) as b:
+        await b.turn("go")
+        (started,), (finished,) = b.seen(ToolStarted), b.seen(ToolFinished)
+        error = json.loads(finished.result)["error"]
+        beginning, _, offered = error.partition(". Tools on offer: ")
+        assert len(beginning) < 100 and "read_file" in offered
+        shown = (error, started.tool, finished.tool, started.display.verb, finished.display.summary)
+        assert all(text.isprintable() and len(text) < 1_000 for text in shown)

@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from agent.context.history import conversation
+from agent.context.message_history import conversation
 from agent.engine import Engine
 from agent.events import (
     ApprovalAsked,
@@ -31,7 +31,7 @@ from agent.events import (
 from tests.support.engines import Bench, bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Call, Reply, by_step, call, calls, say
-from tools.context import Answer
+from tools.context import PersonAnswer
 
 
 def conversation_of(bench_: Bench, request: int = -1) -> list[str]:
@@ -120,7 +120,7 @@ async def test_a_person_can_allow_deny_with_a_reason_and_answer(tmp_path: Path) 
             if isinstance(event, ApprovalAsked):
                 event.reply.set_result(next(decisions))
             elif isinstance(event, QuestionAsked):
-                event.reply.set_result(Answer("answered", "b"))
+                event.reply.set_result(PersonAnswer("answered", "b"))
 
         engine.stream.subscribe(answer)
         await engine.run("go")
@@ -185,7 +185,7 @@ async def test_an_interrupt_resolves_a_pending_question_as_cancelled(tmp_path: P
             engine.interrupt()
             assert (await running).outcome == "interrupted"
             assert question.reply.result().outcome == "cancelled"
-            assert engine.inbox.pending() == ()
+            assert engine.pending_requests.pending() == ()
 
 
 async def test_steering_is_read_before_the_next_request_and_the_queue_after_the_turn(tmp_path: Path) -> None:
@@ -251,7 +251,7 @@ async def test_steering_that_cannot_be_stored_waits_in_the_queue(tmp_path: Path)
                     store.rename(aside)
 
             engine.stream.subscribe(vanish)
-            question.reply.set_result(Answer("answered", "a"))
+            question.reply.set_result(PersonAnswer("answered", "a"))
             await engine.idle()
             assert engine.queue == ("mind this", "and that")
             aside.rename(store)
@@ -344,7 +344,7 @@ async def test_a_full_window_masks_old_results_at_one_declared_break(tmp_path: P
     async with bench(tmp_path, script) as b:
         address = b.server.base_url
         b.config(
-            f"providers: {{p: {{base_url: '{address}', models: {{scripted: {{context_window: 12000}}}}}}}}\n"
+            f"providers: {{p: {{base_url: '{address}', models: {{scripted: {{context_window: 20000}}}}}}}}\n"
         )
         ended = await b.turn("count", model="p/scripted")
         assert ended.outcome == "done"
@@ -364,7 +364,7 @@ async def test_what_made_room_leaves_memory_and_stays_in_the_store(tmp_path: Pat
     async with bench(tmp_path, script) as b:
         address = b.server.base_url
         b.config(
-            f"providers: {{p: {{base_url: '{address}', models: {{scripted: {{context_window: 12000}}}}}}}}\n"
+            f"providers: {{p: {{base_url: '{address}', models: {{scripted: {{context_window: 20000}}}}}}}}\n"
         )
         async with b.engine(model="p/scripted") as engine:
             assert await engine.session.whole_path() == tuple(engine.session.path)
@@ -381,12 +381,11 @@ async def test_what_made_room_leaves_memory_and_stays_in_the_store(tmp_path: Pat
 
 async def test_an_overflow_makes_room_and_tries_again(tmp_path: Path) -> None:
     def script(request: Any) -> Reply:
-        size = len(request.raw)
-        number = sum(message["role"] == "tool" for message in request.messages)
-        if size > 45_000:
+        size, number = len(request.raw), len(b.server.requests)
+        if size > 55_000:
             return FAULTS["overflow_openai"](say(""))
         return (
-            say("done") if number >= 6 else call("terminal", command=f"seq {number}000 {number}999; seq 2000")
+            say("done") if number >= 9 else call("terminal", command=f"seq {number}000 {number}999; seq 2000")
         )
 
     async with bench(tmp_path, script) as b:
@@ -485,7 +484,7 @@ async def test_a_fault_of_ours_ends_the_turn_and_every_call_of_it(tmp_path: Path
 
     async with bench(tmp_path, script) as b, b.engine() as engine:
         with monkeypatch.context() as patch:
-            patch.setattr("agent.calls.call_tool", broken)
+            patch.setattr("agent.turns.hooked_call.call_tool", broken)
             ended = await engine.run("write it")
         assert ended.outcome == "failed" and "No space left on device" in ended.error
         done = b.seen(ToolFinished)

@@ -213,7 +213,7 @@ async def test_what_a_script_does_is_asked_for_like_any_other_call(tmp_path: Pat
     async with bench(tmp_path, by_step([call("execute_code", code=code), say("done")])) as b:
         b.config("sandbox:\n  mode: auto\n")
         (b.workspace / "precious").mkdir()
-        async with b.engine(approve="ask", attended=True) as engine:
+        async with b.engine(approve="careful", attended=True) as engine:
             running = asyncio.create_task(engine.run("go"))
             while True:
                 asked = await until(b, ApprovalAsked)

@@ -17,7 +17,7 @@ from tests.support.engines import Bench, bench
 from tests.support.replies import call, say
 from tests.support.team import by_task, report
 
-SPECIAL = {".git", "nested/.git", "pipe", "socket"}
+SPECIAL = {"pipe", "socket"}
 """What no checkpoint covers, named beforehand."""
 
 PATCH = """*** Begin Patch

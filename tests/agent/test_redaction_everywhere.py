@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from agent.config.known_secrets import known_secrets, secrets_of_home
 from agent.events import (
     ApprovalAsked,
     Decision,
@@ -22,13 +23,12 @@ from agent.events import (
     ToolProgressed,
     ToolStarted,
 )
-from agent.known_secrets import known_secrets, secrets_of_home
 from agent.store.export import masked, node_record, trajectory
-from agent.workspace.attention import files_of
-from agent.workspace.changes import Changes, FileDiff
-from app.crash import CrashLog
-from app.logs import start_logging
+from agent.workspace.change_reporter import files_of
+from agent.workspace.changes import ProjectChanges, ShownFileDiff
 from app.main import main
+from app.startup.crash import CrashLog
+from app.startup.logs import start_logging
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 
@@ -186,8 +186,8 @@ async def test_a_provider_that_repeats_secrets_is_not_repeated(tmp_path: Path) -
 
 
 def test_diffs_and_notes_of_the_watcher_mask_known_values() -> None:
-    diff = FileDiff("a.txt", f"+{KNOWN}\n", 1, 0)
-    (change,) = files_of(Changes(modified=("a.txt",), diffs=(diff,)), {"VAULT_PASSWORD": KNOWN})
+    diff = ShownFileDiff("a.txt", f"+{KNOWN}\n", 1, 0)
+    (change,) = files_of(ProjectChanges(modified=("a.txt",), diffs=(diff,)), {"VAULT_PASSWORD": KNOWN})
     assert change.diff == "+[VAULT_PASSWORD redacted]\n"
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
-from agent.events import SessionOpened
+import pytest
+
+from agent.events import ApprovalAsked, Decision, SessionOpened
+from agent.net.connecting import SystemNetwork
 from agent.safety.sandbox.probe import probe
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -76,3 +81,87 @@ async def test_without_a_yes_nothing_runs_outside(tmp_path: Path) -> None:
     async with bench(tmp_path, by_step(steps)) as b:
         (result,) = await _results(b, 1, attended=False)
     assert result["status"] == "blocked" and not (tmp_path / "beyond").exists()
+
+
+UNLISTED = "unlisted.example.net"
+FETCH = f"curl -sS -m 60 https://{UNLISTED}/"
+UNSEEN = "sh fetch.sh; true"
+"""The command names no host: only the proxy sees it."""
+filtered = pytest.mark.skipif(
+    KEPT_IN != "bubblewrap" or shutil.which("curl") is None, reason="bubblewrap and curl are not both here"
+)
+
+
+@filtered
+async def test_a_host_that_is_not_let_through_is_named_in_the_result(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([call("terminal", command=UNSEEN), say("done")])) as b:
+        (b.workspace / "fetch.sh").write_text(FETCH)
+        b.config("sandbox:\n  network: filtered\n")
+        (result,) = await _results(b, 1, attended=False, approve="ask")
+    assert "403" in result["output"]
+    assert f"{UNLISTED}:443 is not on the list of hosts, and nobody is there to allow it." in result["note"]
+    assert "`sandbox.hosts`" in result["note"]
+
+
+@filtered
+@pytest.mark.parametrize(("choice", "said"), [("deny", "was not allowed"), ("once", "was not found")])
+async def test_a_person_is_asked_about_a_host_while_the_command_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, choice: str, said: str
+) -> None:
+    async def no_such_name(self: SystemNetwork, host: str, port: int) -> list[Any]:
+        raise OSError(f"{host} is not looked up in tests")
+
+    monkeypatch.setattr(SystemNetwork, "resolve", no_such_name)
+    async with bench(tmp_path, by_step([call("terminal", command=UNSEEN), say("done")])) as b:
+        (b.workspace / "fetch.sh").write_text(FETCH)
+        b.config("sandbox:\n  network: filtered\n")
+        async with b.engine(attended=True, approve="ask") as engine:
+            turn = asyncio.ensure_future(engine.run("go"))
+            while not b.seen(ApprovalAsked):
+                assert not turn.done()
+                await asyncio.sleep(0.01)
+            (asked,) = b.seen(ApprovalAsked)
+            assert asked.headline == f"let commands reach {UNLISTED} on port 443"
+            assert "connects to a host that is not on the list" in asked.reasons
+            asked.reply.set_result(Decision(choice))
+            await turn
+        (result,) = [json.loads(each["content"]) for each in b.server.requests[1].messages[-1:]]
+    assert len(b.seen(ApprovalAsked)) == 1
+    assert said in result["note"]
+
+
+@filtered
+async def test_a_yes_to_a_command_is_a_yes_to_the_hosts_it_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_up: list[str] = []
+
+    async def no_such_name(self: SystemNetwork, host: str, port: int) -> list[Any]:
+        looked_up.append(host)
+        raise OSError(f"{host} is not looked up in tests")
+
+    monkeypatch.setattr(SystemNetwork, "resolve", no_such_name)
+    async with bench(tmp_path, by_step([call("terminal", command=FETCH), say("done")])) as b:
+        async with b.engine(attended=True, approve="ask") as engine:
+            turn = asyncio.ensure_future(engine.run("go"))
+            while not b.seen(ApprovalAsked):
+                assert not turn.done()
+                await asyncio.sleep(0.01)
+            (asked,) = b.seen(ApprovalAsked)
+            assert asked.headline == FETCH and asked.network == "filtered"
+            asked.reply.set_result(Decision("once"))
+            await turn
+    assert len(b.seen(ApprovalAsked)) == 1 and looked_up == [UNLISTED]
+
+
+@filtered
+async def test_a_script_is_filtered_and_hears_which_host_was_not_let_through(tmp_path: Path) -> None:
+    code = (
+        "import urllib.request\n"
+        f"try: urllib.request.urlopen('https://{UNLISTED}/')\n"
+        "except OSError as error: print(error)"
+    )
+    async with bench(tmp_path, by_step([call("execute_code", code=code), say("done")])) as b:
+        (result,) = await _results(b, 1, attended=False, approve="ask")
+    assert "403" in result["output"] and result["status"] == "success"
+    assert f"{UNLISTED}:443 is not on the list of hosts, and nobody is there to allow it." in result["note"]

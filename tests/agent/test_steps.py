@@ -8,12 +8,14 @@ from pathlib import Path
 
 from agent.events import Noticed, StepTaken
 from agent.store.store import Store
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.restore.pending import begun, held
-from agent.workspace.checkpoints.restore.placing import Move
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.taking import take
 from tests.support.engines import bench
 from tests.support.replies import by_step, call, say
+from tools.files.journal import written_down
+from tools.files.planning import OnDisk, Write
 
 
 async def test_file_tools_commands_and_scripts_each_leave_a_step(tmp_path: Path) -> None:
@@ -69,3 +71,58 @@ async def test_where_steps_are_not_wanted_none_are_kept_and_nothing_is_said(tmp_
         assert not [event for event in b.events if isinstance(event, StepTaken)]
         assert (b.workspace / "a.txt").read_text() == "x"
         assert not [event for event in b.events if isinstance(event, Noticed) and event.kind == "warning"]
+
+
+async def test_a_session_that_goes_on_without_a_person_hears_what_changed_in_between(tmp_path: Path) -> None:
+    replies = [call("terminal", command="echo line >>log.txt"), say("done"), say("heard")]
+    async with bench(tmp_path, by_step(replies)) as b:
+        (b.workspace / "notes.txt").write_text("one")
+        (b.workspace / "gone.txt").write_text("one")
+        await b.turn("go")
+        await b.turn("another session")
+        async with await Store.open(b.home / "state.db") as store:
+            first = min(await store.list_sessions(), key=lambda session: session.created)
+        (b.workspace / "notes.txt").write_text("two")
+        (b.workspace / "gone.txt").unlink()
+        await b.turn("go on", resume=first.id)
+        told = "Since this session was last at work, others did this to files: "
+        what = "changed log.txt, notes.txt; gone gone.txt."
+        assert f"{told}{what}" in str(b.server.requests[-1].body)
+        assert [event.text for event in b.seen(Noticed) if event.kind == "files"] == [told + what]
+        line = CheckpointStore(b.home / "checkpoints").line(first.id)
+        assert [step.kind for step in line.steps()] == ["command", "outside"]
+
+
+async def test_a_session_that_goes_on_where_nothing_changed_hears_nothing(tmp_path: Path) -> None:
+    replies = [call("write_file", path="ours.txt", content="x"), say("done"), say("again")]
+    async with bench(tmp_path, by_step(replies)) as b:
+        (b.workspace / "notes.txt").write_text("one")
+        await b.turn("go")
+        await b.turn("go on", resume_last=True)
+        assert not [event for event in b.seen(Noticed) if event.kind == "files"]
+
+
+async def test_a_session_that_is_resumed_hears_of_a_patch_that_was_cut_off(tmp_path: Path) -> None:
+    async with bench(tmp_path, by_step([say("done"), say("heard")])) as b:
+        for name in ("a.txt", "b.txt"):
+            (b.workspace / name).write_text("one\n")
+        await b.turn("go")
+        async with await Store.open(b.home / "state.db") as store:
+            (session,) = await store.list_sessions()
+        edits = b.home / "edits"
+        effects = [
+            Write(path, b"two\n", OnDisk(path.lstat(), path.read_bytes()))
+            for path in (b.workspace / "a.txt", b.workspace / "b.txt")
+        ]
+        with written_down(edits, effects, session.id, b.workspace):
+            (journal,) = edits.glob("*.json")
+            data = journal.read_bytes()
+        (b.workspace / "a.txt").write_text("two\n")
+        journal.write_bytes(data)
+        await b.turn("something new")
+        assert (b.workspace / "b.txt").read_text() == "two\n"
+        text = "A patch was cut off; it is finished now: a.txt, b.txt."
+        assert [event.text for event in b.seen(Noticed) if event.kind == "recovery"] == [text]
+        await b.turn("go on", resume=session.id)
+        assert f"[{text}]" in str(b.server.requests[-1].body)
+        assert not list(edits.iterdir())

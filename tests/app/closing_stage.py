@@ -9,60 +9,73 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 from textual.screen import Screen
 
+import app
+from agent.api.local.approvals import LocalApprovals
+from agent.api.local.stored import LocalStored
+from agent.api.session import AgentConversation
 from agent.home import Home
+from agent.memory.service import MemoryFiles
 from agent.model.detect import DetectedServer
+from agent.model.local.weights import STANDARD
 from agent.model.providers import NoModelError
 from agent.safety.grants import Grants
 from agent.store.store import Store
-from app import screens
-from app.agents import Past
-from app.keys import resolve
-from app.log_tail import LogTail
-from app.screens.agent import AgentScreen
-from app.screens.agents_kinds import KindsScreen
-from app.screens.approval import ApprovalDialog
+from app.commands.keys import resolve
+from app.conversation.agent_screen import AgentScreen
+from app.conversation.conversation_screen import ConversationScreen
+from app.conversation.session_screen import SessionScreen
+from app.questions.approval_dialog import ApprovalDialog
+from app.questions.ceiling_dialog import CeilingDialog
+from app.questions.clarify_dialog import ClarifyDialog
+from app.questions.forecast_dialog import ForecastDialog
+from app.screens.agents.agents_kinds import KindsScreen
+from app.screens.agents.merge import MergeScreen
 from app.screens.approvals import ApprovalsScreen
 from app.screens.audit import AuditScreen
-from app.screens.branches import BranchesScreen
-from app.screens.ceiling import CeilingDialog
-from app.screens.clarify import ClarifyDialog
 from app.screens.closable import ClosableModal, ClosableScreen
-from app.screens.compare import CompareScreen
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.context import ContextScreen
 from app.screens.counted import CountedPage
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
-from app.screens.forecast import ForecastDialog
 from app.screens.help import HelpScreen, here
-from app.screens.hunks import HunkScreen
+from app.screens.history.branches import BranchesScreen
+from app.screens.history.compare import CompareScreen
+from app.screens.history.hunks import HunkScreen
+from app.screens.history.restoring import RestoringScreen
+from app.screens.history.rewind import RewindScreen
+from app.screens.history.timeline import TimelineScreen
+from app.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
+from app.screens.history.timeline_files import FileScreen, FilesScreen
+from app.screens.history.timeline_services import FileDifferenceRow
+from app.screens.log_tail import LogTail
 from app.screens.logviewer import LogScreen
-from app.screens.merge import MergeScreen
-from app.screens.models import ModelsScreen
-from app.screens.onboarding import OnboardingScreen
+from app.screens.memory import MemoryScreen
+from app.screens.models.fetch import FetchDialog
+from app.screens.models.key_dialog import KeyDialog, ProviderDialog
+from app.screens.models.models import ModelsScreen
+from app.screens.models.onboarding import OnboardingScreen
 from app.screens.page import Page
-from app.screens.palette import Palette
-from app.screens.restoring import RestoringScreen
-from app.screens.rewind import RewindScreen
-from app.screens.search import SearchScreen
-from app.screens.session import SessionScreen
-from app.screens.sessions import SessionsScreen
-from app.screens.settings import SettingsScreen
-from app.screens.settings_edit import ChoiceEditor, LineEditor
-from app.screens.settings_rows import Row
-from app.screens.skin_editor import SkinEditorScreen
-from app.screens.skins import SkinsScreen
+from app.screens.palette import StyledCommandPalette
+from app.screens.sessions.search import SearchScreen
+from app.screens.sessions.sessions import SessionsScreen
+from app.screens.settings.settings import SettingsScreen
+from app.screens.settings.settings_edit import ChoiceEditor, LineEditor
+from app.screens.settings.settings_rows import SettingRow
+from app.screens.skill_candidate import CandidateScreen
+from app.screens.skill_offers import SkillOffersScreen
+from app.screens.skills import SkillsScreen
+from app.screens.skins.skin_editor import SkinEditorScreen
+from app.screens.skins.skins import SkinsScreen
 from app.screens.split import SplitPage
-from app.screens.timeline import TimelineScreen
-from app.screens.timeline_dialogs import BRING_BACK, Pick
-from app.screens.timeline_files import FileScreen, FilesScreen
-from app.screens.timeline_services import FileChange
 from app.screens.usage import UsageScreen
 from tests.app.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
+from tests.app.setup_stage import PROVIDER, Doubtful, Halfway
 from tests.app.test_agents_kinds import KINDS
 from tests.app.test_agents_kinds import Menu as KindsMenu
 from tests.app.test_audit_screen import RULINGS
@@ -71,6 +84,8 @@ from tests.app.test_context_screen import FULL as CONTEXT
 from tests.app.test_logviewer import LINES
 from tests.app.test_models_screen import Menu as ModelsMenu
 from tests.app.test_settings_screen import OWN, FileKeeper
+from tests.app.test_skill_offers import market as skill_market
+from tests.app.test_skills_screen import shelf as skill_shelf
 from tests.app.test_usage_screen import FULL as USAGE
 from tests.app.timeline_stage import Book, three
 from tests.support import found, story
@@ -121,6 +136,11 @@ async def world(folder: Path) -> AsyncIterator[World]:
 Opener = Callable[[World, Staged], Awaitable[Screen[Any]]]
 
 
+def stored(world: World) -> LocalStored:
+    """Its sessions, as screens ask for them."""
+    return LocalStored(world.store, Home(world.folder))
+
+
 class Opened(NamedTuple):
     """How a screen is made, and what is pressed there first of all."""
 
@@ -146,7 +166,7 @@ async def _settings(world: World, _app: Staged) -> SettingsScreen:
     return SettingsScreen(await world.keeper.read(), world.keeper)
 
 
-async def _setting(world: World, app: Staged, kind: str) -> Row:
+async def _setting(world: World, app: Staged, kind: str) -> SettingRow:
     listed = (await _settings(world, app)).list.rows
     return next(row for row in listed if row.kind == kind)
 
@@ -162,19 +182,19 @@ async def _choice_editor(world: World, app: Staged) -> ChoiceEditor:
 
 async def _hunks(_world: World, _app: Staged) -> HunkScreen:
     parted = await RESTORE.parted(HUNKS.items[0], False)
-    return HunkScreen(FileChange(HUNKS.items[0].path), parted, {1}, lambda _taken: None)
+    return HunkScreen(FileDifferenceRow(HUNKS.items[0].path), parted, {1}, lambda _taken: None)
 
 
 def _file(_world: World, _app: Staged) -> FileScreen:
     rows = DiffRows()
     rows.show(story.DIFF, "")
-    return FileScreen(FileChange("src/money.py", added=3, removed=2), rows=rows)
+    return FileScreen(FileDifferenceRow("src/money.py", added=3, removed=2), rows=rows)
 
 
 async def _agent(_world: World, app: Staged) -> AgentScreen:
-    while not app.session.furnished:
+    while not app.session.panes_mounted:
         await asyncio.sleep(0)
-    setattr(app.agents, "past", lambda _agent: _soon(Past((), ())))  # noqa: B010 - no engine on this stage
+    setattr(app.agents, "past", lambda _agent: _soon(AgentConversation((), ())))  # noqa: B010 - no engine on this stage
     return AgentScreen("agent-1", app.agents, app.bridge)
 
 
@@ -187,10 +207,22 @@ def _timeline_files(world: World, _app: Staged) -> FilesScreen:
     return FilesScreen(world.book, (2, "one"), (8, "other"))
 
 
+def _fresh(world: World) -> Path:
+    return Path(mkdtemp(dir=world.folder))
+
+
+def _candidate(world: World, _app: Staged) -> CandidateScreen:
+    market = skill_market(_fresh(world))
+    with market.candidate(market.find("deploy").offers[0]) as found:
+        return CandidateScreen(found)
+
+
 OPENED: dict[type[Screen[Any]], Opened] = {
     AgentScreen: Opened(_agent),
     ApprovalDialog: Opened(at_once(lambda _, app: ApprovalDialog(story.approval(), app.spill))),
-    ApprovalsScreen: Opened(at_once(lambda world, _: ApprovalsScreen(world.grants, list)), "x"),
+    ApprovalsScreen: Opened(
+        at_once(lambda world, _: ApprovalsScreen(LocalApprovals(world.grants, list))), "x"
+    ),
     AuditScreen: Opened(at_once(lambda world, _: AuditScreen(world.audit)), "v"),
     BranchesScreen: Opened(at_once(lambda *_: BranchesScreen(BRANCHES)), "R"),
     CeilingDialog: Opened(at_once(lambda _, app: CeilingDialog(story.ceiling(), app.spill))),
@@ -202,38 +234,51 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     DetailScreen: Opened(at_once(lambda *_: DetailScreen("Call", story.DIFF)), "w"),
     FileScreen: Opened(at_once(_file), "w"),
     FilesScreen: Opened(at_once(_timeline_files), "x"),
+    FetchDialog: Opened(at_once(lambda *_: FetchDialog(STANDARD, Halfway(), lambda _message: None))),
     ForecastDialog: Opened(at_once(lambda _, app: ForecastDialog(story.forecast(), app.spill))),
     HelpScreen: Opened(
         at_once(lambda _, app: HelpScreen(here(app.screen, resolve({})), resolve({}))), "slash"
     ),
     HunkScreen: Opened(_hunks, "space"),
+    KeyDialog: Opened(at_once(lambda *_: KeyDialog(PROVIDER, Doubtful()))),
     KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
     LineEditor: Opened(_line_editor),
     LogScreen: Opened(at_once(lambda world, _: LogScreen(LogTail(world.log, {})))),
+    MemoryScreen: Opened(
+        at_once(lambda world, _: MemoryScreen(MemoryFiles(world.folder / "memories", world.folder))), "a"
+    ),
     MergeScreen: Opened(at_once(lambda *_: MergeScreen(PLAN, RESTORE, agent="prices")), "b"),
     ModelsScreen: Opened(at_once(lambda *_: ModelsScreen("demo", ModelsMenu())), "d"),
     OnboardingScreen: Opened(at_once(_onboarding)),
-    Palette: Opened(at_once(lambda *_: Palette(id="--command-palette")), "a"),
-    Pick: Opened(at_once(lambda *_: Pick("Which?", BRING_BACK))),
+    StyledCommandPalette: Opened(at_once(lambda *_: StyledCommandPalette(id="--command-palette")), "a"),
+    TimelinePick: Opened(at_once(lambda *_: TimelinePick("Which?", BRING_BACK))),
+    ProviderDialog: Opened(at_once(lambda *_: ProviderDialog([PROVIDER]))),
     RestoringScreen: Opened(at_once(lambda *_: RestoringScreen(PLAN, RESTORE)), "a"),
     RewindScreen: Opened(at_once(lambda *_: RewindScreen(rewind()))),
-    SearchScreen: Opened(at_once(lambda world, _: SearchScreen(world.store, "round")), "o"),
-    SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(world.store, "", world.folder)), "r"),
+    SearchScreen: Opened(at_once(lambda world, _: SearchScreen(stored(world), "round")), "o"),
+    SessionsScreen: Opened(at_once(lambda world, _: SessionsScreen(stored(world), "")), "r"),
     SettingsScreen: Opened(_settings),
-    SkinEditorScreen: Opened(at_once(lambda _, app: SkinEditorScreen(app, app.skin)), "s"),
-    SkinsScreen: Opened(at_once(lambda _, app: SkinsScreen(app)), "down"),
+    SkillsScreen: Opened(at_once(lambda world, _: SkillsScreen(skill_shelf(_fresh(world)))), "s"),
+    SkillOffersScreen: Opened(
+        at_once(lambda world, _: SkillOffersScreen(skill_market(_fresh(world)), "")), "s"
+    ),
+    CandidateScreen: Opened(at_once(_candidate), "i"),
+    SkinEditorScreen: Opened(
+        at_once(lambda _, app: SkinEditorScreen(app.appearance, app.appearance.skin)), "s"
+    ),
+    SkinsScreen: Opened(at_once(lambda _, app: SkinsScreen(app.appearance)), "down"),
     TextDialog: Opened(at_once(lambda *_: TextDialog("New title", "Fix the rounding"))),
     TimelineScreen: Opened(at_once(lambda world, _: TimelineScreen(world.book)), "r"),
     UsageScreen: Opened(at_once(lambda *_: UsageScreen(lambda: _soon(USAGE))), "r"),
 }
 """Every screen that lies over the session's own."""
-BASES = {ClosableScreen, ClosableModal, Page, CountedPage, SplitPage, Dialog}
+BASES = {ClosableScreen, ClosableModal, ConversationScreen, Page, CountedPage, SplitPage, Dialog}
 """What others are made of; never shown themselves."""
 
 
 def screens_of_ours() -> set[type[Screen[Any]]]:
     """All classes of screens there are."""
-    for module in pkgutil.iter_modules(screens.__path__, f"{screens.__name__}."):
+    for module in pkgutil.walk_packages(app.__path__, f"{app.__name__}."):
         importlib.import_module(module.name)
 
     def below(kind: type[Screen[Any]]) -> Iterator[type[Screen[Any]]]:

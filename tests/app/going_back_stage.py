@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from agent.comparison import Comparison, compare
+from agent.history.branch_comparison import BranchComparison, compare
 from agent.model.catalog import ModelInfo
 from agent.store.nodes import Node
-from agent.workspace.checkpoints.entries import Change, Entry, Kind, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.objects import ObjectStore
-from agent.workspace.checkpoints.restore import parts
+from agent.workspace.checkpoints.restore import hunk_restore
+from agent.workspace.checkpoints.restore.hunk_restore import Parted
 from agent.workspace.checkpoints.restore.merge import Merged, merge
-from agent.workspace.checkpoints.restore.parts import Parted
 from agent.workspace.checkpoints.restore.plan import CHANGED_SINCE, PlanItem, RestorePlan
-from app.file_changes import FileChanges
-from app.rewinding import Said
-from app.screens.branches import Branch
-from app.screens.compare import CompareServices
-from app.screens.restoring import RestoreServices
-from app.screens.rewind import RewindServices
+from app.screens.history.branches import BranchEntry
+from app.screens.history.compare import CompareServices
+from app.screens.history.file_changes import FileChanges
+from app.screens.history.restoring import RestoreServices
+from app.screens.history.rewind import RewindServices
+from app.screens.history.said_messages import SaidMessage
 from tests.app.timeline_stage import CENTS, NEW, NOW, OLD, TESTS
 from tools.results import Display, TextDetail
 from widgets.transcript.items import AnswerItem, CallItem, Item, UserItem
@@ -28,11 +28,11 @@ from widgets.transcript.items import AnswerItem, CallItem, Item, UserItem
 CONTENTS: dict[str, bytes] = {}
 
 
-def entry(text: str, mode: int = 0o644) -> Entry:
+def entry(text: str, mode: int = 0o644) -> PathEntry:
     """A file with this text."""
     digest = sha256(text.encode()).hexdigest()
     CONTENTS[digest] = text.encode()
-    return Entry(Kind.FILE, mode, len(text), 0, digest)
+    return PathEntry(PathKind.FILE, mode, len(text), 0, digest)
 
 
 async def read(digest: str) -> bytes:
@@ -57,7 +57,7 @@ def conflict(path: str, now: str, left: str, target: str) -> PlanItem:
         entry(target),
         "conflict",
         CHANGED_SINCE,
-        (Change(path, entry(target), entry(left)),),
+        (PathChange(path, entry(target), entry(left)),),
     )
 
 
@@ -97,7 +97,7 @@ class Objects(ObjectStore):
 
 
 async def parted(item: PlanItem, merging: bool) -> Parted:
-    return parts.parted(item, Objects(), merging=merging)
+    return hunk_restore.parted(item, Objects(), merging=merging)
 
 
 RESTORE = RestoreServices(FILES.described, FILES.sides, merged, parted)
@@ -118,21 +118,23 @@ HUNKS = RestorePlan(
 )
 
 SAID = [
-    Said(9, "and add a changelog line", NOW - 120, 6, 0),
-    Said(7, "Use integer cents instead [b]please[/b]", NOW - 900, 5, 2),
-    Said(5, "Check the other callers too.\nThere are some in api/views.py.", NOW - 3_000, 4, 3),
-    Said(1, "The invoice totals are off by a cent for JPY. Find out why and fix it.", NOW - 5_000, 3, 6),
+    SaidMessage(9, "and add a changelog line", NOW - 120, 6, 0),
+    SaidMessage(7, "Use integer cents instead [b]please[/b]", NOW - 900, 5, 2),
+    SaidMessage(5, "Check the other callers too.\nThere are some in api/views.py.", NOW - 3_000, 4, 3),
+    SaidMessage(
+        1, "The invoice totals are off by a cent for JPY. Find out why and fix it.", NOW - 5_000, 3, 6
+    ),
 ]
 
 
-def rewind(said: Sequence[Said] = SAID, *, kept: bool = True) -> RewindServices:
+def rewind(said: Sequence[SaidMessage] = SAID, *, kept: bool = True) -> RewindServices:
     """What the list of messages asks for."""
 
-    async def listed() -> Sequence[Said]:
+    async def listed() -> Sequence[SaidMessage]:
         return said
 
-    async def changes(step: int) -> Sequence[Change]:
-        return [Change(item.path, item.target, item.now) for item in (await plan(step)).items]
+    async def changes(step: int) -> Sequence[PathChange]:
+        return [PathChange(item.path, item.target, item.now) for item in (await plan(step)).items]
 
     async def plan(step: int) -> RestorePlan:
         return {3: PLAN, 4: RestorePlan(PLAN.root, 4, PLAN.items[:3]), 5: SMALL}.get(
@@ -193,7 +195,7 @@ def comparison(*, alike: bool = False) -> CompareServices:
     """What the comparison asks for."""
     info = ModelInfo(input_price=3.0, output_price=15.0, cached_price=0.3)
     steps = [
-        Step(1, "tool", "s", "", "", NOW, "/", (Change("src/money.py", entry(OLD), entry(NEW)),)),
+        Step(1, "tool", "s", "", "", NOW, "/", (PathChange("src/money.py", entry(OLD), entry(NEW)),)),
         Step(
             2,
             "tool",
@@ -203,14 +205,14 @@ def comparison(*, alike: bool = False) -> CompareServices:
             NOW,
             "/",
             (
-                Change("src/money.py", entry(NEW), entry(CENTS)),
-                Change("tests/test_money.py", None, entry(TESTS)),
+                PathChange("src/money.py", entry(NEW), entry(CENTS)),
+                PathChange("tests/test_money.py", None, entry(TESTS)),
             ),
         ),
     ]
     user = _node(2, "user")
 
-    async def compared() -> tuple[Comparison, Sequence[Item], Sequence[Item]]:
+    async def compared() -> tuple[BranchComparison, Sequence[Item], Sequence[Item]]:
         if alike:
             return compare(("main", [PARTING]), ("main-2", [PARTING]), ()), (), ()
         one, other = (
@@ -223,9 +225,9 @@ def comparison(*, alike: bool = False) -> CompareServices:
 
 
 BRANCHES = [
-    Branch("main", 9, "and add a changelog line", 4, NOW - 120),
-    Branch("cents", 30, "Try it with integer cents instead of Decimal", 2, NOW - 4_000),
-    Branch(
+    BranchEntry("main", 9, "and add a changelog line", 4, NOW - 120),
+    BranchEntry("cents", 30, "Try it with integer cents instead of Decimal", 2, NOW - 4_000),
+    BranchEntry(
         "a name that is very long and goes on and on and on for ever",
         40,
         "Or with fractions?",

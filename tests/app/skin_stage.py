@@ -12,12 +12,12 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from app.application import HermesApp
-from app.host import Wish
+from app.conversation.session_host import SessionRequest
 from tests.support.waiting import until
 from themes.loader import load_skin
 
 
-async def never_opens(_wish: Wish, _listener: Any) -> Any:
+async def never_opens(_wish: SessionRequest, _listener: Any) -> Any:
     """An opener whose session never comes: only the look matters."""
     await asyncio.Event().wait()
 
@@ -43,9 +43,9 @@ def dressed(home: Path, skin: str = "night") -> Dressed:
 
 @asynccontextmanager
 async def running(app: HermesApp, size: tuple[int, int] = (80, 24)) -> AsyncIterator[Pilot[None]]:
-    """The application on a terminal of `size`, furnished and drawn."""
+    """The application on a terminal of `size`, panes_mounted and drawn."""
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.session.furnished, "furnishing")
+        await until(pilot, lambda: app.session.panes_mounted, "furnishing")
         await pilot.pause()
         yield pilot
 

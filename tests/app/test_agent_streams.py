@@ -16,9 +16,9 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.store.nodes import Node
-from app.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
-from app.screens.agent import known
-from app.todos import TodoTree
+from app.conversation.agent_screen import known
+from app.conversation.agent_streams import PROGRESS_KEPT, AgentStreams, Flight
+from app.panes.task_lists import TodoTree
 from tools.context import Todo
 from tools.results import Display
 

@@ -14,13 +14,16 @@ from typing import Any
 import pytest
 
 from agent.events import AgentEnded, AgentStarted, QuestionAsked, TurnEnded
-from app.host import Wish
+from app.conversation.agent_screen import AgentScreen
+from app.conversation.session_host import SessionRequest
+from app.questions import request_queue
+from app.questions.clarify_dialog import ClarifyDialog
 from app.screens import dialog as dialogs
-from app.screens import requests
-from app.screens.agent import AgentScreen
-from app.screens.clarify import ClarifyDialog
+from app.screens.confirm import ConfirmDialog
+from app.terminal.tty_input import Keyboard
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
+from tests.support.sessions import engine_of
 from tests.support.team import by_task, report, task_of
 from widgets.panes.agent_row import AgentRow
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
@@ -40,7 +43,7 @@ def let_go(scene: Stage) -> None:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
-    monkeypatch.setattr(requests, "TYPING_PAUSE", 0.05)
+    monkeypatch.setattr(request_queue, "TYPING_PAUSE", 0.05)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
@@ -147,7 +150,7 @@ async def test_its_screen_takes_text_before_conversation_and_panes_are_in_place(
         await app.push_screen(screen)
         await scene.until(lambda: screen.prompt.has_focus, "the prompt")
         await scene.type("for the agent")
-        assert not screen.furnished and not app.actions.allowed("conversation.fold")
+        assert not screen.panes_mounted and not app.actions.allowed("conversation.fold")
         held.set()
         await scene.until(lambda: screen.transcript.display and screen.transcript.region.area, "all of it")
         await scene.until(lambda: answers(screen), "what was said")
@@ -181,8 +184,8 @@ async def test_what_an_agent_has_not_read_when_the_session_is_left_waits_for_it_
         screen.prompt.set_text("turn round")
         await scene.pilot.press("enter")
         await scene.until(lambda: screen.prompt.steering == ("turn round",), "what waits")
-        session = scene.app.need_engine().session.id
-        await scene.app.open_session(Wish(resume=session))
+        session = engine_of(scene.app).session.id
+        await scene.app.open_session(SessionRequest(resume=session))
         await scene.until(lambda: scene.app.screen is scene.app.session)
         again = await attached(scene)
         await scene.until(lambda: again.prompt.steering == ("turn round",), "what waits, again")
@@ -213,8 +216,8 @@ async def test_agents_of_an_earlier_process_are_listed_read_and_let_go_on(tmp_pa
         await scene.until(lambda: scene.bench.seen(AgentEnded))
         await scene.quiet()
         cost = row(scene).tokens
-        session = scene.app.need_engine().session.id
-        await scene.app.open_session(Wish(resume=session))
+        session = engine_of(scene.app).session.id
+        await scene.app.open_session(SessionRequest(resume=session))
         await scene.until(lambda: scene.app.bridge.team.row("agent-1"))
         assert (row(scene).state, row(scene).tokens) == ("done", cost)
         screen = await attached(scene)
@@ -241,7 +244,7 @@ async def test_kill_asks_once_says_so_at_once_and_nothing_leaves_afterwards(tmp_
         await scene.pilot.press("k")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         seen: list[str] = []
-        scene.app.need_engine().stream.subscribe(lambda _event: seen.append(row(scene).state))
+        engine_of(scene.app).stream.subscribe(lambda _event: seen.append(row(scene).state))
         await scene.pilot.press("1")
         await scene.until(lambda: scene.bench.seen(AgentEnded), "the end")
         assert "stopping" in seen and row(scene).state == "interrupted"
@@ -267,6 +270,17 @@ async def test_pause_holds_an_agent_and_lets_it_go_on(tmp_path: Path) -> None:
         assert not scene.bench.seen(AgentEnded)
         await scene.pilot.press("alt+p")
         await scene.until(lambda: scene.bench.seen(AgentEnded), "its end")
+
+
+async def test_escape_and_k_stop_an_agent_where_the_terminal_knows_no_other_alt_k(tmp_path: Path) -> None:
+    scripts = {"main": sending("look"), "look": [say("word " * 4_000, **SLOW)]}
+    async with team(tmp_path, scripts) as scene:
+        screen = await attached(scene)
+        await scene.until(lambda: row(scene).action == "writes")
+        for event in Keyboard().heard(["\x1bk"]):
+            scene.app.post_message(event)
+        await scene.until(lambda: isinstance(scene.app.screen, ConfirmDialog), "the question whether to")
+        assert screen.prompt.text == ""
 
 
 async def test_a_question_of_an_agent_comes_with_its_name_also_while_attached(tmp_path: Path) -> None:
@@ -353,7 +367,7 @@ async def test_cleared_agents_come_back_when_they_go_on(tmp_path: Path) -> None:
         pane.focus()
         await scene.pilot.press("x")
         await scene.until(lambda: not pane.agents)
-        await scene.app.need_engine().agents.send_input("agent-1", "on")
+        await engine_of(scene.app).agents.send_input("agent-1", "on")
         await scene.until(lambda: [each.agent for each in pane.agents] == ["agent-1"])
         assert len(scene.bench.seen(AgentStarted)) == 2
 

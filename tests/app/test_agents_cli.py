@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import ExitCode
-from app.agent_files import renamed
 from app.main import main
+from app.screens.agents.agent_files import renamed
 
 
 @pytest.fixture(autouse=True)

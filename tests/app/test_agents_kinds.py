@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 
 from agent.home import Home
-from agent.subagents.budget import Budget
+from agent.spending.budget import Budget
 from agent.subagents.definitions import UNTRUSTED, Definition
-from app.agent_files import Kind
-from app.agent_menu import AgentMenu
-from app.mentions import agents_of
-from app.screens.agents_kinds import KindsScreen
+from app.conversation.mentions import agents_of
+from app.screens.agents.agent_files import AgentKind
+from app.screens.agents.agent_menu import AgentMenu
+from app.screens.agents.agents_kinds import KindsScreen
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
-from widgets.prompt.completion import Command, PathIndex, agent_choices
+from widgets.prompt.completion import CommandChoice, PathIndex, agent_choices
 
 
-def kind(name: str, source: Any = "built-in", about: str = "", **fields: Any) -> Kind:
+def kind(name: str, source: Any = "built-in", about: str = "", **fields: Any) -> AgentKind:
     definition = Definition(
         name=name, description=about or f"What {name} does.", prompt="Do it.", source=source, **fields
     )
-    return Kind(name=name, source=source, path=Path(f"/home/ada/{name}.md"), definition=definition)
+    return AgentKind(name=name, source=source, path=Path(f"/home/ada/{name}.md"), definition=definition)
 
 
-BROKEN = Kind(
+BROKEN = AgentKind(
     name="mine",
     source="yours",
     path=Path("/home/ada/.hermes/agents/mine.md"),
@@ -43,7 +43,7 @@ KINDS = [
     ),
     BROKEN,
     kind("release-notes-in-german", "project", model="lab/big"),
-    Kind(
+    AgentKind(
         name="tester",
         source="yours",
         path=Path("/home/ada/.hermes/agents/tester.md"),
@@ -57,11 +57,11 @@ KINDS = [
 class Menu(AgentMenu):
     """Lists what it is given; the editor writes what it is told to."""
 
-    def __init__(self, kinds: list[Kind], problem: str = "") -> None:
+    def __init__(self, kinds: list[AgentKind], problem: str = "") -> None:
         self.kinds = kinds
         self.problem = problem
 
-    async def listed(self) -> tuple[list[Kind], str]:
+    async def listed(self) -> tuple[list[AgentKind], str]:
         return self.kinds, self.problem
 
 
@@ -152,7 +152,7 @@ async def test_it_says_in_a_few_words_that_those_of_the_project_wait() -> None:
 # In the prompt
 
 
-AGENTS = [Command("reviewer", "Reads.", "agent"), Command("tester", "Tests.", "agent")]
+AGENTS = [CommandChoice("reviewer", "Reads.", "agent"), CommandChoice("tester", "Tests.", "agent")]
 
 
 def test_those_that_begin_with_the_word_stand_before_files_and_others_behind_them() -> None:
@@ -176,4 +176,4 @@ def test_the_prompt_is_given_the_kinds_that_can_be_sent(tmp_path: Path) -> None:
     (folder / "tester.md").write_text("broken")
     listed = agents_of(Home(tmp_path / "home"), tmp_path)()
     assert [each.name for each in listed] == ["explorer", "mine", "reviewer"]
-    assert listed[1] == Command("mine", "Mine.", "agent")
+    assert listed[1] == CommandChoice("mine", "Mine.", "agent")

@@ -13,24 +13,26 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from agent.context.masking import Plan
+from agent.api.opening import open_session
+from agent.context.compaction import CompactionPlan
 from agent.errors import ConfigError
 from agent.events import RequestResolved, ToolFinished, TurnEnded
+from agent.model.demo import TOUR_REQUEST
 from agent.model.providers import NoModelError
 from agent.options import Options
-from agent.runtime import open_engine
-from app import actions
 from app.application import HermesApp
-from app.host import Listener, Wish
+from app.commands import actions
+from app.conversation.session_host import Listener, SessionRequest
+from app.questions import request_queue
+from app.questions.approval_dialog import ApprovalDialog
+from app.questions.clarify_dialog import ClarifyDialog
 from app.screens import dialog as dialogs
-from app.screens import requests
-from app.screens.approval import ApprovalDialog
-from app.screens.clarify import ClarifyDialog
 from app.screens.detail import DetailScreen
 from app.screens.help import HelpScreen
-from app.screens.onboarding import OnboardingScreen
+from app.screens.models.onboarding import OnboardingScreen
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, call, calls, say
+from tests.support.sessions import engine_of
 from tests.support.team import UNASKED
 from tests.support.waiting import until
 from widgets.panes.log import LogPane
@@ -40,7 +42,7 @@ from widgets.transcript.items import AnswerItem, CallItem, NoticeItem, UserItem
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
-    monkeypatch.setattr(requests, "TYPING_PAUSE", 0.4)
+    monkeypatch.setattr(request_queue, "TYPING_PAUSE", 0.4)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
@@ -69,7 +71,7 @@ class Stage:
         return [item.text for item in self.items(AnswerItem)]
 
     async def ready(self) -> None:
-        await self.until(lambda: self.app.host.engine is not None, "opening the engine")
+        await self.until(lambda: self.app.host.client is not None, "opening the engine")
 
     async def quiet(self, turns: int = 1) -> None:
         await self.until(
@@ -86,6 +88,7 @@ async def stage(
     size: tuple[int, int] = (80, 24),
     wait: bool = True,
     no_model: bool = False,
+    silent: bool = False,
     config: str = UNASKED,
     **options: Any,
 ) -> AsyncIterator[Stage]:
@@ -98,17 +101,17 @@ async def stage(
             "HERMES_MODEL": "scripted",
         }
 
-        async def opener(wish: Wish, listener: Listener):
+        async def opener(wish: SessionRequest, listener: Listener):
             chosen = Options(
                 workspace=made.workspace,
                 attended=True,
                 **{"approve": "all", **options, "resume": wish.resume, "model": wish.model},
             )
             if no_model and wish.model is None:
-                while not app.waiting():
+                while not silent and not app.waiting():
                     await asyncio.sleep(0.01)
                 raise NoModelError
-            return await open_engine(chosen, listener, made.events.append, environ=environ)
+            return await open_session(chosen, listener, made.events.append, environ=environ)
 
         app = HermesApp(opener)
         try:
@@ -201,9 +204,9 @@ async def test_a_question_is_answered_in_a_dialog_and_the_draft_stays(tmp_path: 
 
 
 async def test_a_denied_approval_runs_nothing_and_the_model_reads_why(tmp_path: Path) -> None:
-    script = [call("terminal", command="rm -rf keep"), say("Then not.")]
+    script = [call("terminal", command="rm -rf ../keep"), say("Then not.")]
     async with stage(tmp_path, script, approve="ask") as scene:
-        keep = scene.bench.workspace / "keep"
+        keep = scene.bench.workspace.parent / "keep"
         keep.mkdir()
         await scene.type("clean up", "enter")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
@@ -229,7 +232,7 @@ async def test_an_interrupt_closes_the_dialog(tmp_path: Path) -> None:
     async with stage(tmp_path, [call("clarify", question="Which?", choices=["a", "b"])]) as scene:
         await scene.type("ask", "enter")
         await scene.until(lambda: isinstance(scene.app.screen, ClarifyDialog))
-        scene.app.need_engine().interrupt()
+        engine_of(scene.app).interrupt()
         await scene.quiet()
         assert scene.app.screen is scene.app.session
         assert [event.outcome for event in scene.bench.seen(RequestResolved)] == ["cancelled"]
@@ -275,10 +278,10 @@ async def test_slash_commands_work_and_unknown_ones_are_a_sentence(tmp_path: Pat
         scene.app.run_worker(scene.app.actions.run_slash("nonsense"))
         await scene.until(lambda: scene.app.is_running)
         await scene.type("/skin paper", "enter")
-        await scene.until(lambda: scene.app.skin.name == "paper")
+        await scene.until(lambda: scene.app.appearance.skin.name == "paper")
         scene.app.run_worker(scene.app.actions.run_slash("skin nowhere"))
         await scene.pilot.pause(0.05)
-        assert scene.app.skin.name == "paper"
+        assert scene.app.appearance.skin.name == "paper"
 
 
 async def test_a_session_is_resumed_with_all_that_was_said(tmp_path: Path) -> None:
@@ -289,7 +292,7 @@ async def test_a_session_is_resumed_with_all_that_was_said(tmp_path: Path) -> No
         await scene.quiet()
         first = scene.app.host.session
         await scene.type("/new", "enter")
-        await scene.until(lambda: scene.app.host.session != first and scene.app.host.engine is not None)
+        await scene.until(lambda: scene.app.host.session != first and scene.app.host.client is not None)
         await scene.pilot.pause(0.05)
         assert scene.items(UserItem) == []
         await scene.type(f"/resume {first}", "enter")
@@ -305,7 +308,7 @@ async def test_resuming_what_is_not_there_keeps_the_session(tmp_path: Path) -> N
         first = scene.app.host.session
         await scene.type("/resume nowhere", "enter")
         await scene.pilot.pause(0.2)
-        await scene.until(lambda: scene.app.host.engine is not None)
+        await scene.until(lambda: scene.app.host.client is not None)
         assert scene.app.host.session == first
         await scene.type("hi", "enter")
         await scene.quiet()
@@ -317,15 +320,24 @@ async def test_without_a_model_the_first_message_waits_for_one(tmp_path: Path) -
         await scene.type("hello", "enter")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         assert isinstance(scene.app.screen, OnboardingScreen)
-        await scene.pilot.press("enter")
+        await scene.pilot.press("end", "enter")
         await scene.ready()
-        assert scene.app.need_engine().model == "demo"
+        assert engine_of(scene.app).model == "demo"
         await scene.until(lambda: scene.items(UserItem), "sending it")
         assert [item.text for item in scene.items(UserItem)] == ["hello"]
 
 
+async def test_the_tour_begins_by_itself(tmp_path: Path) -> None:
+    async with stage(tmp_path, [], wait=False, no_model=True, silent=True) as scene:
+        await scene.until(lambda: getattr(scene.app.screen, "armed", False))
+        await scene.pilot.press("end", "enter")
+        await scene.ready()
+        await scene.until(lambda: scene.items(CallItem), "its first call")
+        assert [item.text for item in scene.items(UserItem)] == [TOUR_REQUEST]
+
+
 async def test_a_start_that_cannot_be_ends_with_its_error(tmp_path: Path) -> None:
-    async def opener(_wish: Wish, _listener: Listener):
+    async def opener(_wish: SessionRequest, _listener: Listener):
         raise ConfigError("Settings are wrong; mend them.")
 
     app = HermesApp(opener)
@@ -353,11 +365,51 @@ async def test_a_call_that_memory_let_go_of_is_read_from_the_store(tmp_path: Pat
     async with stage(tmp_path, script) as scene:
         await scene.type("go", "enter")
         await scene.quiet()
-        session = scene.app.need_engine().session
+        session = engine_of(scene.app).session
         results = [node.id for node in session.path if node.kind == "tool"]
-        await session.add_compaction(Plan("mask", {"stage": "mask", "nodes": results}, 1))
+        await session.add_compaction(CompactionPlan("mask", {"stage": "mask", "nodes": results}, 1))
         assert [node.content for node in session.path if node.kind == "tool"] == [""]
         scene.app.bridge._finished.clear()
         scene.app.session.calls.post_message(LogPane.Opened(scene.items(CallItem)[0].call))
         await scene.until(lambda: isinstance(scene.app.screen, DetailScreen), "the call in full")
         assert "kept on disk" in scene.app.screen.reader.text  # type: ignore[attr-defined]
+
+
+async def test_after_a_click_into_the_conversation_what_is_typed_is_in_the_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Read *this*.", reasoning="They greet.")]) as scene:
+        await scene.type("hi", "enter")
+        await scene.quiet()
+        session = scene.app.session
+        for y in range(session.transcript.size.height):
+            await scene.pilot.click(session.transcript, offset=(5, y))
+        assert scene.app.focused is session.prompt
+        await scene.type("joke")
+        assert session.prompt.text == "joke"
+
+
+async def test_letters_that_are_no_command_where_they_are_typed_go_to_the_prompt(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Hello.")], size=(120, 40)) as scene:
+        session = scene.app.session
+        for part in (session.transcript, session.calls, session.agents, session.todo, None):
+            for typed in ("Zebra, jk.", "{x}"):
+                session.prompt.set_text("")
+                session.set_focus(part)
+                await scene.pilot.pause()
+                await scene.type(typed)
+                await scene.until(lambda typed=typed: session.prompt.text == typed, f"{typed} from {part}")
+                assert scene.app.focused is session.prompt
+            session.set_focus(part)
+            await scene.pilot.pause()
+            scene.app.post_message(events.Paste(" pasted"))
+            await scene.until(lambda: session.prompt.text == "{x} pasted", "the paste")
+
+
+async def test_letters_that_are_commands_stay_with_the_conversation(tmp_path: Path) -> None:
+    async with stage(tmp_path, [say("Hello.")]) as scene:
+        await scene.type("hi", "enter")
+        await scene.quiet()
+        session = scene.app.session
+        session.transcript.focus()
+        await scene.pilot.pause()
+        await scene.type("kjgG")
+        assert session.prompt.text == "" and session.transcript.has_focus

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 
-from app.terminal import Attention, ControlFilter, notification
+from app.terminal.output_filter import ControlFilter, TerminalAttention, notification
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 
@@ -77,7 +77,7 @@ def test_a_family_stays_one_beside_what_is_taken_out() -> None:
 
 def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     written: list[str] = []
-    attention = Attention(written.append)
+    attention = TerminalAttention(written.append)
     assert not attention.call("a") and written == []
     attention.away = True
     assert attention.call("b") and written == [notification("b")]
@@ -89,7 +89,7 @@ def test_nothing_rings_until_the_terminal_said_it_lost_the_focus() -> None:
     ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131)]
 )
 def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Signals, code: int) -> None:
-    shown = terminal("--demo")
+    shown = terminal("--model", "demo")
     shown.until(b"TODO")
     shown.process.send_signal(number)
     assert shown.drain() == code
@@ -98,7 +98,7 @@ def test_a_signal_leaves_a_terminal_as_it_was(terminal: Start, number: signal.Si
 
 
 def test_quitting_says_how_to_go_on(terminal: Start) -> None:
-    shown = terminal("--demo")
+    shown = terminal("--model", "demo")
     shown.until(b"TODO")
     shown.press("hello")
     shown.until(b"hello")
@@ -112,7 +112,7 @@ def test_quitting_says_how_to_go_on(terminal: Start) -> None:
 
 
 def test_an_unknown_session_is_one_sentence_after_the_screen_is_gone(terminal: Start) -> None:
-    shown = terminal("--demo", "--resume", "nowhere")
+    shown = terminal("--model", "demo", "--resume", "nowhere")
     assert shown.drain() == 1
     after = shown.painted.rpartition(b"\x1b[?1049l")[2].decode()
     assert after.count("hermes:") == 1 and "nowhere" in after and "Traceback" not in after
@@ -121,7 +121,7 @@ def test_an_unknown_session_is_one_sentence_after_the_screen_is_gone(terminal: S
 def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    shown = terminal("--demo", "--cwd", str(work))
+    shown = terminal("--model", "demo", "--cwd", str(work))
     shown.until(b"demo")
     start = len(shown.painted)
     shown.press("!printf '\\033]52;c;aGk=\\007 \\033]0;owned\\007 \\302\\233m otter-%d' $((40+2))\r")
@@ -131,7 +131,7 @@ def test_hostile_text_reaches_no_terminal(terminal: Start, tmp_path: Path) -> No
 
 
 def test_an_answer_reaches_the_terminal_past_the_frames_of_the_screen(terminal: Start) -> None:
-    shown = terminal("--demo")
+    shown = terminal("--model", "demo")
     shown.until(b"TODO")
     shown.press("hello")
     shown.until(b"hello")
@@ -140,3 +140,9 @@ def test_an_answer_reaches_the_terminal_past_the_frames_of_the_screen(terminal: 
     shown.press("\r")
     # This terminal never said that it knows these; the frames of the screen come without them.
     shown.until(b"\x1b[?2026h", since=since)
+
+
+def test_the_tour_asks_for_itself(terminal: Start) -> None:
+    shown = terminal("--demo")
+    shown.until(b"Show me the tour.")
+    shown.until(b"An agent begins with a plan")

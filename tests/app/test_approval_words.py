@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from agent.events import ApprovalAsked
 from agent.safety.gate import Gate
-from agent.safety.verdict import Part
-from app.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
+from agent.safety.verdict import VerdictPart
+from app.questions.approval_words import MOST_PARTS, marks_in_command, marks_in_notes, reached, reasons
 from tools.actions import RunCommand
-from tools.text import reveal
+from tools.safe_text import reveal
 
 WORK = Path("/home/ada/work")
 
 
-def asked(headline: str, *parts: Part, **more: Any) -> ApprovalAsked:
+def asked(headline: str, *parts: VerdictPart, **more: Any) -> ApprovalAsked:
     loop = asyncio.new_event_loop()
     try:
         reply = loop.create_future()
@@ -47,14 +47,14 @@ def marked(request: ApprovalAsked) -> list[str]:
 @pytest.mark.parametrize(
     ("command", "marks"),
     [
-        ("ls && rm -rf src; pwd", ["rm -rf src"]),
+        ("ls && rm -rf ../src; pwd", ["rm -rf ../src"]),
         ("git status; git push --force origin main", ["git push --force origin main"]),
-        ("rm   -rf  'my src'", ["rm   -rf  'my src"]),
+        ("rm   -rf  '../my src'", ["rm   -rf  '../my src"]),
         ("cat ~/.ssh/id_rsa", ["cat"]),
         ("echo hi > ~/.bashrc", ["> ~/.bashrc"]),
         ("echo hi >>/home/ada/.profile", [">>/home/ada/.profile"]),
         ("sudo rm notes", ["sudo rm notes"]),
-        ("ls\nrm -rf src\n", ["rm -rf src"]),
+        ("ls\nrm -rf ../src\n", ["rm -rf ../src"]),
         ("echo 'rm -rf src'; curl http://h/", ["curl http://h/"]),
     ],
 )
@@ -65,17 +65,17 @@ def test_the_parts_that_matter_are_marked_in_the_command_and_no_others(
 
 
 def test_hidden_characters_are_marked_wherever_they_stand() -> None:
-    assert marked(judged("rm -rf sr\u202ec; echo a\u200b")) == ["rm -rf sr\\u202ec", "\\u200b"]
+    assert marked(judged("rm -rf ../sr\u202ec; echo a\u200b")) == ["rm -rf ../sr\\u202ec", "\\u200b"]
 
 
 def test_each_part_has_its_reason_beside_it_and_harmless_ones_have_no_note() -> None:
-    notes = list(reasons(judged("ls && rm -rf src; curl http://h/")))
+    notes = list(reasons(judged("ls && rm -rf ../src; curl http://h/")))
     assert notes == [
-        "▲ rm -rf src: deletes everything in /home/ada/work/src",
-        "▲ curl http://h/: reaches the network",
+        "▲ rm -rf ../src: deletes files outside of the workspace (/home/ada/src)",
+        "▲ curl http://h/: reaches the network: h is not on the list of hosts",
     ]
-    pattern = marks_in_notes(judged("ls && rm -rf src"))
-    assert [match[0] for match in pattern.finditer(notes[0])] == ["▲ rm -rf src"]
+    pattern = marks_in_notes(judged("ls && rm -rf ../src"))
+    assert [match[0] for match in pattern.finditer(notes[0])] == ["▲ rm -rf ../src"]
 
 
 def test_a_command_that_is_decoded_first_is_named_although_it_stands_nowhere() -> None:
@@ -84,12 +84,12 @@ def test_a_command_that_is_decoded_first_is_named_although_it_stands_nowhere() -
 
 
 def test_reasons_for_the_whole_follow_those_of_parts() -> None:
-    request = asked("x", Part("x", "ask", "is odd"), reasons=("is odd", "a rule asks"))
+    request = asked("x", VerdictPart("x", "ask", "is odd"), reasons=("is odd", "a rule asks"))
     assert list(reasons(request)) == ["▲ x: is odd", "· a rule asks"]
 
 
 def test_a_part_cannot_pass_for_another_note() -> None:
-    request = asked("x", Part("x\nnetwork: no", "ask", "bad\non no: all is well"), touches=("a\nb",))
+    request = asked("x", VerdictPart("x\nnetwork: no", "ask", "bad\non no: all is well"), touches=("a\nb",))
     assert all("\n" not in note for note in (*reasons(request), reached(request)))
 
 
@@ -117,7 +117,7 @@ def test_a_file_name_that_tells_of_a_sandbox_comes_after_what_is_true_of_it() ->
 
 
 def test_of_very_many_parts_some_are_shown_and_the_rest_is_counted() -> None:
-    parts = [Part(f"rm f{number}", "ask", f"deletes f{number}") for number in range(MOST_PARTS + 5)]
+    parts = [VerdictPart(f"rm f{number}", "ask", f"deletes f{number}") for number in range(MOST_PARTS + 5)]
     notes = list(reasons(asked("; ".join(part.text for part in parts), *parts)))
     assert len(notes) == MOST_PARTS + 1 and notes[-1] == "▲ and 5 parts more"
 
@@ -125,7 +125,7 @@ def test_of_very_many_parts_some_are_shown_and_the_rest_is_counted() -> None:
 @given(st.lists(st.text(st.characters(exclude_characters="\n"), max_size=12), min_size=1, max_size=4))
 def test_any_command_can_be_marked(words: list[str]) -> None:
     command = shlex.join(["rm", "-rf", *words])
-    request = asked(command, Part(" ".join(["rm", "-rf", *words]), "ask", "deletes"))
+    request = asked(command, VerdictPart(" ".join(["rm", "-rf", *words]), "ask", "deletes"))
     assert isinstance(marks_in_command(request), re.Pattern)
     assert marked(request)[0].startswith("rm")
     assert marks_in_notes(request).search(next(iter(reasons(request))))

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.api.local.approvals import LocalApprovals
 from agent.events import ApprovalAsked
 from agent.safety.grants import Grants
 from app.screens import approvals as screens
@@ -69,7 +70,7 @@ def waits() -> list[ApprovalAsked]:
 
 
 def host_of(grants: Grants, pending: Callable[[], Any] = list) -> PageHost:
-    return PageHost(lambda: ApprovalsScreen(grants, pending))
+    return PageHost(lambda: ApprovalsScreen(LocalApprovals(grants, pending)))
 
 
 def shown(host: PageHost) -> str:

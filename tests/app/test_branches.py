@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from app.screens import dialog as dialogs
-from app.screens.branches import BranchesScreen, BranchRows
-from app.screens.compare import CompareScreen
-from app.screens.compare_rows import CompareRows
 from app.screens.confirm import TextDialog
 from app.screens.detail import DetailScreen
-from app.screens.timeline import TimelineScreen
-from app.screens.timeline_files import FileScreen
-from tests.app.test_going_back import drawn, files, journeys, notices, said, screen, worked
+from app.screens.history.branches import BranchesScreen, BranchRows
+from app.screens.history.compare import CompareScreen
+from app.screens.history.compare_rows import CompareRows
+from app.screens.history.timeline import TimelineScreen
+from app.screens.history.timeline_files import FileScreen
+from tests.app.test_going_back import drawn, files, history_actions, notices, said, screen, worked
 from widgets.transcript.items import UserItem
 
 
@@ -30,7 +30,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         await scene.type("/branch side", "enter")
         await scene.until(lambda: app.bridge.state.head == "side")
         assert "On branch side." in notices(scene)[-1]
-        app.outbox.send("write a two")
+        app.message_sender.send("write a two")
         await scene.quiet(2)
 
         await scene.type("/branches", "enter")
@@ -64,7 +64,7 @@ async def test_a_branch_begins_here_and_is_switched_renamed_and_compared(tmp_pat
         await scene.until(screen(scene, BranchesScreen))
         await scene.pilot.press("enter")
         await scene.until(lambda: app.bridge.state.head == "")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert (files(scene), said(scene)) == ({"a": "one"}, ["write a one"])
         await scene.pilot.press("alt+u")
         await scene.until(lambda: said(scene) == ["write a one", "write a two"])

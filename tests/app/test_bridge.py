@@ -34,10 +34,10 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.model.protocol import Usage
-from app.bridge import KEPT_RESULTS, Bridge, changed_files
-from app.conversation import ending
-from app.terminal import Attention
-from tools.context import Answer, Todo
+from app.conversation.agent_events import ending
+from app.conversation.bridge import KEPT_RESULTS, Bridge, changed_files
+from app.terminal.output_filter import TerminalAttention
+from tools.context import PersonAnswer, Todo
 from tools.results import DiffDetail, Display
 
 DIFF = (
@@ -74,7 +74,7 @@ class Panes:
 class Fixture:
     def __init__(self) -> None:
         self.panes, self.requests, self.rung = Panes(), Recorder(), []
-        self.attention = Attention(self.rung.append)
+        self.attention = TerminalAttention(self.rung.append)
         self.bridge = Bridge(self.panes, self.requests, self.attention, clock=lambda: 7.0)  # type: ignore[arg-type]
 
 
@@ -245,7 +245,7 @@ def test_usage_is_in_the_status(all_: Fixture) -> None:
 
 
 async def test_requests_go_to_their_queue_and_ring_for_who_is_away(all_: Fixture) -> None:
-    reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    reply: asyncio.Future[PersonAnswer] = asyncio.get_running_loop().create_future()
     asked = QuestionAsked(id="q", question="?", choices=(), allow_freetext=True, reply=reply)
     all_.bridge(asked)
     assert all_.rung == []

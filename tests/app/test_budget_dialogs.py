@@ -14,14 +14,15 @@ import pytest
 from textual.widgets import Input
 
 from agent.events import AgentEnded, AgentStarted, TurnEnded
+from app.questions import request_queue
+from app.questions.ceiling_dialog import CeilingDialog
+from app.questions.forecast_dialog import ForecastDialog
 from app.screens import dialog as dialogs
-from app.screens import requests
-from app.screens.ceiling import CeilingDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
-from app.screens.forecast import ForecastDialog
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
+from tests.support.sessions import engine_of
 from tests.support.team import by_task, report
 from widgets.transcript.items import NoticeItem
 
@@ -32,7 +33,7 @@ LOOK = call("todo_read")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
-    monkeypatch.setattr(requests, "TYPING_PAUSE", 0.05)
+    monkeypatch.setattr(request_queue, "TYPING_PAUSE", 0.05)
 
 
 @asynccontextmanager
@@ -117,7 +118,7 @@ async def test_an_agent_at_its_ceiling_stops_unless_it_is_raised(tmp_path: Path,
 async def test_a_kill_closes_the_dialog_of_the_one_that_asks(tmp_path: Path) -> None:
     async with asked(tmp_path, sends("one"), "subagents: {forecast_tokens: null, tokens: 100}\n") as scene:
         await dialog(scene, CeilingDialog)
-        await scene.app.need_engine().agents.kill("agent-1")
+        await engine_of(scene.app).agents.kill("agent-1")
         await scene.until(lambda: not isinstance(scene.app.screen, Dialog), "the dialog to close")
         await scene.until(lambda: scene.bench.seen(TurnEnded), "the end")
         assert scene.app.bridge.state.questions == 0

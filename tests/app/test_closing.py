@@ -75,7 +75,7 @@ async def played(folder: Path, act: Act) -> None:
     assert broken == []
 
 
-async def furnished(app: Staged) -> None:
+async def panes_mounted(app: Staged) -> None:
     """Wait for the session, and let a few agents be at work in it."""
     while app.listener is None and app.is_running:
         await asyncio.sleep(0)
@@ -113,7 +113,7 @@ def test_every_screen_is_among_those_that_are_closed() -> None:
 @pytest.mark.parametrize("count", some(0, 1, 3, 21))
 async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
-        await furnished(app)
+        await panes_mounted(app)
         for opened in OPENED.values():
             app.push_screen(screen := await opened.make(made, app))
             await turns(count)
@@ -126,7 +126,7 @@ async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count
 @pytest.mark.parametrize("count", some(8))
 async def test_every_screen_may_be_dismissed_soon_after_its_key(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
-        await furnished(app)
+        await panes_mounted(app)
         for kind, opened in OPENED.items():
             screen = await shown(app, made, kind)
             press(app, opened.key)
@@ -192,7 +192,7 @@ def furnishing(app: Staged) -> bool:
 
 
 def furnished_already(app: Staged) -> bool:
-    return app.session.furnished
+    return app.session.panes_mounted
 
 
 def opening(app: Staged) -> bool:
@@ -215,7 +215,7 @@ async def test_the_application_may_end_while_it_starts(
 
 async def test_a_key_that_closes_is_meant_once_however_often_it_is_pressed(tmp_path: Path) -> None:
     async def act(app: Staged, made: World) -> None:
-        await furnished(app)
+        await panes_mounted(app)
         for kind in OPENED:
             before = app.screen_stack
             outcomes: list[object] = []

@@ -9,8 +9,19 @@ import pytest
 from textual.binding import BindingsMap
 from textual.keys import KEY_DISPLAY_ALIASES, Keys
 
-from app.actions import Actions
-from app.commands import BY_ID, BY_SLASH, COMMANDS, Call, bindings, grouped, markdown, read_slash
+from app.commands.actions import CommandActions
+from app.commands.registry import (
+    BY_ID,
+    BY_SLASH,
+    COMMANDS,
+    CommandCall,
+    all_commands,
+    bindings,
+    find_commands,
+    grouped,
+    markdown,
+    read_slash,
+)
 from widgets.key_names import shown_key
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -21,10 +32,11 @@ def test_the_document_is_what_the_registry_says() -> None:
 
 
 def test_ids_slash_words_and_keys_are_taken_once() -> None:
+    find_commands()
     for values in (
-        [command.id for command in COMMANDS],
-        [command.slash for command in COMMANDS if command.slash],
-        [key for command in COMMANDS for key in command.keys],
+        [command.id for command in all_commands()],
+        [command.slash for command in all_commands() if command.slash],
+        [key for command in all_commands() for key in command.keys],
     ):
         assert [value for value, count in Counter(values).items() if count > 1] == []
 
@@ -32,21 +44,22 @@ def test_ids_slash_words_and_keys_are_taken_once() -> None:
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.id)
 def test_every_command_can_be_reached_and_does_something(command) -> None:
     assert command.keys or command.slash
-    assert command.by_prompt or callable(getattr(Actions, command.action))
+    assert command.by_prompt or callable(getattr(CommandActions, str(command.action)))
     assert BY_ID[command.id] is command
     assert command.description.endswith(".")
 
 
 def test_every_command_has_a_group_that_is_shown() -> None:
-    assert [command for _, members in grouped() for command in members] == sorted(
-        COMMANDS, key=lambda each: [group for group, _ in grouped()].index(each.group)
+    groups = [group for group, _ in grouped(COMMANDS)]
+    assert [command for _, members in grouped(COMMANDS) for command in members] == sorted(
+        COMMANDS, key=lambda each: groups.index(each.group)
     )
 
 
 def test_a_slash_command_is_read_with_its_argument() -> None:
-    assert read_slash("/skin  paper ") == Call(BY_SLASH["skin"], "paper")
-    assert read_slash("HELP") == Call(BY_SLASH["help"], "")
-    assert read_slash("/find two  words") == Call(BY_SLASH["find"], "two  words")
+    assert read_slash("/skin  paper ") == CommandCall(BY_SLASH["skin"], "paper")
+    assert read_slash("HELP") == CommandCall(BY_SLASH["help"], "")
+    assert read_slash("/find two  words") == CommandCall(BY_SLASH["find"], "two  words")
 
 
 @pytest.mark.parametrize(

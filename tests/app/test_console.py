@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from agent.events import AgentStarted, ApprovalAsked, CeilingReply, Decision
-from agent.safety.verdict import Part
+from agent.safety.verdict import VerdictPart
 from app.cli.console import Console
 from tests.support import story
 
 PARTS = (
-    Part("ls", "allow", "only looks"),
-    Part("rm -rf src", "ask", "deletes everything in src"),
-    Part("curl http://h/", "ask", "reaches the network"),
+    VerdictPart("ls", "allow", "only looks"),
+    VerdictPart("rm -rf src", "ask", "deletes everything in src"),
+    VerdictPart("curl http://h/", "ask", "reaches the network"),
 )
 
 
@@ -80,7 +80,7 @@ async def test_parts_are_lines_with_their_reasons(monkeypatch: Any, capsys: Any)
 
 
 async def test_nothing_in_a_part_steers_the_terminal_or_begins_a_line(monkeypatch: Any, capsys: Any) -> None:
-    part = Part("rm\x1b[2K\n  network: no", "ask", "deletes\r\u202e")
+    part = VerdictPart("rm\x1b[2K\n  network: no", "ask", "deletes\r\u202e")
     await answered(monkeypatch, "n", parts=(part,), reasons=())
     assert "  ▲ rm\\x1b[2K   network: no: deletes\\r\\u202e\n" in capsys.readouterr().err
 

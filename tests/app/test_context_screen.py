@@ -7,25 +7,25 @@ from typing import Any
 
 import pytest
 
-from agent.context.ledger import Break
-from agent.context.table import ContextTable, Layer, Totals
+from agent.context.context_table import ContextLayer, ContextTable, Totals
+from agent.context.prefix_ledger import Break
 from agent.errors import HermesError
 from app.screens.context import ContextScreen, bar, filled, part, rows_of
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 
 LAYERS = (
-    Layer("Identity", 120, 1, "/home/me/.hermes/SOUL.md"),
-    Layer("Manner", 390),
-    Layer("Use of tools", 210),
-    Layer("Care", 160),
-    Layer("Environment", 40),
-    Layer("Project", 5_100, 1, "/home/me/shop/AGENTS.md", ("shortened: its middle is left out",)),
-    Layer("Tools on offer", 3_900, 10),
-    Layer("Your messages", 1_400, 6),
-    Layer("Answers and calls", 8_200, 31),
-    Layer("Tool results", 61_000, 28, "", ("12 masked to make room",)),
-    Layer("Notes", 300, 2),
+    ContextLayer("Identity", 120, 1, "/home/me/.hermes/SOUL.md"),
+    ContextLayer("Manner", 390),
+    ContextLayer("Use of tools", 210),
+    ContextLayer("Care", 160),
+    ContextLayer("Environment", 40),
+    ContextLayer("Project", 5_100, 1, "/home/me/shop/AGENTS.md", ("shortened: its middle is left out",)),
+    ContextLayer("Tools on offer", 3_900, 10),
+    ContextLayer("Your messages", 1_400, 6),
+    ContextLayer("Answers and calls", 8_200, 31),
+    ContextLayer("Tool results", 61_000, 28, "", ("12 masked to make room",)),
+    ContextLayer("Notes", 300, 2),
 )
 FULL = ContextTable(
     model="openai/gpt-5",
@@ -96,7 +96,7 @@ def test_what_is_more_than_nothing_never_looks_like_nothing() -> None:
 
 
 async def test_a_file_of_outside_stays_text() -> None:
-    hostile = Layer("Project", 10, 1, "/tmp/[red]x\x1b[31m\u202e.md")
+    hostile = ContextLayer("Project", 10, 1, "/tmp/[red]x\x1b[31m\u202e.md")
     table = ContextTable(
         model="m\x1b]0;x\x07", layers=(hostile,), window=10, counted=None, totals=Totals(), breaks=()
     )

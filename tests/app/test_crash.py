@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from app.crash import KEPT, CrashLog, farewell, write_report
+from app.startup.crash import KEPT, CrashLog, farewell, write_report
 from tests.support.command import ROOT, environment
 from tests.support.terminal import Terminal
 
 BROKEN = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-from app.actions import Actions
-Actions.fold = lambda self, _argument: 1 / 0
+from app.commands.actions import CommandActions
+CommandActions.fold = lambda self, _argument: 1 / 0
 from hermes_launcher import main
 sys.exit(main())
 """
@@ -26,7 +26,7 @@ sys.exit(main())
 @pytest.mark.parametrize("columns", [80, 9])
 def test_a_crash_ends_in_calm_lines_and_a_report(tmp_path: Path, columns: int) -> None:
     env = environment(tmp_path / "home")
-    with Terminal([sys.executable, "-I", "-c", BROKEN, "--demo"], env, tmp_path, (80, 24)) as shown:
+    with Terminal([sys.executable, "-I", "-c", BROKEN, "--model", "demo"], env, tmp_path, (80, 24)) as shown:
         shown.until(b"TODO")
         shown.resize(columns, 24)
         shown.press("/fold\r")

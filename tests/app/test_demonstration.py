@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from agent.events import AgentEnded, TurnEnded
+from app.questions import request_queue
 from app.screens import dialog as dialogs
-from app.screens import requests
+from app.screens.agents.merge import MergeScreen
 from app.screens.confirm import ConfirmDialog
-from app.screens.merge import MergeScreen
 from tests.app.test_agents import attached, row
 from tests.app.test_application import Stage, stage
 from tests.app.test_going_back import notices, screen
 from tests.support.demonstration import DECIMALS, ROUNDING, STEER, TASK, make_repository, script
+from tests.support.sessions import engine_of
 from tests.support.team import task_of
 
 WAIT = "while [ ! -e go ]; do sleep 0.05; done; rm go"
@@ -28,7 +29,7 @@ WAIT = "while [ ! -e go ]; do sleep 0.05; done; rm go"
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
-    monkeypatch.setattr(requests, "TYPING_PAUSE", 0.05)
+    monkeypatch.setattr(request_queue, "TYPING_PAUSE", 0.05)
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
@@ -68,7 +69,7 @@ async def let_them_work(scene: Stage) -> None:
     await scene.until(lambda: money.prompt.steering == (STEER,), "what waits for its next request")
     await scene.pilot.press("escape")
     await scene.until(screen(scene, type(scene.app.session)))
-    root, _ = await scene.app.need_engine().agents.copies.places("agent-2")
+    root, _ = await engine_of(scene.app).agents.copies.places("agent-2")
     (root / "go").touch()
     await scene.until(lambda: row(scene, "agent-2").state == "done", "the end of the one that was told")
     pane = scene.app.session.agents
@@ -105,11 +106,11 @@ async def test_three_agents_one_fails_one_is_steered_one_is_killed_and_one_key_u
     async with stage(tmp_path, script(WAIT), size=(120, 40)) as scene:
         shop = make_repository(scene.bench.workspace)
         before, status = state_of(shop), git(shop, "status", "--porcelain")
-        scene.app.outbox.send(TASK)
+        scene.app.message_sender.send(TASK)
         await let_them_work(scene)
         outcomes = {each.agent: each.outcome for each in scene.bench.seen(AgentEnded)}
         assert outcomes == {"agent-1": "failed", "agent-2": "done", "agent-3": "interrupted"}
-        runs = scene.app.need_engine().agents.runs()
+        runs = engine_of(scene.app).agents.runs()
         assert [run.standing for run in runs] == ["failed", "completed", "killed"]
         assert state_of(shop) == before
         left = requests_of(scene, "Write down")

@@ -17,17 +17,17 @@ from agent.home import Home
 from agent.store.schema import APPLICATION_ID
 from app.cli import doctor
 from app.cli.health import isolation, model, state, system
-from app.cli.health.check import Finding, Subject, examine, output_of
+from app.cli.health.check import HealthFinding, HealthSubject, examine, output_of
 from app.main import main
 
 
 @pytest.fixture
-def subject(tmp_path: Path) -> Subject:
+def subject(tmp_path: Path) -> HealthSubject:
     root = tmp_path / "home"
     root.mkdir(mode=0o700)
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    return Subject(Home(root), {"TERM": "xterm-256color"}, workspace)
+    return HealthSubject(Home(root), {"TERM": "xterm-256color"}, workspace)
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -41,18 +41,18 @@ def program(folder: Path, name: str, script: str) -> None:
 # --- all together
 
 
-def test_a_check_that_fails_or_hangs_spoils_no_other(subject: Subject) -> None:
+def test_a_check_that_fails_or_hangs_spoils_no_other(subject: HealthSubject) -> None:
     never = threading.Event()
 
-    def broken(_subject: Subject) -> Finding:
+    def broken(_subject: HealthSubject) -> HealthFinding:
         raise RuntimeError("oh")
 
-    def hanging(_subject: Subject) -> Finding:
+    def hanging(_subject: HealthSubject) -> HealthFinding:
         never.wait(20)
-        return Finding("hanging", "ok", "at last")
+        return HealthFinding("hanging", "ok", "at last")
 
-    def fine(_subject: Subject) -> Finding:
-        return Finding("", "ok", "yes")
+    def fine(_subject: HealthSubject) -> HealthFinding:
+        return HealthFinding("", "ok", "yes")
 
     found = examine({"hanging": hanging, "broken": broken, "fine": fine}, subject, 0.5)
     never.set()
@@ -65,7 +65,11 @@ def test_a_check_that_fails_or_hangs_spoils_no_other(subject: Subject) -> None:
 
 
 def test_every_line_has_a_mark_words_and_the_mend_below() -> None:
-    found = [Finding("a", "ok", "fine"), Finding("long", "warn", "hm", "Do it."), Finding("b", "fail", "no")]
+    found = [
+        HealthFinding("a", "ok", "fine"),
+        HealthFinding("long", "warn", "hm", "Do it."),
+        HealthFinding("b", "fail", "no"),
+    ]
     assert doctor.lines(found) == [
         "✓ a     fine",
         "▲ long  hm",
@@ -80,7 +84,7 @@ def test_every_line_has_a_mark_words_and_the_mend_below() -> None:
 
 @pytest.mark.parametrize("broken", [False, True])
 def test_the_command_prints_json_and_exits_with_1_only_when_something_fails(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: bool
+    subject: HealthSubject, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], broken: bool
 ) -> None:
     monkeypatch.setenv("HERMES_HOME", str(subject.home.root))
     monkeypatch.setenv("HERMES_MODEL", "demo")
@@ -98,7 +102,7 @@ def test_the_command_prints_json_and_exits_with_1_only_when_something_fails(
     assert code == int(broken), found
 
 
-def test_nothing_is_changed_by_looking(subject: Subject) -> None:
+def test_nothing_is_changed_by_looking(subject: HealthSubject) -> None:
     examine(doctor.checks(), subject, 10)
     assert list(subject.home.root.iterdir()) == []
 
@@ -106,7 +110,7 @@ def test_nothing_is_changed_by_looking(subject: Subject) -> None:
 # --- the machine
 
 
-def test_the_interpreter_and_its_sqlite_are_fit(subject: Subject) -> None:
+def test_the_interpreter_and_its_sqlite_are_fit(subject: HealthSubject) -> None:
     assert system.python(subject).state == "ok"
     found = system.sqlite(subject)
     assert found.state == "ok" and found.detail.startswith(sqlite3.sqlite_version)
@@ -116,7 +120,7 @@ def test_the_interpreter_and_its_sqlite_are_fit(subject: Subject) -> None:
 
 @pytest.mark.parametrize("check", [system.git, system.ripgrep])
 def test_a_program_is_really_run(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check
+    subject: HealthSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check
 ) -> None:
     name = {"git": "git", "ripgrep": "rg"}[check.__name__]
     monkeypatch.setattr(system.sysconfig, "get_path", lambda _name: str(tmp_path / "nowhere"))
@@ -147,26 +151,32 @@ def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     ],
 )
 def test_the_terminal_is_described(
-    subject: Subject, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], state_: str, words: str
+    subject: HealthSubject,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    state_: str,
+    words: str,
 ) -> None:
     monkeypatch.setattr(system.locale, "getpreferredencoding", lambda _do_setlocale: "UTF-8")
-    found = system.terminal(Subject(subject.home, variables, subject.workspace))
+    found = system.terminal(HealthSubject(subject.home, variables, subject.workspace))
     assert (found.state, words in found.detail) == (state_, True), found
 
 
-def test_a_locale_without_unicode_is_worth_a_look(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_locale_without_unicode_is_worth_a_look(
+    subject: HealthSubject, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(system.locale, "getpreferredencoding", lambda _do_setlocale: "ANSI_X3.4-1968")
     found = system.terminal(subject)
     assert found.state == "warn" and "LANG" in found.mend
 
 
 def test_the_disk_is_looked_at_even_before_the_home_exists(tmp_path: Path) -> None:
-    found = system.disk(Subject(Home(tmp_path / "a" / "b"), {}, tmp_path))
+    found = system.disk(HealthSubject(Home(tmp_path / "a" / "b"), {}, tmp_path))
     assert str(tmp_path) in found.detail and "GB free" in found.detail
 
 
 def test_the_sandbox_is_probed_by_doing(
-    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    subject: HealthSubject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert isolation.landlock_abi() >= 0
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
@@ -179,10 +189,27 @@ def test_the_sandbox_is_probed_by_doing(
     assert isolation.sandbox(subject).state == "ok"
 
 
+def test_what_commands_reach_is_told(subject: HealthSubject, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agent.safety.sandbox import network_space
+    from agent.safety.sandbox.probe import probe
+
+    subject.home.root.mkdir(parents=True, exist_ok=True)
+    found = isolation.network(subject)
+    if probe().name == "bubblewrap":
+        assert (found.state, found.detail) == ("ok", "commands reach listed hosts; others ask, one at a time")
+        monkeypatch.setattr(network_space, "_PROGRAMS", "/nowhere")
+        found = isolation.network(subject)
+        assert found.state == "warn" and "nsenter (of util-linux) is not installed" in found.detail
+    subject.home.config.write_text("sandbox:\n  network: 'off'\n")
+    assert isolation.network(subject).detail == "sandbox.network: off" or probe().name == "none"
+    subject.home.config.write_text("sandbox:\n  mode: 'off'\n")
+    assert "reach every host" in isolation.network(subject).detail
+
+
 # --- what Hermes keeps
 
 
-def test_a_home_others_may_enter_is_worth_a_look(subject: Subject) -> None:
+def test_a_home_others_may_enter_is_worth_a_look(subject: HealthSubject) -> None:
     assert state.home(subject).state == "ok"
     subject.home.root.chmod(0o755)
     subject.home.env.write_text("")
@@ -193,12 +220,12 @@ def test_a_home_others_may_enter_is_worth_a_look(subject: Subject) -> None:
 
 def test_a_home_that_is_a_file_fails(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("")
-    assert state.home(Subject(Home(tmp_path / "home"), {}, tmp_path)).state == "fail"
-    assert state.home(Subject(Home(tmp_path / "home" / "x"), {}, tmp_path)).state == "fail"
-    assert state.home(Subject(Home(tmp_path / "none"), {}, tmp_path)).state == "ok"
+    assert state.home(HealthSubject(Home(tmp_path / "home"), {}, tmp_path)).state == "fail"
+    assert state.home(HealthSubject(Home(tmp_path / "home" / "x"), {}, tmp_path)).state == "fail"
+    assert state.home(HealthSubject(Home(tmp_path / "none"), {}, tmp_path)).state == "ok"
 
 
-def test_problems_of_settings_are_counted(subject: Subject) -> None:
+def test_problems_of_settings_are_counted(subject: HealthSubject) -> None:
     subject.home.config.write_text("modle: 1\nagent: 5\n")
     found = state.config(subject)
     assert found.state == "warn" and found.detail.startswith("2 problems; first: config.yaml line 1")
@@ -215,7 +242,7 @@ def test_problems_of_settings_are_counted(subject: Subject) -> None:
     ],
 )
 def test_rules_that_cannot_be_read_are_named(
-    subject: Subject, make: Callable[[Path], object], words: str
+    subject: HealthSubject, make: Callable[[Path], object], words: str
 ) -> None:
     assert state.permissions(subject).state == "ok"
     make(subject.home.permissions)
@@ -233,7 +260,7 @@ def database(path: Path, application: int = APPLICATION_ID) -> None:
     connection.close()
 
 
-def test_a_sound_store_is_looked_at_without_touching_it(subject: Subject) -> None:
+def test_a_sound_store_is_looked_at_without_touching_it(subject: HealthSubject) -> None:
     database(subject.home.database)
     before = subject.home.database.read_bytes(), subject.home.database.stat().st_mtime_ns
     assert state.store(subject).state == "ok"
@@ -241,7 +268,7 @@ def test_a_sound_store_is_looked_at_without_touching_it(subject: Subject) -> Non
     assert [path.name for path in subject.home.root.iterdir()] == ["state.db"]
 
 
-def test_a_damaged_store_fails(subject: Subject) -> None:
+def test_a_damaged_store_fails(subject: HealthSubject) -> None:
     database(subject.home.database)
     content = bytearray(subject.home.database.read_bytes())
     content[4096 * 2 : 4096 * 4] = b"\xaa" * 8192
@@ -250,7 +277,7 @@ def test_a_damaged_store_fails(subject: Subject) -> None:
     assert found.state == "fail" and "damaged" in found.detail
 
 
-def test_a_foreign_or_odd_store_fails_by_name(subject: Subject) -> None:
+def test_a_foreign_or_odd_store_fails_by_name(subject: HealthSubject) -> None:
     database(subject.home.database, application=7)
     assert "no store of Hermes" in state.store(subject).detail
     subject.home.database.unlink()
@@ -263,8 +290,10 @@ def test_a_foreign_or_odd_store_fails_by_name(subject: Subject) -> None:
 
 class _Models(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        asked = self.path == "/v1/models"
+        asked = self.path in ("/v1/models", "/v1/native/models")
         known = self.headers.get("Authorization") == "Bearer sesame"
+        if "native" in self.path:
+            known = self.headers.get("x-api-key") == "sesame" and "Authorization" not in self.headers
         self.send_response(404 if not asked else 200 if known else 401)
         self.send_header("Content-Length", "2")
         self.end_headers()
@@ -285,48 +314,58 @@ def address() -> Iterator[str]:
     server.server_close()
 
 
-def configured(subject: Subject, base_url: str, **variables: str) -> Subject:
+def configured(subject: HealthSubject, base_url: str, **variables: str) -> HealthSubject:
     subject.home.config.write_text(
         f"model: {{name: mine/m}}\nproviders: {{mine: {{base_url: '{base_url}', api_key_env: MINE_KEY}}}}\n"
     )
-    return Subject(subject.home, variables, subject.workspace)
+    return HealthSubject(subject.home, variables, subject.workspace)
 
 
-def test_a_server_that_answers_is_in_order(subject: Subject, address: str) -> None:
+def test_a_key_is_shown_as_the_wire_format_wants_it(subject: HealthSubject, address: str) -> None:
+    subject = configured(subject, f"{address}/native", MINE_KEY="sesame")
+    assert model.model(subject).state == "fail"
+    text = subject.home.config.read_text().replace("api_key_env", "format: anthropic, api_key_env")
+    subject.home.config.write_text(text)
+    assert model.model(subject).state == "ok"
+
+
+def test_a_server_that_answers_is_in_order(subject: HealthSubject, address: str) -> None:
     found = model.model(configured(subject, address, MINE_KEY="sesame"))
     assert found.state == "ok" and "answers" in found.detail
 
 
-def test_a_refused_key_names_the_variable(subject: Subject, address: str) -> None:
+def test_a_refused_key_names_the_variable(subject: HealthSubject, address: str) -> None:
     found = model.model(configured(subject, address, MINE_KEY="wrong-key"))
     assert found.state == "fail" and "MINE_KEY" in found.mend and "wrong-key" not in str(found)
 
 
-def test_a_server_without_a_list_of_models_is_reached_all_the_same(subject: Subject, address: str) -> None:
+def test_a_server_without_a_list_of_models_is_reached_all_the_same(
+    subject: HealthSubject, address: str
+) -> None:
     found = model.model(configured(subject, f"{address}/other", MINE_KEY="sesame"))
     assert found.state == "ok" and "404" in found.detail
 
 
-def test_a_server_that_is_not_there_fails(subject: Subject, address: str) -> None:
+def test_a_server_that_is_not_there_fails(subject: HealthSubject, address: str) -> None:
     found = model.model(configured(subject, "http://127.0.0.1:9/v1", MINE_KEY="sesame"))
     assert found.state == "fail" and "127.0.0.1" in found.detail
 
 
-def test_the_demo_needs_nothing(subject: Subject) -> None:
-    found = model.model(Subject(subject.home, {"HERMES_MODEL": "demo"}, subject.workspace))
+def test_the_demo_needs_nothing(subject: HealthSubject) -> None:
+    found = model.model(HealthSubject(subject.home, {"HERMES_MODEL": "demo"}, subject.workspace))
     assert found.state == "ok"
 
 
-def test_a_local_model_that_is_not_here_says_how_to_fetch_it(subject: Subject) -> None:
-    found = model.model(Subject(subject.home, {"HERMES_MODEL": "local"}, subject.workspace))
+def test_a_local_model_that_is_not_here_says_how_to_fetch_it(subject: HealthSubject) -> None:
+    found = model.model(HealthSubject(subject.home, {"HERMES_MODEL": "local"}, subject.workspace))
     assert found.state == "fail" and "hermes model pull" in found.mend
 
 
-def test_a_key_that_cannot_be_sent_is_not_quoted(subject: Subject, address: str) -> None:
+def test_a_key_that_cannot_be_sent_is_not_quoted(subject: HealthSubject, address: str) -> None:
     found = model.model(configured(subject, address, MINE_KEY="hush\nhush"))
     assert found.state == "fail" and "hush" not in str(found)
 
 
-def test_without_a_model_the_ways_on_are_named(subject: Subject) -> None:
+def test_without_a_model_the_ways_on_are_named(subject: HealthSubject) -> None:
     found = model.model(subject)
     assert found.state == "warn" and found.detail == "none is configured" and found.mend

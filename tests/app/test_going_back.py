@@ -11,16 +11,17 @@ import pytest
 from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
+from app.commands.double_press import DoublePress
+from app.conversation import session_screen
 from app.screens import dialog as dialogs
-from app.screens import session
-from app.screens.hunks import HunkScreen
-from app.screens.restoring import RestoringScreen
-from app.screens.rewind import RewindScreen, SaidRows
-from app.screens.timeline_dialogs import Pick
-from app.twice import Twice
-from tests.agent.test_travel import Engineer
+from app.screens.history.hunks import HunkScreen
+from app.screens.history.restoring import RestoringScreen
+from app.screens.history.rewind import RewindScreen, SaidRows
+from app.screens.history.timeline_dialogs import TimelinePick
+from tests.agent.history.test_navigation import Engineer
 from tests.app.test_application import Stage, stage
 from tests.support.replies import call, say
+from tests.support.sessions import engine_of
 from widgets.timeline.hunk_rows import HunkRows
 from widgets.transcript.items import CallItem, NoticeItem, UserItem
 
@@ -38,7 +39,7 @@ async def worked(
     """The application after it has worked on these messages."""
     async with stage(folder, script or Engineer(), size=size) as scene:
         for turn, text in enumerate(texts, 1):
-            scene.app.outbox.send(text)
+            scene.app.message_sender.send(text)
             await scene.quiet(turn)
         yield scene
 
@@ -60,7 +61,7 @@ def notices(scene: Stage) -> list[str]:
     return [item.text for item in scene.items(NoticeItem) if item.kind != "files"]
 
 
-def journeys(scene: Stage) -> list[str]:
+def history_actions(scene: Stage) -> list[str]:
     """The words of journeys that are over; notices tell of what the person changed as well."""
     return [text for text in notices(scene) if text.endswith(("undoes it.", "does it again."))]
 
@@ -76,10 +77,10 @@ def screen(scene: Stage, kind: type) -> Callable[[], bool]:
 async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one", "write b two") as scene:
         await scene.pilot.press("alt+u")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert (files(scene), said(scene)) == ({"a": "one"}, ["write a one"])
         assert scene.app.session.prompt.text == "write b two"
-        (notice,) = journeys(scene)
+        (notice,) = history_actions(scene)
         assert "Undone: write b two." in notice and "1 path restored." in notice and "alt+y" in notice
         await scene.pilot.press("alt+y")
         await scene.until(lambda: len(said(scene)) == 2)
@@ -91,7 +92,7 @@ async def test_undo_takes_back_the_turn_and_its_files_and_redo_brings_both_again
 async def test_what_is_being_written_stays_and_the_message_goes_into_the_history(tmp_path: Path) -> None:
     async with worked(tmp_path, "write a one") as scene:
         await scene.type("my draft", "alt+u")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         prompt = scene.app.session.prompt
         await scene.until(lambda: "write a one" in prompt.history.entries[-1:])
         assert prompt.text == "my draft"
@@ -115,12 +116,12 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         app = scene.app
         await scene.until(lambda: app.session.calls.count == 2)
         node = next(item.node for item in scene.items(UserItem) if item.text == "run echo x >b")
-        app.run_worker(app.need_engine().travel.rewind(node))
+        app.run_worker(engine_of(app).travel.rewind(node))
         await scene.until(lambda: app.session.calls.count == 1)
         assert [change.path for change in app.session.files.changes] == ["a"]
         assert app.bridge.state.head == "main-2"
         assert "↳ main-2" in app.session.status.render_line(0).text
-        app.run_worker(app.need_engine().travel.switch("main"))
+        app.run_worker(engine_of(app).travel.switch("main"))
         await scene.until(lambda: app.session.calls.count == 2)
         assert [change.path for change in app.session.files.changes] == ["a", "b"]
         assert app.bridge.state.head == ""
@@ -139,7 +140,7 @@ async def test_a_card_tells_how_many_files_its_call_changed_and_does_so_again_la
 async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "ESCAPES", 60.0)
+    monkeypatch.setattr(session_screen, "ESCAPES", 60.0)
     async with worked(tmp_path, "write a one", "write b two") as scene:
         await scene.pilot.press("escape")
         await scene.pilot.pause(0.05)
@@ -158,7 +159,7 @@ async def test_esc_twice_at_an_empty_prompt_lists_what_was_said(
 async def test_esc_twice_does_nothing_with_a_draft_or_when_it_is_slow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "ESCAPES", 0.1)
+    monkeypatch.setattr(session_screen, "ESCAPES", 0.1)
     async with worked(tmp_path, "write a one") as scene:
         await scene.type("x", "escape", "escape")
         await scene.pilot.pause(0.1)
@@ -173,9 +174,9 @@ async def test_esc_twice_does_nothing_with_a_draft_or_when_it_is_slow(
 async def test_esc_that_stops_a_turn_leads_nowhere_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "STOPPING", 60.0)
+    monkeypatch.setattr(session_screen, "STOPPING", 60.0)
     async with worked(tmp_path) as scene:
-        scene.app.outbox.send("run sleep 30")
+        scene.app.message_sender.send("run sleep 30")
         await scene.until(lambda: scene.app.session.prompt.busy)
         await scene.pilot.press("escape")
         await scene.quiet()
@@ -187,7 +188,7 @@ async def test_esc_that_stops_a_turn_leads_nowhere_else(
 async def test_esc_in_a_dialog_is_its_own(tmp_path: Path) -> None:
     script = [call("clarify", question="Which?", choices=["red", "blue"]), say("Fine.")]
     async with worked(tmp_path, script=script) as scene:
-        scene.app.outbox.send("pick")
+        scene.app.message_sender.send("pick")
         await scene.until(lambda: getattr(scene.app.screen, "armed", False))
         await scene.pilot.press("escape")
         await scene.quiet()
@@ -198,7 +199,7 @@ async def test_esc_in_a_dialog_is_its_own(tmp_path: Path) -> None:
 
 def test_the_second_press_is_told_from_the_first() -> None:
     now = [0.0]
-    key = Twice(0.6, lambda: now[0])
+    key = DoublePress(0.6, lambda: now[0])
     assert [key.press(), key.press(), key.press()] == [False, True, False]
     now[0] = 0.7
     assert not key.press()
@@ -215,7 +216,7 @@ async def choose(scene: Stage, *keys: str) -> None:
     await scene.until(screen(scene, RewindScreen))
     await scene.until(lambda: scene.app.screen.query_one(SaidRows).count)
     await scene.pilot.press("j", "enter")
-    await scene.until(screen(scene, Pick))
+    await scene.until(screen(scene, TimelinePick))
     await scene.until(lambda: getattr(scene.app.screen, "armed", False))
     await scene.pilot.press(*keys)
 
@@ -265,16 +266,16 @@ async def test_what_the_person_changed_is_shown_before_and_stays_by_default(tmp_
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
         await scene.pilot.press("a")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": "mine"}
-        assert "1 left as they are: a" in journeys(scene)[0]
+        assert "1 left as they are: a" in history_actions(scene)[0]
 
 
 async def test_the_checkpoint_is_taken_where_it_was_chosen(tmp_path: Path) -> None:
     async with worked(tmp_path, *WORK) as scene:
         await conflict(scene)
         await scene.pilot.press("c", "a")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": "one"}
 
 
@@ -299,7 +300,7 @@ async def test_both_sides_are_merged_and_shown_before(tmp_path: Path) -> None:
         diff = shown.query_one("DiffRows")
         await scene.until(lambda: "ours" in drawn(diff))
         await scene.pilot.press("a")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": theirs}
 
 
@@ -321,7 +322,7 @@ async def test_files_that_change_during_the_look_are_looked_at_again(tmp_path: P
         again = scene.app.screen
         assert isinstance(again, RestoringScreen) and again.choices == {"a": "mine"}
         await scene.pilot.press("a")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": "newer"}
 
 
@@ -352,7 +353,7 @@ async def test_a_person_takes_some_hunks_of_a_file_and_leaves_the_others(tmp_pat
         await scene.until(lambda: scene.app.screen is shown)
         await scene.until(lambda: "2 of 3 hunks" in shown.rows.render_line(0).text)
         await scene.pilot.press("j", "m", "a")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": LONG.replace("line 15\n", ""), "b": "x"}
         assert said(scene) == ["one", "two", "three"]
         await scene.pilot.press("alt+u")
@@ -384,7 +385,7 @@ async def test_hunks_that_were_chosen_are_asked_for_again_when_the_file_changes(
         again = scene.app.screen
         assert isinstance(again, RestoringScreen) and again.choices == {"a": "mine"}
         await scene.pilot.press("a")
-        await scene.until(lambda: journeys(scene))
+        await scene.until(lambda: history_actions(scene))
         assert files(scene) == {"a": theirs}
 
 
@@ -395,8 +396,10 @@ async def test_a_branch_carries_over_what_was_done_on_the_one_that_is_left(tmp_p
         told: list[str] = []
 
         async def begin() -> None:
-            told.append(await scene.app.journeys.fork(node, "again", carry_over=True))
-            told.append(await scene.app.journeys.fork(await scene.app.journeys.end(), carry_over=True))
+            told.append(await scene.app.history_actions.fork(node, "again", carry_over=True))
+            told.append(
+                await scene.app.history_actions.fork(await scene.app.history_actions.end(), carry_over=True)
+            )
 
         scene.app.run_worker(begin())
         await scene.until(lambda: len(told) == 2)
@@ -404,7 +407,7 @@ async def test_a_branch_carries_over_what_was_done_on_the_one_that_is_left(tmp_p
             "On branch again. The model is told what was done on the branch that is left."
         )
         assert "Nothing was done since" in told[1]
-        scene.app.outbox.send("hello")
+        scene.app.message_sender.send("hello")
         await scene.quiet(3)
         assert "asked: write b two" in str(scene.bench.server.requests[-1].messages)
 

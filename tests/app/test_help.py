@@ -12,13 +12,14 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widget import Widget
 
-import app.screens
+import app
 import widgets
-from app.commands import COMMANDS
-from app.keys import resolve
-from app.screens.help import KEY_CELLS, Entry, HelpScreen, commands, everywhere, here, in_column, titled
+from app.commands.keys import resolve
+from app.commands.registry import COMMANDS, all_commands
+from app.screens.help import KEY_CELLS, HelpEntry, HelpScreen, commands, everywhere, here, in_column, titled
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.app.test_application import stage
+from tests.support.sessions import engine_of
 from tests.support.waiting import until
 from widgets.key_names import shown_key
 from widgets.prompt.keymap import KEYS
@@ -35,7 +36,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def nodes_with_keys() -> list[type[Widget]]:
     """Every widget and screen of ours."""
     found: set[type[Widget]] = set()
-    for package in (widgets, app.screens):
+    for package in (widgets, app):
         for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             for value in vars(importlib.import_module(info.name)).values():
                 if isinstance(value, type) and issubclass(value, Widget) and value.__module__ == info.name:
@@ -60,7 +61,7 @@ def test_the_widgets_were_found() -> None:
 
 def test_every_command_is_there_with_the_keys_in_force() -> None:
     found = {entry.name: entry for entry in commands(resolve({"program.palette": "f9"}))}
-    assert {command.name for command in COMMANDS} == set(found)
+    assert {command.name for command in all_commands()} == set(found)
     assert found["All commands"].keys == "F9"
     assert found["Model"].keys == "alt+m" and found["Model"].slash == "/model"
 
@@ -139,15 +140,15 @@ async def test_the_context_the_log_and_the_models_open_from_the_prompt(tmp_path:
 
 async def test_choosing_a_model_goes_on_with_the_session(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
-        before = scene.app.need_engine().session.id
+        before = engine_of(scene.app).session.id
         await scene.pilot.press("alt+m")
         await scene.until(lambda: type(scene.app.screen).__name__ == "ModelsScreen")
         await scene.pilot.press("slash", *"demo", "enter")
         rows = scene.app.screen.rows  # type: ignore[attr-defined]
         await scene.until(lambda: rows.pointed is not None and rows.pointed.name == "demo")
         await scene.pilot.press("enter")
-        await scene.until(lambda: scene.app.host.engine is not None and scene.app.host.engine.model == "demo")
-        assert scene.app.need_engine().session.id == before
+        await scene.until(lambda: scene.app.host.client is not None and scene.app.host.client.model == "demo")
+        assert engine_of(scene.app).session.id == before
 
 
 async def test_slash_filters_the_page(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_keys_that_find_no_room_in_their_column_go_on_below(keys: str, lines: li
 
 
 async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are() -> None:
-    entries = [Entry("Here: prompt", "Act", " ".join(map(shown_key, key.keys))) for key in KEYS]
+    entries = [HelpEntry("Here: prompt", "Act", " ".join(map(shown_key, key.keys))) for key in KEYS]
     host = PageHost(lambda: HelpScreen(entries, resolve({})))
     async with host.run_test(size=(80, 200)) as pilot:
         await until(pilot, lambda: isinstance(host.screen, HelpScreen))
@@ -187,6 +188,6 @@ async def test_what_a_key_does_begins_in_one_column_however_many_keys_there_are(
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=["narrow", "wide"])
 @pytest.mark.parametrize("skin", ["night", "paper"])
 def test_help_looks_as_it_should(snap_compare: Any, size: tuple[int, int], skin: str) -> None:
-    entries = [Entry("Here: prompt", key.description, " ".join(map(shown_key, key.keys))) for key in KEYS]
+    entries = [HelpEntry("Here: prompt", key.description, " ".join(map(shown_key, key.keys))) for key in KEYS]
     host = PageHost(lambda: HelpScreen(entries, resolve({})), skin)
     assert snap_compare(host, terminal_size=size, run_before=pressing("down"))

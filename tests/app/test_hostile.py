@@ -27,9 +27,9 @@ from agent.events import (
     TurnEnded,
     UserMessageAdded,
 )
+from app.questions.approval_dialog import ApprovalDialog
+from app.questions.clarify_dialog import ClarifyDialog
 from app.screens import dialog as dialogs
-from app.screens.approval import ApprovalDialog
-from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
@@ -37,7 +37,7 @@ from tests.support.hostile import KINDS, SHORT, Kind, some_or_all
 from tests.support.watched import Watch, watched
 from tools.context import Todo
 from tools.results import DiffDetail, Display, TextDetail
-from tools.text import clean, reveal
+from tools.safe_text import clean, reveal
 from widgets.panes.agents import AgentRow
 from widgets.reader import Reader
 

@@ -14,9 +14,9 @@ from rich.cells import cell_len
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, some_or_all, spread
 from themes.skin import Skin
 from tools.results import DiffDetail, Display, TextDetail
-from tools.text import Cleaner, clean, printable, reveal, steers
+from tools.safe_text import Cleaner, clean, printable, reveal, steers
 from widgets.palette import Palette
-from widgets.transcript.document import Document, Row
+from widgets.transcript.document import Document, PlacedRow
 from widgets.transcript.items import (
     AnswerItem,
     CallItem,
@@ -28,8 +28,8 @@ from widgets.transcript.items import (
     UserItem,
     source_of,
 )
-from widgets.transcript.reply import Reply
 from widgets.transcript.selection import selected_text, whole
+from widgets.transcript.streamed_reply import StreamedReply
 
 PALETTE = Palette(Skin())
 WIDTH = 60
@@ -91,7 +91,7 @@ PARTIAL = {
 """Places that show other things beside the text, or only a part of it."""
 
 
-def rows_of(item: Item, width: int = WIDTH, fold: Fold = Fold.OPEN) -> list[Row]:
+def rows_of(item: Item, width: int = WIDTH, fold: Fold = Fold.OPEN) -> list[PlacedRow]:
     document = Document(PALETTE)
     document.resize(width)
     document.load([item])
@@ -99,7 +99,7 @@ def rows_of(item: Item, width: int = WIDTH, fold: Fold = Fold.OPEN) -> list[Row]
     return list(islice(document.down(document.start_of(0)), ROWS))
 
 
-def check(rows: list[Row], width: int) -> str:
+def check(rows: list[PlacedRow], width: int) -> str:
     """The text of the rows, each of which fills the width and steers nothing."""
     lines = []
     for row in rows:
@@ -143,7 +143,7 @@ def test_an_answer_reads_the_same_however_it_is_cut(step: int) -> None:
         for cut in range(1, length, 1 if length < pieces else length // 7):
             document = Document(PALETTE)
             document.resize(WIDTH)
-            reply = Reply(document, lambda: 0.0)
+            reply = StreamedReply(document, lambda: 0.0)
             for piece in (kind.text[:cut], kind.text[cut:]):
                 reply.add(piece)
                 reply.flush()

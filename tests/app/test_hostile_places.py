@@ -18,33 +18,35 @@ import pytest
 import yaml
 from textual.widgets import OptionList
 
+from agent.api.local.approvals import LocalApprovals
+from agent.api.local.stored import LocalStored
 from agent.config.loader import load
 from agent.events import ApprovalAsked, Noticed
 from agent.home import Home
 from agent.model.catalog import ModelInfo
-from agent.model.choices import Choice
+from agent.model.model_choices import ModelChoice
 from agent.safety.audit import AuditLog
 from agent.safety.grants import Grants
 from agent.store.store import Store
-from app.log_tail import LogTail
-from app.preferences import Snapshot
+from app.commands.shell import run_shell
 from app.screens import dialog as dialogs
 from app.screens.approvals import ApprovalsScreen
 from app.screens.audit import AuditScreen
 from app.screens.detail import DetailScreen
+from app.screens.log_tail import LogTail
 from app.screens.logviewer import LogScreen
-from app.screens.models import ModelsScreen
+from app.screens.models.models import ModelsScreen
 from app.screens.page import Page
-from app.screens.sessions import SHOWN, SessionsScreen
-from app.screens.settings import SettingsScreen
-from app.screens.skins import SkinList, SkinsScreen
-from app.shell import run_shell
+from app.screens.sessions.sessions import SHOWN, SessionsScreen
+from app.screens.settings.preferences import Snapshot
+from app.screens.settings.settings import SettingsScreen
+from app.screens.skins.skins import SkinList, SkinsScreen
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind
 from tests.support.waiting import until
 from tests.support.watched import Watch, watched
 from themes.loader import load_file
 from tools.actions import RunCommand
-from widgets.rows import RowList
+from widgets.row_list import RowList
 
 pytestmark = pytest.mark.thorough
 
@@ -124,7 +126,7 @@ async def test_titles_of_sessions(tmp_path: Path, start: int) -> None:
                 connection.execute(
                     "UPDATE sessions SET title = ?, workspace = ?, model = ? WHERE id = ?", row
                 )
-        screen = SessionsScreen(store, "", tmp_path)
+        screen = SessionsScreen(LocalStored(store, Home(tmp_path)), "")
         watch.app.push_screen(screen)
         await until(watch.pilot, lambda: any(listed.option_count for listed in screen.query(OptionList)))
         listed, seen = screen.query_one(OptionList), []
@@ -147,9 +149,9 @@ class Menu:
     def __init__(self, kinds: Sequence[Kind]) -> None:
         self._kinds = kinds
 
-    async def listed(self) -> list[Choice]:
+    async def listed(self) -> list[ModelChoice]:
         return [
-            Choice(
+            ModelChoice(
                 name=kind.text,
                 label=kind.text,
                 origin="server",
@@ -160,7 +162,7 @@ class Menu:
             for number, kind in enumerate(self._kinds)
         ]
 
-    async def found(self) -> list[Choice]:
+    async def found(self) -> list[ModelChoice]:
         return []
 
     async def keep(self, name: str) -> str:
@@ -196,7 +198,7 @@ async def test_approvals_that_hold_and_wait(tmp_path: Path) -> None:
             await grants.give(grant)
     asked = [waiting(kind) for kind in NUMBERED]
     async with watched(SIZE) as watch:
-        page = ApprovalsScreen(grants, lambda: asked)
+        page = ApprovalsScreen(LocalApprovals(grants, lambda: asked))
         await show_page(watch, page, len(asked) + len(grants.all()), NUMBERED)
 
 
@@ -259,7 +261,7 @@ async def test_values_and_names_of_settings(home: Path) -> None:
     (home / "config.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     keeper = Keeper(Home(home))
     async with watched(SIZE) as watch:
-        screen = SettingsScreen(await keeper.read(), keeper, watch.app.looks.palette)
+        screen = SettingsScreen(await keeper.read(), keeper, watch.app.appearance.palette)
         watch.app.push_screen(screen)
         await watch.settle()
         check(watch, await every_page(watch, screen.list), SMALL)
@@ -303,12 +305,12 @@ async def test_skins_of_others_in_the_list_and_worn(tmp_path: Path) -> None:
     for number, kind in enumerate(kinds):
         skin_file(folder, kind, f"s{number:03}")
     async with watched(SIZE, skins=folder) as watch:
-        watch.app.push_screen(screen := SkinsScreen(watch.app))
+        watch.app.push_screen(screen := SkinsScreen(watch.app.appearance))
         await until(watch.pilot, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
         listed, seen = screen.query_one(SkinList), []
         for number in range(len(kinds)):
             listed.move_to(listed.count - len(kinds) + number)
-            await until(watch.pilot, lambda number=number: watch.app.skin.name == f"s{number:03}")
+            await until(watch.pilot, lambda number=number: watch.app.appearance.skin.name == f"s{number:03}")
             await watch.settle()
             seen.append(watch.seen())
         assert watch.faults == [] and "✗" in "".join(seen)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from textual import events
 
-from app.mentions import files_of
+from app.conversation.mentions import files_of
 from tests.support.hostile import KINDS, Kind, some_or_all
 from tests.support.watched import Watch, watched
-from tools.text import clean, steers
+from tools.safe_text import clean, steers
 from widgets.prompt.history import History
 
 SIZE = (110, 40)

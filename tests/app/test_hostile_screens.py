@@ -11,31 +11,33 @@ from typing import Any
 import pytest
 from textual.widgets import OptionList
 
+from agent.api.local.stored import LocalStored
 from agent.events import FileChange, FilesChanged
+from agent.home import Home
 from agent.model.detect import DetectedServer
 from agent.model.providers import NoModelError
 from agent.store.store import Store
 from agent.workspace.repository import checkout
-from app.crash import CrashLog, farewell, write_report
-from app.rewinding import Said
 from app.screens import dialog as dialogs
-from app.screens import sessions
-from app.screens.branches import Branch, BranchesScreen
-from app.screens.compare import CompareScreen
 from app.screens.context import ContextScreen
-from app.screens.onboarding import OnboardingScreen
+from app.screens.history.branches import BranchEntry, BranchesScreen
+from app.screens.history.compare import CompareScreen
+from app.screens.history.rewind import RewindScreen
+from app.screens.history.said_messages import SaidMessage
+from app.screens.models.onboarding import OnboardingScreen
 from app.screens.page import Page
-from app.screens.rewind import RewindScreen
-from app.screens.search import SearchScreen
-from app.screens.sessions import SessionsScreen
-from app.screens.skins import SkinList, SkinsScreen
+from app.screens.sessions import sessions
+from app.screens.sessions.search import SearchScreen
+from app.screens.sessions.sessions import SessionsScreen
+from app.screens.skins.skins import SkinList, SkinsScreen
+from app.startup.crash import CrashLog, farewell, write_report
 from tests.app.going_back_stage import SAID, rewind
 from tests.app.test_context_screen import FULL
 from tests.support.hostile import KINDS, RAW_BYTES, SHORT, Kind, some_or_all
 from tests.support.waiting import until
 from tests.support.watched import Watch, watched
-from tools.text import steers
-from widgets.rows import RowList
+from tools.safe_text import steers
+from widgets.row_list import RowList
 
 SIZE = (140, 50)
 SMALL = [kind.numbered(number) for number, kind in enumerate(SHORT)]
@@ -90,7 +92,7 @@ async def test_what_was_found_and_what_stands_around_it(tmp_path: Path, step: in
             )
             await store.append(session.id, "user", kind.text, {"origin": "prompt"})
             await store.append(session.id, "tool", f"zebra {kind.text}", {"tool": kind.text})
-        watch.app.push_screen(screen := SearchScreen(store, "zebra"))
+        watch.app.push_screen(screen := SearchScreen(LocalStored(store, Home(tmp_path)), "zebra"))
         await until(watch.pilot, lambda: screen.query(RowList) and screen.query_one(RowList).count)
         await until(watch.pilot, lambda: screen.query_one(RowList).count >= min(len(kinds), 100))
         await every_page(watch, screen.query_one(RowList))
@@ -107,7 +109,7 @@ async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
             await store.append(session.id, "tool", kind.text, {"tool": kind.text})
             await store.append(session.id, "assistant", kind.text, {})
             await store.append(session.id, "user", kind.text.lstrip(), {"origin": "prompt"})
-        watch.app.push_screen(screen := SessionsScreen(store, "", tmp_path))
+        watch.app.push_screen(screen := SessionsScreen(LocalStored(store, Home(tmp_path)), ""))
         await until(watch.pilot, lambda: screen.query(OptionList))
         await until(watch.pilot, lambda: screen.query_one(OptionList).option_count == min(len(kinds), 200))
         for _ in kinds[:: 1 + len(kinds) // 60]:
@@ -120,7 +122,7 @@ async def test_the_preview_of_a_session(tmp_path: Path, step: int) -> None:
 @some_or_all
 async def test_names_of_branches_and_what_was_said_on_them(step: int) -> None:
     kinds = of(step)
-    branches = [Branch(kind.text, 1, kinds[-1].text, 2, 1_770_000_000.0) for kind in kinds]
+    branches = [BranchEntry(kind.text, 1, kinds[-1].text, 2, 1_770_000_000.0) for kind in kinds]
     async with watched(SIZE) as watch:
         await check_page(watch, BranchesScreen(branches), len(branches), kinds)
 
@@ -129,7 +131,7 @@ async def test_names_of_branches_and_what_was_said_on_them(step: int) -> None:
 async def test_messages_to_go_back_to(step: int) -> None:
     kinds = of(step)
     said = [replace(SAID[0], node=at, text=kind.text) for at, kind in enumerate(kinds)]
-    assert isinstance(said[0], Said)
+    assert isinstance(said[0], SaidMessage)
     async with watched(SIZE) as watch:
         await check_page(watch, RewindScreen(rewind(said)), len(said), kinds)
 
@@ -150,7 +152,7 @@ async def test_names_and_places_of_the_context(step: int) -> None:
 
 async def test_a_comparison_that_cannot_be_made_says_so_and_steers_nothing() -> None:
     from agent.errors import StoreError
-    from app.screens.compare import CompareServices
+    from app.screens.history.compare import CompareServices
 
     async def nothing(*_: object) -> Any:
         raise StoreError(SMALL[0].text)
@@ -190,7 +192,7 @@ async def test_skins_whose_files_have_hostile_names(tmp_path: Path, step: int) -
         name = kind.text.encode("utf-8", "surrogatepass").replace(b"\0", b"").replace(b"/", b"-")[:200]
         (folder / os.fsdecode(name + b".yaml")).write_text("base: paper\n")
     async with watched(SIZE, skins=folder) as watch:
-        watch.app.push_screen(screen := SkinsScreen(watch.app))
+        watch.app.push_screen(screen := SkinsScreen(watch.app.appearance))
         await until(watch.pilot, lambda: screen.query(SkinList) and screen.query_one(SkinList).count)
         await every_page(watch, screen.query_one(SkinList))
         assert watch.faults == [] and watch.app.is_running and not watch.app.crashed

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import string
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
+from textual.binding import Binding
+from textual.dom import DOMNode
 
+import app
+import widgets
 from agent.config.schema import Settings
-from app.keys import ALIASES, NEVER_WITHOUT, Keys, bindables, resolve
-from app.preferences import adopt
+from app.commands.keys import ALIASES, NEVER_WITHOUT, Keys, bindables, resolve
 from app.screens.help import HelpScreen
+from app.screens.settings.preferences import adopt
+from app.terminal.keyboard import tell_apart
+from app.terminal.tty_input import InputDecoder, Keyboard
 from tests.app.test_application import Stage, stage
 from tests.support.replies import say
 from widgets.key_names import read_key, shown_key, types_text
@@ -254,3 +264,44 @@ async def test_a_clash_and_a_wrong_name_are_told_once_and_nothing_stops(
         await at.type("hi", "enter")
         await at.quiet()
         assert at.answers() == ["hello"]
+
+
+def alt_keys() -> set[str]:
+    """Keys with alt that anything on any screen can have by default."""
+    for package in (app, widgets):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    keys = {key for each in bindables().values() for key in each.keys}
+    owners = [DOMNode]
+    for owner in owners:
+        owners += owner.__subclasses__()
+        bound = [each for each in owner.__dict__.get("BINDINGS", ()) if owner.__module__[:3] != "tex"]
+        keys |= {binding.key for binding in Binding.make_bindings(bound)}
+    return {key for key in keys if key.startswith("alt+")}
+
+
+ALTERNATIVES = {"alt+b": "ctrl+left", "alt+f": "ctrl+right", "alt+backspace": "ctrl+w"}
+"""What terminals of macOS send for other keys of the same commands."""
+NO_LETTERS = {"backspace": "\x7f", "enter": "\r"}
+
+
+def test_every_key_with_alt_is_known_as_escape_and_a_letter_and_writes_nothing() -> None:
+    tell_apart()
+    keys = alt_keys()
+    assert {"alt+k", "alt+p", "alt+j", "alt+1"} <= keys
+    for key in keys - {f"alt+{arrow}" for arrow in ("up", "down", "left", "right")}:
+        name = key.removeprefix("alt+")
+        pressed = b"\x1b" + NO_LETTERS.get(name, name).encode()
+        (event,) = Keyboard().heard(InputDecoder().feed(pressed, 0.0))
+        assert isinstance(event, events.Key)
+        assert (event.key, event.character) == (ALTERNATIVES.get(key, key), None)
+        assert not event.is_printable
+
+
+@pytest.mark.parametrize("character", [*string.ascii_letters, *string.digits, *"!.#/ é"])
+def test_escape_and_a_character_are_alt_as_the_kitty_protocol_tells_it(character: str) -> None:
+    (legacy,) = Keyboard().heard([f"\x1b{character}"])
+    shift = ";4u" if character.isupper() else ";3u"
+    (kitty,) = Keyboard().heard([f"\x1b[{ord(character.lower())}{shift}"])
+    assert isinstance(legacy, events.Key) and isinstance(kitty, events.Key)
+    assert (ALTERNATIVES.get(kitty.key, kitty.key), kitty.character) == (legacy.key, legacy.character)

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from agent.api.opening import open_session
 from agent.options import Options
-from agent.runtime import open_engine
 from app.application import HermesApp
-from app.host import Listener, Wish
-from tests.agent.test_travel import Engineer
+from app.conversation.session_host import Listener, SessionRequest
+from tests.agent.history.test_navigation import Engineer
 from tests.support.engines import Bench, bench
 from tests.support.team import UNASKED
 
@@ -46,7 +46,7 @@ class Leaving(HermesApp):
         """Whether a session was asked for."""
         super().__init__(self._open)
 
-    async def _open(self, wish: Wish, listener: Listener) -> Any:
+    async def _open(self, wish: SessionRequest, listener: Listener) -> Any:
         self.asked = True
         environ = {
             "HERMES_HOME": str(self._made.home),
@@ -62,7 +62,7 @@ class Leaving(HermesApp):
             resume_last=True,
             model=wish.model,
         )
-        return await open_engine(options, listener, self._made.events.append, environ=environ)
+        return await open_session(options, listener, self._made.events.append, environ=environ)
 
     async def until(self, true: Callable[[], object]) -> None:
         """Wait for something, as long as the application goes on."""
@@ -97,11 +97,11 @@ async def opening(app: Leaving) -> None:
 
 
 async def opened(app: Leaving) -> None:
-    await app.until(lambda: app.host.engine is not None)
+    await app.until(lambda: app.host.client is not None)
 
 
 async def working(app: Leaving) -> None:
-    app.outbox.send("write a two")
+    app.message_sender.send("write a two")
     await app.until(lambda: app.host.busy)
 
 

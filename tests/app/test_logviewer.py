@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.log_tail import LogTail, News
 from app.screens import logviewer
 from app.screens.detail import DetailScreen
+from app.screens.log_tail import LogTail, LogUpdate
 from app.screens.logviewer import LogScreen
 from tests.app.pages import PageHost, lines_of
 from tests.app.test_log_tail import record
@@ -162,7 +162,7 @@ def test_the_log_looks_as_it_should(
 
     class Tail(LogTail):
         def read(self) -> Any:
-            return super().read() if missing else News(found, True)
+            return super().read() if missing else LogUpdate(found, True)
 
     async def press(pilot: Any) -> None:
         await until(pilot, lambda: pilot.app.screen.rows.empty != "Reading …")  # type: ignore[attr-defined]

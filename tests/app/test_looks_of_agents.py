@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from agent.api.session import AgentConversation
 from agent.events import AgentEnded, AgentProgressed, TodosChanged
-from app import front
-from app.agents import Past
+from app.conversation import active_conversation
+from app.conversation.agent_screen import AgentScreen
 from app.screens import dialog as dialogs
-from app.screens.agent import AgentScreen
 from app.screens.confirm import ConfirmDialog
 from tests.app.agents_stage import OPENED, beginning, busy, conversation, sent, unmerged
 from tests.support.hostile import KINDS, some_or_all
@@ -31,9 +31,9 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
 
 
-async def nothing_yet(_agent: str) -> Past:
+async def nothing_yet(_agent: str) -> AgentConversation:
     """An agent that has said nothing so far."""
-    return Past((), ())
+    return AgentConversation((), ())
 
 
 async def _team(app: Staged, pilot: Pilot[Any]) -> None:
@@ -71,7 +71,7 @@ async def _empty(app: Staged, pilot: Pilot[Any]) -> None:
 async def _attached(app: Staged, pilot: Pilot[Any]) -> None:
     await _team(app, pilot)
     setattr(app.agents, "past", nothing_yet)  # noqa: B010 - there is no engine on this stage
-    front.attach(app, "agent-1")
+    active_conversation.attach(app, "agent-1")
     await until(pilot, lambda: isinstance(app.screen, AgentScreen))
     await pilot.pause(0.1)
     screen = app.screen
@@ -142,7 +142,7 @@ async def test_text_of_agents_does_the_terminal_no_harm(step: int) -> None:
             assert watch.faults == [], kind.name
             if at == 2:
                 # From here on in the conversation of the agent.
-                front.attach(app, "agent-1")
+                active_conversation.attach(app, "agent-1")
                 await until_attached(watch)
         assert app.is_running and not app.crashed
 

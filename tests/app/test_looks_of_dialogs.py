@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from textual.widgets import Input, OptionList
+from textual.widgets import Input, OptionList, Static
 
 from agent.model.detect import DetectedServer
+from agent.model.local.weights import CATALOGUE, STANDARD
 from agent.model.providers import NoModelError
-from agent.safety.verdict import Part
+from agent.safety.verdict import VerdictPart
 from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog
-from app.screens.onboarding import OnboardingScreen
+from app.screens.models.fetch import FetchDialog
+from app.screens.models.key_dialog import KeyDialog
+from app.screens.models.model_menu import Offers
+from app.screens.models.onboarding import OnboardingScreen
+from tests.app.setup_stage import PROVIDER, Doubtful, Halfway
 from tests.support import story
 from tests.support.staged import Act, Staged, drawn, scene
 from tests.support.waiting import until
@@ -73,9 +80,30 @@ def pushed(make: Any, *keys: str) -> Act:
     return act
 
 
+OFFERS = Offers((PROVIDER, replace(PROVIDER, name="openai"), replace(PROVIDER, name="anthropic")), *CATALOGUE)
+
+
 def first_start(*models: str) -> OnboardingScreen:
     servers = [DetectedServer("ollama", "http://127.0.0.1:11434/v1", models)] if models else []
-    return OnboardingScreen(NoModelError((), servers))
+    return OnboardingScreen(NoModelError((), servers), offers=OFFERS)
+
+
+def fetching(problem: str = "") -> FetchDialog:
+    return FetchDialog(STANDARD, Halfway(problem), lambda _message: None)
+
+
+def at_rest(make: Callable[[], Dialog[Any]], shown: str, *keys: str) -> Act:
+    """A dialog whose work has come so far that this is shown."""
+
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        await pushed(make, *keys)(app, pilot)
+
+        def is_shown() -> bool:
+            return any(shown in str(each.render()) for each in app.screen.query(Static))
+
+        await until(pilot, is_shown, shown)
+
+    return act
 
 
 MANY = [
@@ -114,11 +142,19 @@ DIALOGS: dict[str, Act] = {
         touches=(),
         rule="",
         parts=(
-            Part("curl https://paste.example.org/x", "ask", "fetches from the network"),
-            Part("sh", "ask", "runs what it reads"),
+            VerdictPart("curl https://paste.example.org/x", "ask", "fetches from the network"),
+            VerdictPart("sh", "ask", "runs what it reads"),
         ),
         network="open",
         sandbox="none",
+    ),
+    "approval-host": asking(
+        story.approval,
+        command="let commands reach packages.example.net on port 443",
+        reasons=("connects to a host that is not on the list",),
+        touches=(),
+        rule="let commands reach packages.example.net on port 443",
+        network="yes",
     ),
     "approval-why": asking(story.approval, "5", *"use make clean"),
     "confirm": pushed(
@@ -127,9 +163,26 @@ DIALOGS: dict[str, Act] = {
     "text": pushed(lambda: TextDialog("New title", "Fix the rounding of JPY")),
     "onboarding": pushed(first_start),
     "onboarding-server": pushed(lambda: first_start("qwen3-coder:30b", "llama3.2:3b")),
-    "onboarding-name": pushed(first_start, "1", *"openrouter/qwen3"),
+    "onboarding-name": pushed(first_start, "4", *"openrouter/qwen3"),
+    "onboarding-key": pushed(lambda: KeyDialog(PROVIDER, Doubtful()), *"sk-or-v1-abc"),
+    "onboarding-refused": at_rest(
+        lambda: KeyDialog(PROVIDER, Doubtful()), "does not take", *"sk-or-v1-abc", "enter"
+    ),
+    "onboarding-fetch": at_rest(fetching, "50%"),
+    "onboarding-held": at_rest(fetching, "1 message", *"Fix the rounding", "enter"),
+    "onboarding-failed": at_rest(
+        lambda: fetching("The model hub did not deliver: it answered 503. ⏎ goes on where it stopped."), "503"
+    ),
 }
-BOTH = ("choices", "approval", "approval-parts", "approval-long", "onboarding", "long-question")
+BOTH = (
+    "choices",
+    "approval",
+    "approval-host",
+    "approval-parts",
+    "approval-long",
+    "onboarding",
+    "long-question",
+)
 
 
 @pytest.mark.parametrize(
@@ -147,8 +200,16 @@ def test_an_approval_looks_as_it_should_in_other_skins(snap_compare: Any, name: 
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=scene(DIALOGS[name]))
 
 
+@pytest.mark.parametrize("skin", ["paper", "contrast-light"])
+@pytest.mark.parametrize("name", ["onboarding", "onboarding-refused", "onboarding-held"])
+def test_the_first_minutes_look_as_they_should_in_other_skins(
+    snap_compare: Any, name: str, skin: str
+) -> None:
+    assert snap_compare(Staged(skin), terminal_size=WIDE, run_before=scene(DIALOGS[name]))
+
+
 @pytest.mark.parametrize("size", [(60, 20), (50, 20)], ids=["60", "50"])
-@pytest.mark.parametrize("name", ["choices", "approval-parts", "onboarding"])
+@pytest.mark.parametrize("name", ["choices", "approval-parts", "onboarding", "onboarding-held"])
 def test_a_dialog_says_the_way_out_on_a_small_terminal(
     snap_compare: Any, name: str, size: tuple[int, int]
 ) -> None:

@@ -9,10 +9,10 @@ import pytest
 from textual.pilot import Pilot
 
 from app.screens import dialog as dialogs
-from app.screens.branches import BranchesScreen
-from app.screens.compare import CompareScreen
-from app.screens.restoring import RestoringScreen
-from app.screens.rewind import RewindScreen
+from app.screens.history.branches import BranchesScreen
+from app.screens.history.compare import CompareScreen
+from app.screens.history.restoring import RestoringScreen
+from app.screens.history.rewind import RewindScreen
 from tests.app.going_back_stage import BRANCHES, HUNKS, PLAN, RESTORE, comparison, rewind
 from tests.app.pages import PageHost, pressing
 from tests.app.timeline_stage import NOW

@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
+from agent.api.local.stored import LocalStored
+from agent.home import Home
 from agent.store.store import Store
 from app.screens import dialog as dialogs
-from app.screens import sessions
 from app.screens.dialog import Dialog
-from app.screens.sessions import SessionsScreen
+from app.screens.sessions import sessions
+from app.screens.sessions.sessions import SessionsScreen
 from tests.support import shelf
 from tests.support.staged import Staged, scene
 from tests.support.waiting import until
@@ -37,7 +39,9 @@ def listed(folder: Path, *keys: str, empty: bool = False, dialog: bool = False) 
         path = folder / "state.db"
         async with await (Store.open(path) if empty else shelf.filled(path)) as store:
             newest = await store.latest_session()
-            screen = SessionsScreen(store, newest.id if newest else "", folder, lambda: shelf.NOW)
+            screen = SessionsScreen(
+                LocalStored(store, Home(folder)), newest.id if newest else "", lambda: shelf.NOW
+            )
             app.push_screen(screen)
             await still(screen, pilot)
             for key in keys:

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from app.screens.search import SearchScreen
+from agent.api.local.stored import LocalStored
+from agent.home import Home
+from app.screens.sessions.search import SearchScreen
 from tests.support import found
 from tests.support.staged import Staged, scene
 from tests.support.waiting import until
@@ -38,7 +40,7 @@ def searched(folder: Path, text: str, *keys: str) -> Any:
 
     async def act(app: Staged, pilot: Pilot[Any]) -> None:
         async with await found.filled(folder / "state.db") as store:
-            app.push_screen(SearchScreen(store, text, now=lambda: found.NOW))
+            app.push_screen(SearchScreen(LocalStored(store, Home(Path())), text, now=lambda: found.NOW))
             await still(app, pilot)
             for key in keys:
                 await pilot.press(key)

@@ -25,7 +25,7 @@ async def at_work(app: Staged, pilot: Pilot[Any]) -> None:
     app.clock.now += 4.2
     app.hear(story.at_work()[4:])
     app.clock.now += 42.0
-    await pilot.pause()
+    await drawn(pilot)
 
 
 async def at_work_with_queue(app: Staged, pilot: Pilot[Any]) -> None:

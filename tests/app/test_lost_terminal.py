@@ -22,7 +22,12 @@ LIMIT = 30
 
 @pytest.fixture
 def shown(tmp_path: Path) -> Iterator[Terminal]:
-    terminal = Terminal([*HERMES, "--demo"], environment(tmp_path / "home"), tmp_path, (80, 24))
+    terminal = Terminal(
+        [*HERMES, "--model", "demo", "--approve", "careful"],
+        environment(tmp_path / "home"),
+        tmp_path,
+        (80, 24),
+    )
     with terminal:
         try:
             yield terminal
@@ -96,7 +101,7 @@ def test_a_terminal_that_controls_the_process_takes_it_along(tmp_path: Path) -> 
     """As when a window is closed or the server of a multiplexer ends: a signal comes first."""
     outer, inner = os.openpty()
     process = subprocess.Popen(
-        [*HERMES, "--demo"],
+        [*HERMES, "--model", "demo", "--approve", "careful"],
         env={**environment(tmp_path / "home"), "TERM": "xterm-256color"},
         cwd=tmp_path,
         stdin=inner,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app import main as entry
-from app.command_line import SUBCOMMANDS
+from app.startup.command_line import SUBCOMMANDS
 from tests.support import command
 
 

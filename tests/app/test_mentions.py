@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app import mentions
-from app.mentions import files_of
+from app.conversation import mentions
+from app.conversation.mentions import files_of
 from tools.files import searching
-from tools.files.searching import Request
+from tools.files.searching import SearchRequest
 
 
 def test_files_are_listed_without_ignored_ones_and_noise(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_where_time_runs_out_what_was_found_is_listed(
 def test_a_listing_that_breaks_off_keeps_what_it_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def breaks(request: Request, ending: object, stop: object) -> Generator[bytes, None, None]:
+    def breaks(request: SearchRequest, ending: object, stop: object) -> Generator[bytes, None, None]:
         yield b"./found.c"
         raise OSError("the disk is gone")
 

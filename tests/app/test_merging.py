@@ -11,22 +11,23 @@ import pytest
 
 from agent.errors import HermesError
 from agent.store.operations import Operation
-from agent.workspace.checkpoints.entries import Entry, Kind
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
 from agent.workspace.checkpoints.restore.plan import PlanItem, RestorePlan
-from app.merging import merge_copy, named
+from app.commands.merging import merge_copy, named
 from app.screens import dialog as dialogs
+from app.screens.agents.merge import MergeScreen
 from app.screens.confirm import ConfirmDialog
-from app.screens.merge import MergeScreen
-from app.screens.plan_words import MERGE
-from app.screens.restoring import PlanRows
+from app.screens.history.plan_words import MERGE
+from app.screens.history.restoring import PlanRows
 from tests.app.going_back_stage import HUNKS, PLAN, RESTORE, entry
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.app.test_application import Stage, stage
 from tests.app.test_going_back import notices, screen
 from tests.support.replies import Reply, call, say
+from tests.support.sessions import engine_of
 from tests.support.team import by_task, report
 
-FOLDER = Entry(Kind.FOLDER, 0o755)
+FOLDER = PathEntry(PathKind.FOLDER, 0o755)
 PACKAGE = RestorePlan(
     PLAN.root,
     3,
@@ -136,7 +137,7 @@ async def sent(folder: Path, *tools: Reply, text: str = "one\ntwo\n") -> AsyncIt
     scripts = {"main": [delegate, say("Look at it.")], "child": [*tools, say(report("Changed."))]}
     async with stage(folder, by_task(scripts), size=(100, 30)) as scene:
         (scene.bench.workspace / "a.txt").write_text(text)
-        scene.app.outbox.send("Go.")
+        scene.app.message_sender.send("Go.")
         await scene.quiet(1)
         yield scene
 
@@ -162,9 +163,9 @@ async def test_nothing_is_decided_about_while_the_agent_works(tmp_path: Path) ->
     scripts = {"main": answers, "child": [*CHANGES, say(report("Changed."))]}
     async with stage(tmp_path, by_task(scripts), size=(100, 30)) as scene:
         (scene.bench.workspace / "a.txt").write_text("one\ntwo\n")
-        scene.app.outbox.send("Go.")
+        scene.app.message_sender.send("Go.")
         await scene.quiet(1)
-        scene.app.outbox.send("More.")
+        scene.app.message_sender.send("More.")
         await scene.until(lambda: scene.app.host.busy, "work")
         for agent in ("agent-1", "all"):
             with pytest.raises(HermesError, match="works at the moment"):
@@ -196,7 +197,7 @@ async def test_m_on_an_agent_shows_its_changes_and_merges_what_is_chosen(tmp_pat
 
 async def test_a_new_folder_that_is_left_keeps_its_files_out_until_it_is_taken(tmp_path: Path) -> None:
     async with sent(tmp_path, call("write_file", path="shop/tax.py", content="x\n")) as scene:
-        agents, folder = scene.app.need_engine().agents, scene.bench.workspace / "shop"
+        agents, folder = engine_of(scene.app).agents, scene.bench.workspace / "shop"
         run = agents.run("agent-1")
         plan = await agents.copies.plan_merge("agent-1")
         rows = PlanRows(plan.items, {"shop": "mine", "shop/tax.py": "checkpoint"}, MERGE)
@@ -234,7 +235,7 @@ async def test_hunks_that_are_left_stay_in_the_copy(tmp_path: Path) -> None:
     changed = ["three\n" if line == "3\n" else "last\n" if line == "39\n" else line for line in lines]
     tool = call("write_file", path="a.txt", content="".join(changed))
     async with sent(tmp_path, tool, text="".join(lines)) as scene:
-        engine = scene.app.need_engine()
+        engine = engine_of(scene.app)
         agents, file = engine.agents, scene.bench.workspace / "a.txt"
         plan = await agents.copies.plan_merge("agent-1")
         parted = await engine.travel.parted(plan.items[0])
@@ -267,7 +268,7 @@ async def test_all_copies_are_looked_at_until_the_person_has_seen_enough(tmp_pat
 
 async def test_merges_between_which_something_was_said_are_undone_one_by_one(tmp_path: Path) -> None:
     async with sent(tmp_path, *CHANGES) as scene:
-        engine = scene.app.need_engine()
+        engine = engine_of(scene.app)
         travel, agents = engine.travel, engine.agents
         run, file = agents.run("agent-1"), scene.bench.workspace / "new.txt"
 

@@ -13,10 +13,10 @@ from agent.config.schema import Settings
 from agent.errors import ConfigError
 from agent.home import Home
 from agent.model.catalog import ModelInfo
-from agent.model.choices import Choice, choices, served
 from agent.model.detect import DetectedServer
-from app.model_menu import ModelMenu
-from app.screens.models import BUSY, ModelsScreen, about, dollars, price
+from agent.model.model_choices import ModelChoice, choices, served
+from app.screens.models.model_menu import ModelMenu
+from app.screens.models.models import BUSY, ModelsScreen, about, dollars, price
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.waiting import until
 
@@ -43,10 +43,10 @@ class Menu:
         self.kept: list[str] = []
         self.failure = ""
 
-    async def listed(self) -> list[Choice]:
+    async def listed(self) -> list[ModelChoice]:
         return choices(SETTINGS, KEYS, HOME)
 
-    async def found(self) -> list[Choice]:
+    async def found(self) -> list[ModelChoice]:
         await self.gate.wait()
         return served(SETTINGS, KEYS, HOME, SERVERS)
 
@@ -178,7 +178,7 @@ def test_prices_are_short_exact_and_never_invented() -> None:
 
 
 def test_what_is_unknown_is_said_to_be() -> None:
-    choice = Choice(name="a/b", label="a/b", origin="server")
+    choice = ModelChoice(name="a/b", label="a/b", origin="server")
     assert about(choice) == "a/b · window unknown · price unknown"
     known = replace(choice, info=ModelInfo(context_window=9_000, max_output=1_000, input_price=3))
     assert about(known) == (

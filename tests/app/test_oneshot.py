@@ -71,6 +71,7 @@ def test_json_is_one_event_a_line_from_session_opened_to_turn_ended(
     assert seen[-1]["outcome"] == "done"
     assert seen[-1]["text"] == "Hello there."
     assert seen[-1]["session"] == seen[0]["session"]
+    assert [event["seq"] for event in seen] == list(range(1, len(seen) + 1))
     assert done.stderr == ""
 
 
@@ -112,14 +113,14 @@ def test_an_unreachable_model_is_exit_code_3(work: Path, home: Path) -> None:
 
 
 def test_a_refused_action_is_exit_code_4(work: Path, home: Path, tmp_path: Path) -> None:
-    (work / "kept").touch()
-    script = "script = by_step([call('terminal', command='rm kept'), say('Not allowed.')])"
+    (work.parent / "kept").touch()
+    script = "script = by_step([call('terminal', command='rm ../kept'), say('Not allowed.')])"
     with ServerProcess(script, tmp_path) as server:
         done = command.run("-p", "hi", env=command.environment(home, server.base_url), cwd=work)
     assert done.returncode == 4
     assert done.stdout == "Not allowed.\n"
     assert done.stderr.endswith("--approve all lets everything pass but the hardline.\n")
-    assert (work / "kept").exists()
+    assert (work.parent / "kept").exists()
 
 
 def test_what_is_refused_although_all_is_approved_is_not_told_to_be_approved(

@@ -27,14 +27,14 @@ from agent.events import (
 )
 from agent.model.protocol import Usage
 from app.application import HermesApp
-from app.host import Listener, Wish
-from app.screens import requests
-from app.screens.agent import AgentScreen
-from app.screens.clarify import ClarifyDialog
+from app.conversation.agent_screen import AgentScreen
+from app.conversation.session_host import Listener, SessionRequest
+from app.questions import request_queue
+from app.questions.clarify_dialog import ClarifyDialog
 from app.screens.detail import DetailScreen
 from tests.support.waiting import until
 from tools.results import Display
-from widgets.direct import uncovered
+from widgets.direct_rows import uncovered
 from widgets.reader import Reader
 
 
@@ -46,7 +46,7 @@ class Scene:
         self.app = HermesApp(self._open)
         self.orders: list[str] = []
 
-    async def _open(self, wish: Wish, listener: Listener) -> Engine:
+    async def _open(self, wish: SessionRequest, listener: Listener) -> Engine:
         self.listener = listener
         await asyncio.Event().wait()
         raise AssertionError
@@ -182,7 +182,7 @@ async def test_clicks_in_the_status_bar_lead_to_model_and_context(
 async def test_a_click_on_the_badge_brings_up_what_waits_for_a_pause_in_typing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(requests, "TYPING_PAUSE", 60.0)
+    monkeypatch.setattr(request_queue, "TYPING_PAUSE", 60.0)
     async with scene() as (stage, pilot):
         stage.hear(opened(tmp_path))
         await pilot.press("x")
@@ -243,7 +243,7 @@ async def test_changes_of_others_stand_apart_and_open_their_diff(tmp_path: Path)
 @pytest.mark.parametrize("pane", ["todo", "agents", "log", "files"])
 async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(pane: str) -> None:
     async with scene() as (made, pilot):
-        await until(pilot, lambda: made.app.session.furnished)
+        await until(pilot, lambda: made.app.session.panes_mounted)
         made.hear(
             AgentStarted(agent="a", name="callers", goal="look"),
             FilesChanged(by="others", files=(FileChange("a.py", "modified"),)),
@@ -260,7 +260,7 @@ async def test_esc_leads_from_a_pane_beside_the_conversation_back_to_the_prompt(
 @pytest.mark.parametrize("pane", ["agents", "files"])
 async def test_a_pane_with_nothing_in_it_takes_no_keys_where_it_is_out_of_sight(pane: str) -> None:
     async with scene() as (made, pilot):
-        await until(pilot, lambda: made.app.session.furnished)
+        await until(pilot, lambda: made.app.session.panes_mounted)
         await made.app.actions.run_slash(f"/{pane}")
         await pilot.press("x")
         await until(pilot, lambda: made.app.session.prompt.text == "x")
@@ -273,7 +273,7 @@ async def test_nothing_lies_over_the_conversation_so_its_rows_may_go_out_at_once
 ) -> None:
     app = HermesApp(Scene()._open)
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
-        await until(pilot, lambda: app.session.furnished and app.session.transcript.region)
+        await until(pilot, lambda: app.session.panes_mounted and app.session.transcript.region)
         await until(pilot, lambda: uncovered(app.session.transcript) == app.session.transcript.region)
         await pilot.press("/")
         await until(pilot, lambda: uncovered(app.session.transcript) is None, "the menu")
@@ -285,5 +285,5 @@ async def test_nothing_lies_over_the_conversation_so_its_rows_may_go_out_at_once
 
 async def test_an_application_without_a_terminal_has_no_direct_way() -> None:
     async with scene() as (stage, _):
-        assert stage.app.session.furnished
+        assert stage.app.session.panes_mounted
         assert stage.app.session.transcript.direct.write is None

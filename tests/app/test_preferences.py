@@ -10,10 +10,11 @@ from agent.config.schema import Settings
 from agent.errors import ConfigError
 from agent.events import Noticed
 from agent.home import Home
-from app.preferences import adopt, takes_effect_at_once
-from app.screens.settings import SettingsScreen
+from app.screens.settings.preferences import adopt, takes_effect_at_once
+from app.screens.settings.settings import SettingsScreen
 from tests.app.test_application import Stage, stage
 from tests.support.replies import by_step, call, say
+from tests.support.sessions import engine_of
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +72,7 @@ async def test_approvals_set_to_deny_hold_for_the_next_call(tmp_path: Path) -> N
 async def test_the_watcher_is_turned_off_and_on_by_word_and_by_setting(tmp_path: Path) -> None:
     async with stage(tmp_path, [say("hi")]) as at:
         await at.ready()
-        engine = at.app.need_engine()
+        engine = engine_of(at.app)
         await at.type("/watch off", "enter")
         await at.until(lambda: not engine.watches, "the end of watching")
         assert any("unnoticed" in text for text in told(at))

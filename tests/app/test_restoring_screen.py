@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 from textual.pilot import Pilot
 
-from agent.workspace.checkpoints.restore.plan import Part, RestorePlan
-from app.screens.hunks import HunkScreen
-from app.screens.restoring import RestoringScreen
-from app.screens.timeline_files import FileScreen
+from agent.workspace.checkpoints.restore.plan import PartialRestore, RestorePlan
+from app.screens.history.hunks import HunkScreen
+from app.screens.history.restoring import RestoringScreen
+from app.screens.history.timeline_files import FileScreen
 from tests.app.going_back_stage import BOUGHT, HUNKS, LIST, PLAN, RESTORE, entry
 from tests.app.pages import PageHost, lines_of
 from tests.support.waiting import until
@@ -83,7 +83,7 @@ async def test_hunks_that_are_taken_are_a_part_of_exactly_these_contents(
     async with looking(HUNKS, "enter", *keys, "escape") as (host, pilot):
         assert f"{len(hunks)} of 3 hunks" in lines_of(host.screen.query_one("PlanRows"))[0]  # type: ignore[arg-type]
         await press(host, pilot, "a")
-        part = Part(entry(BOUGHT).digest or "", entry(LIST).digest or "", frozenset(hunks))
+        part = PartialRestore(entry(BOUGHT).digest or "", entry(LIST).digest or "", frozenset(hunks))
         assert host.outcomes == [{"docs/shop list.md": part}]
 
 

@@ -17,11 +17,11 @@ import pytest
 
 from agent.store.locks import SessionLock
 from agent.store.store import Store
-from agent.workspace.checkpoints.entries import Change
+from agent.workspace.checkpoints.entries import PathChange
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore import pending
-from agent.workspace.checkpoints.restore.placing import Move
+from agent.workspace.checkpoints.restore.path_replacement import Move
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.taking import take
 from tests.support import command
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
@@ -185,6 +185,28 @@ def test_what_the_person_changed_since_is_theirs_to_decide(
     assert (stays in done.stdout) == (choice in (None, "mine"))
 
 
+def test_files_that_only_others_changed_are_not_called_as_they_were(over: Bench) -> None:
+    b = over
+    shutil.rmtree(b.workspace / "out")
+    for number in range(50):
+        (b.workspace / f"mine{number:02}.txt").write_text("mine\n")
+    told = rollback(b, "--to", "2", "--yes")
+    assert told.returncode == 1
+    assert "as they were" not in told.stdout
+    assert "▲ mine00.txt stays as it is: changed since by somebody else" in told.stdout
+    assert "▲ 32 more stay as they are" in told.stdout
+    assert (b.workspace / "mine49.txt").exists()
+    assert rollback(b, "--to", "2", "--conflicts", "mine").returncode == 0
+    listed = json.loads(rollback(b, "--to", "2", "--yes", "--json").stdout)
+    assert (listed["step"], len(listed["left"])) == (None, 52)
+    done = rollback(b, "--to", "2", "--conflicts", "checkpoint", "--yes")
+    assert done.returncode == 0, done.stdout
+    assert tree(b.workspace) == AFTER_2
+    assert rollback(b, "--to", "3", "--yes").stdout == "All files are as they were after step 3.\n"
+    assert rollback(b, "--to", "2", "--yes").returncode == 0
+    assert (b.workspace / "mine49.txt").exists() and not (b.workspace / "out").exists()
+
+
 def test_json_tells_what_was_done_and_what_was_not(over: Bench) -> None:
     (over.workspace / "report.txt").write_text("mine\n")
     done = rollback(over, "--to", "1", "--yes", "--json")
@@ -247,7 +269,7 @@ def test_a_restore_that_was_cut_off_is_finished_first(over: Bench) -> None:
     done = rollback(over)
     assert "A restore that was cut off is finished (back to step 1): 1 path restored." in done.stderr
     assert (over.workspace / "report.txt").read_text() == AFTER_1["report.txt"]
-    assert store.line(session).steps()[-1].changes == (Change("report.txt", now, wanted),)
+    assert store.line(session).steps()[-1].changes == (PathChange("report.txt", now, wanted),)
 
 
 @pytest.mark.parametrize(

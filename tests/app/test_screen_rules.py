@@ -10,7 +10,7 @@ import pytest
 
 import app
 import widgets
-from app.keys import resolve
+from app.commands.keys import resolve
 from app.screens.help import HelpScreen
 from tests.app.pages import PageHost
 from tests.support.waiting import until

@@ -14,18 +14,18 @@ from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
 from agent.model.providers import NoModelError
+from app.questions.approval_dialog import DANGEROUS, ApprovalDialog
+from app.questions.clarify_dialog import ClarifyDialog
 from app.screens import dialog as dialogs
-from app.screens.approval import DANGEROUS, ApprovalDialog
 from app.screens.choices import Choices, hanging
-from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.detail import DetailScreen
 from app.screens.dialog import Dialog, shared
+from app.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
 from app.screens.keyline import KeyLine, fitted
-from app.screens.onboarding import OnboardingScreen, column
-from app.screens.timeline_dialogs import BRING_BACK, Pick
+from app.screens.models.onboarding import OnboardingScreen
 from tests.support.waiting import until
-from tools.context import Answer
+from tools.context import PersonAnswer
 from widgets.reader import Reader
 
 
@@ -53,7 +53,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def question(text: str = "Which one?", choices: tuple[str, ...] = ("red", "blue"), free: bool = True):
-    reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    reply: asyncio.Future[PersonAnswer] = asyncio.get_running_loop().create_future()
     return QuestionAsked(id="question-1", question=text, choices=choices, allow_freetext=free, reply=reply)
 
 
@@ -66,16 +66,16 @@ def approval(headline: str = "rm -rf build", **more: Any) -> ApprovalAsked:
 @pytest.mark.parametrize(
     ("keys", "outcome"),
     [
-        (["enter"], Answer("answered", "red")),
-        (["down", "enter"], Answer("answered", "blue")),
-        (["j", "enter"], Answer("answered", "blue")),
-        (["2"], Answer("answered", "blue")),
-        (["3", "n", "o", "enter"], Answer("answered", "no")),
-        (["escape"], Answer("declined")),
-        (["3", "x", "escape"], Answer("declined")),
+        (["enter"], PersonAnswer("answered", "red")),
+        (["down", "enter"], PersonAnswer("answered", "blue")),
+        (["j", "enter"], PersonAnswer("answered", "blue")),
+        (["2"], PersonAnswer("answered", "blue")),
+        (["3", "n", "o", "enter"], PersonAnswer("answered", "no")),
+        (["escape"], PersonAnswer("declined")),
+        (["3", "x", "escape"], PersonAnswer("declined")),
     ],
 )
-async def test_a_question_ends_as_it_was_answered(keys: list[str], outcome: Answer) -> None:
+async def test_a_question_ends_as_it_was_answered(keys: list[str], outcome: PersonAnswer) -> None:
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
         await host.ask(ClarifyDialog(question()), pilot)
@@ -90,7 +90,7 @@ async def test_a_question_without_choices_takes_words_and_no_empty_answer() -> N
         await host.ask(ClarifyDialog(question(choices=(), free=False)), pilot)
         await pilot.press("enter", "o", "k", "enter")
         await pilot.pause()
-        assert host.outcomes == [Answer("answered", "ok")]
+        assert host.outcomes == [PersonAnswer("answered", "ok")]
 
 
 async def test_a_question_that_must_be_chosen_offers_no_own_words() -> None:
@@ -261,7 +261,7 @@ async def test_what_is_typed_in_one_go_with_the_choice_is_no_second_choice() -> 
         await until(pilot, lambda: dialog.query_one(Input).value == "2 of both")
         assert app.outcomes == []
         await pilot.press("enter")
-        assert app.outcomes == [Answer("answered", "2 of both")]
+        assert app.outcomes == [PersonAnswer("answered", "2 of both")]
 
 
 @pytest.mark.parametrize("motion", [True, False])
@@ -337,11 +337,11 @@ def test_keys_that_have_no_room_go_before_the_way_back(width: int, said: str) ->
         ),
         (lambda: ApprovalDialog(approval()), [], "1–5 or ⏎ choose · o in full · esc deny"),
         (lambda: ApprovalDialog(approval()), ["5"], "⏎ deny and tell · esc deny"),
-        (lambda: Pick("Go back?", BRING_BACK), [], "1–5 or ⏎ choose · esc leave everything as it is"),
+        (lambda: TimelinePick("Go back?", BRING_BACK), [], "1–5 or ⏎ choose · esc leave everything as it is"),
         (
             lambda: OnboardingScreen(NoModelError()),
             [],
-            "1–3 or ⏎ choose · esc quit",
+            "1–2 or ⏎ choose · esc quit",
         ),
     ],
 )
@@ -352,10 +352,3 @@ async def test_a_dialog_names_the_keys_that_work_now(make: Any, pressed: list[st
         await pilot.press(*pressed)
         await pilot.pause()
         assert str(app.screen.query_one(KeyLine).render()) == said
-
-
-def test_what_wraps_of_a_way_on_stays_behind_its_name() -> None:
-    ways = str(NoModelError()).splitlines()
-    assert [column(way) for way in ways] == [0, 12, 12, 12, 0]
-    assert column("  a-name-from-elsewhere: x") == 0
-    assert column(f"  {'x' * 3_000}: y") == 0

@@ -11,10 +11,12 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from agent.api.local.stored import LocalStored
+from agent.home import Home
 from agent.store.locks import SessionLock
 from agent.store.store import Store
 from app.screens import dialog as dialogs
-from app.screens.sessions import SessionsScreen, age
+from app.screens.sessions.sessions import SessionsScreen, age
 from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables
@@ -49,9 +51,9 @@ def text_of(screen: SessionsScreen) -> str:
 
 
 async def opened(
-    host: Host, pilot: Pilot[None], store: Store, run: Path, current: str = ""
+    host: Host, pilot: Pilot[None], store: Store, home: Path, current: str = ""
 ) -> SessionsScreen:
-    screen = SessionsScreen(store, current, run)
+    screen = SessionsScreen(LocalStored(store, Home(home)), current)
     await host.push_screen(screen, host.outcomes.append)
     await until(pilot, lambda: screen.query_one(OptionList).option_count == 3 and "Done" in text_of(screen))
     return screen
@@ -141,7 +143,7 @@ async def test_a_session_that_is_open_is_not_deleted(store: Store, tmp_path: Pat
     assert lock.acquire()
     try:
         async with host.run_test(size=(80, 24)) as pilot:
-            screen = await opened(host, pilot, store, tmp_path / "run", here.id)
+            screen = await opened(host, pilot, store, tmp_path, here.id)
             await pilot.press("d")
             await pilot.pause()
             assert host.screen is screen
@@ -184,7 +186,7 @@ async def test_wide_characters_keep_a_list_alone_within_its_edges(tmp_path: Path
         await store.append(session.id, "user", WIDE_TEXT, {"origin": "prompt"})
         host = Host()
         async with host.run_test(size=(width, 24)) as pilot:
-            screen = SessionsScreen(store, "", tmp_path)
+            screen = SessionsScreen(LocalStored(store, Home(tmp_path)), "")
             await host.push_screen(screen)
             await until(pilot, lambda: screen.query_one(OptionList).option_count == 1)
             listed = screen.query_one(OptionList)
@@ -201,7 +203,7 @@ async def test_wide_characters_keep_list_and_preview_within_their_edges(tmp_path
         await store.append(session.id, "user", WIDE_TEXT, {"origin": "prompt"})
         host = Host()
         async with host.run_test(size=(width, 24)) as pilot:
-            screen = SessionsScreen(store, "", tmp_path)
+            screen = SessionsScreen(LocalStored(store, Home(tmp_path)), "")
             await host.push_screen(screen)
             await until(pilot, lambda: "会議" in text_of(screen))
             text = screen.query_one("#sessions-text", Static)

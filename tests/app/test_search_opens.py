@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.screens.search import SearchScreen
-from app.screens.search_rows import HitRows
+from app.screens.sessions.search import SearchScreen
+from app.screens.sessions.search_rows import HitRows
 from tests.app.test_application import Stage, stage
 from tests.support.replies import say
+from tests.support.sessions import engine_of
 from widgets.transcript.items import AnswerItem, CallItem, UserItem
 
 
@@ -20,7 +21,7 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 async def conversation(on: Stage) -> str:
     """A long session with a call and a branch `side`, besides the open one. Its id."""
-    store = on.app.need_engine().session.store
+    store = engine_of(on.app).session.store
     session = await store.create_session(workspace=str(on.bench.workspace), model="scripted", title="Otters")
     first = await store.append(session.id, "user", "How do otters sleep?", {"origin": "prompt"})
     await store.fork(session.id, first.id, "side")
@@ -59,7 +60,7 @@ async def test_a_hit_in_another_session_is_opened_at_its_message(tmp_path: Path)
         other = await conversation(on)
         await go(on, "how do otters")
         await on.until(lambda: isinstance(focused(on), UserItem), "the message")
-        assert on.app.need_engine().session.id == other
+        assert engine_of(on.app).session.id == other
         finder = on.app.session.transcript.finder
         await on.until(lambda: finder.pattern == "How do otters" and finder.number == 1, "the match")
 
@@ -70,7 +71,7 @@ async def test_a_hit_on_another_branch_opens_that_branch_and_the_match_is_lit(tm
         other = await conversation(on)
         await go(on, "rucken")
         await on.until(lambda: isinstance(focused(on), AnswerItem), "the message")
-        session = on.app.need_engine().session
+        session = engine_of(on.app).session
         assert (session.id, session.head) == (other, "side")
         finder = on.app.session.transcript.finder
         await on.until(lambda: finder.pattern == "Rücken" and finder.number == 1, "the match")
@@ -84,33 +85,33 @@ async def test_a_hit_on_another_branch_of_the_open_session_leads_there_and_undo_
         other = await conversation(on)
         await go(on, "holding")
         await on.until(lambda: isinstance(focused(on), AnswerItem), "the message")
-        engine = on.app.need_engine()
+        engine = engine_of(on.app)
         assert (engine.session.id, engine.session.head) == (other, "main")
         await go(on, "rucken")
         await on.until(lambda: on.app.bridge.state.head == "side", "the other branch")
         await on.until(lambda: isinstance(focused(on), AnswerItem), "the message on the other branch")
-        assert on.app.need_engine() is engine and engine.session.head == "side"
+        assert engine_of(on.app) is engine and engine.session.head == "side"
         await on.until(
             lambda: any("Files stay as they are." in toast.message for toast in on.app._notifications),
             "the word about files",
         )
         finder = on.app.session.transcript.finder
         await on.until(lambda: finder.pattern == "Rücken" and finder.number == 1, "the match")
-        await on.app.journeys.undo()
+        await on.app.history_actions.undo()
         assert engine.session.head == "main"
 
 
 async def test_a_hit_on_a_dropped_branch_of_the_open_session_gets_a_branch_again(tmp_path: Path) -> None:
     async with stage(tmp_path, lambda request: say("Hello.")) as on:
         await on.ready()
-        engine = on.app.need_engine()
+        engine = engine_of(on.app)
         session, store = engine.session, engine.session.store
         await store.fork(session.id, session.path[-1].id if session.path else None, "gone")
         found = await store.append(session.id, "assistant", "Quokkas smile.", head="gone")
         await store.drop_head(session.id, "gone")
         await go(on, "quokkas")
         await on.until(lambda: isinstance(focused(on), AnswerItem), "the message")
-        assert on.app.need_engine() is engine and session.head == f"found-{found.id}"
+        assert engine_of(on.app) is engine and session.head == f"found-{found.id}"
 
 
 async def test_a_hit_in_the_open_conversation_is_gone_to_without_opening_it_again(tmp_path: Path) -> None:
@@ -119,10 +120,10 @@ async def test_a_hit_in_the_open_conversation_is_gone_to_without_opening_it_agai
         await conversation(on)
         await go(on, "holding")
         await on.until(lambda: isinstance(focused(on), AnswerItem), "the message")
-        engine = on.app.need_engine()
+        engine = engine_of(on.app)
         await go(on, "tool:terminal kelpies")
         await on.until(lambda: isinstance(focused(on), CallItem), "the call")
-        assert on.app.need_engine() is engine
+        assert engine_of(on.app) is engine
         finder = on.app.session.transcript.finder
         await on.until(lambda: finder.pattern == "Kelpies" and finder.number == 1, "the match")
 

@@ -11,11 +11,13 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Static
 
+from agent.api.local.stored import LocalStored
+from agent.home import Home
 from agent.store.query import parse
-from agent.store.search import Hits
+from agent.store.search import SearchHits
 from agent.store.store import Store
-from app.screens.search import Chosen, SearchScreen
-from app.screens.search_rows import HitRows, around, when
+from app.screens.sessions.search import ChosenHit, SearchScreen
+from app.screens.sessions.search_rows import HitRows, around, when
 from tests.support import found
 from themes.skin import Skin
 from widgets.palette import Palette, css_variables
@@ -45,7 +47,7 @@ async def until(pilot: Pilot[None], true: Any) -> None:
 
 
 async def opened(host: Host, store: Store, text: str = "") -> SearchScreen:
-    screen = SearchScreen(store, text, now=lambda: found.NOW)
+    screen = SearchScreen(LocalStored(store, Home(Path())), text, now=lambda: found.NOW)
     await host.push_screen(screen, host.outcomes.append)
     return screen
 
@@ -67,7 +69,7 @@ async def test_hits_follow_each_key_and_enter_opens_the_one_under_the_cursor(sto
         await pilot.press("down", "enter")
         await until(pilot, lambda: host.outcomes)
         (hit,) = (await store.search("slowest", order="newest")).hits
-        assert host.outcomes == [Chosen(hit.session, hit.node, parse("tests"))]
+        assert host.outcomes == [ChosenHit(hit.session, hit.node, parse("tests"))]
 
 
 async def test_filters_typed_in_the_line_narrow_the_hits_and_stand_below_it(store: Store) -> None:
@@ -114,7 +116,7 @@ class Slow:
         self.secrets: dict[str, str] = {}
         self.asked: dict[str, asyncio.Event] = {}
 
-    async def search(self, text: str, **rest: Any) -> Hits:
+    async def search(self, text: str, **rest: Any) -> SearchHits:
         gate = self.asked.setdefault(text, asyncio.Event())
         await gate.wait()
         return await self._store.search(text, **rest)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.sequences import LONGEST, Kind, goes_on, pieces, unfinished
+from app.terminal.sequences import LONGEST, SequenceKind, goes_on, pieces, unfinished
 
 STREAM = st.binary(max_size=40) | st.text("\x1b[]OPM_<>?;:$0123456789aAué\\\x07\r", max_size=40).map(
     str.encode
@@ -22,7 +22,7 @@ def kinds(data: bytes) -> list[tuple[str, bytes]]:
 def test_nothing_is_left_out_and_text_holds_no_escape(data: bytes) -> None:
     found = list(pieces(data))
     assert b"".join(piece.data for piece in found) == data
-    assert all((piece.kind is Kind.TEXT) == (b"\x1b" not in piece.data) for piece in found)
+    assert all((piece.kind is SequenceKind.TEXT) == (b"\x1b" not in piece.data) for piece in found)
 
 
 @settings(max_examples=300, deadline=None)
@@ -31,8 +31,8 @@ def test_what_is_complete_does_not_depend_on_what_comes_later(data: bytes, cut: 
     first = data[:cut]
     whole = first[: len(first) - unfinished(first)]
     later = list(pieces(data[: len(data) - unfinished(data)]))
-    begun = [piece for piece in pieces(whole) if piece.kind is not Kind.TEXT]
-    assert [piece for piece in later if piece.kind is not Kind.TEXT][: len(begun)] == begun
+    begun = [piece for piece in pieces(whole) if piece.kind is not SequenceKind.TEXT]
+    assert [piece for piece in later if piece.kind is not SequenceKind.TEXT][: len(begun)] == begun
 
 
 @pytest.mark.parametrize(

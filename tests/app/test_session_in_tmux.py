@@ -24,9 +24,13 @@ script = by_step([
 
 
 @pytest.mark.skipif(PROGRAM is None, reason="tmux is not on this machine")
-def test_type_answer_queue_steer_resize_detach_attach_interrupt_quit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("apart", [False, True], ids=["one process", "two processes"])
+def test_type_answer_queue_steer_resize_detach_attach_interrupt_quit(tmp_path: Path, apart: bool) -> None:
     work = tmp_path / "work"
     work.mkdir()
+    if apart:
+        (tmp_path / "home").mkdir(mode=0o700)
+        (tmp_path / "home" / "config.yaml").write_text("engine:\n  process: true\n", "utf-8")
     with ServerProcess(SCRIPT, tmp_path) as server:
         env = command.environment(tmp_path / "home", server.base_url, TERM="tmux-256color")
         with Tmux([*command.HERMES, "--approve", "all"], env, work, tmp_path) as tmux:

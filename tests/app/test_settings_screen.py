@@ -15,11 +15,11 @@ from textual.widgets import Input, Static
 from agent.config.edit import set_setting, unset_setting
 from agent.config.loader import load
 from agent.home import Home
-from app.preferences import Snapshot
 from app.screens import dialog as dialogs
-from app.screens.settings import SettingsScreen
-from app.screens.settings_edit import ChoiceEditor, LineEditor
-from app.screens.settings_rows import Row
+from app.screens.settings.preferences import Snapshot
+from app.screens.settings.settings import SettingsScreen
+from app.screens.settings.settings_edit import ChoiceEditor, LineEditor
+from app.screens.settings.settings_rows import SettingRow
 from tests.support.waiting import until
 from themes.skin import Skin
 from widgets.palette import css_variables, textual_theme
@@ -80,7 +80,7 @@ class Host(App[None]):
     def settings(self) -> SettingsScreen:
         return next(screen for screen in self.screen_stack if isinstance(screen, SettingsScreen))
 
-    def row(self, key: str) -> Row:
+    def row(self, key: str) -> SettingRow:
         return next(row for row in self.settings.list.rows if row.key == key and row.kind != "heading")
 
 

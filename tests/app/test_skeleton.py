@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app import lookcache, skeleton
-from app.beginning import as_events, pressed
-from app.lookcache import NIGHT, PLAIN
+from app.startup import skeleton, startup_theme_read
+from app.startup.handover import as_events, pressed
+from app.startup.startup_theme_read import NIGHT, PLAIN
 from themes.skin import Skin
 from widgets.panes import arrangement
 from widgets.panes.arrangement import WIDTH
 
 
-def drawn(look: lookcache.Look, columns: int, rows: int) -> list[str]:
+def drawn(look: startup_theme_read.Look, columns: int, rows: int) -> list[str]:
     screen = pyte.Screen(columns, rows)
     pyte.Stream(screen).feed(skeleton.picture(look, columns, rows))
     return list(screen.display)
@@ -46,9 +46,9 @@ def test_geometry_and_words_are_those_of_the_real_screen() -> None:
 
 
 def test_colours_are_drawn_only_where_they_are_known_and_wanted() -> None:
-    assert lookcache.default_look({"COLORTERM": "truecolor"}) == NIGHT
-    assert lookcache.default_look({"COLORTERM": "truecolor", "NO_COLOR": "1"}) == PLAIN
-    assert lookcache.default_look({}) == PLAIN
+    assert startup_theme_read.default_look({"COLORTERM": "truecolor"}) == NIGHT
+    assert startup_theme_read.default_look({"COLORTERM": "truecolor", "NO_COLOR": "1"}) == PLAIN
+    assert startup_theme_read.default_look({}) == PLAIN
     assert not re.search(r"[34]8;[25];", skeleton.picture(PLAIN, 120, 40))
 
 
@@ -96,24 +96,24 @@ def test_early_keys_hold_no_control_character(text: str) -> None:
 def remember(home: Path, lines: list[str]) -> dict[str, str]:
     home.mkdir(exist_ok=True)
     environ = {"HERMES_HOME": str(home), "COLORTERM": "truecolor", "TERM": "xterm"}
-    content = "\n".join([lookcache.HEADING, lookcache.signature([], environ), *lines])
-    (home / lookcache.NAME).write_text(content, "utf-8")
+    content = "\n".join([startup_theme_read.HEADING, startup_theme_read.signature([], environ), *lines])
+    (home / startup_theme_read.NAME).write_text(content, "utf-8")
     return environ
 
 
-def lines_of(look: lookcache.Look) -> list[str]:
+def lines_of(look: startup_theme_read.Look) -> list[str]:
     return [*(f"{name}={value}" for name, value in look.items()), "{}"]
 
 
 def test_a_remembered_look_is_drawn(tmp_path: Path) -> None:
     look = NIGHT | {"name": "nova", "symbol": "➤", "rule": "38;2;1;2;3"}
-    assert lookcache.read_look([], remember(tmp_path / "home", lines_of(look))) == look
+    assert startup_theme_read.read_look([], remember(tmp_path / "home", lines_of(look))) == look
 
 
 def test_a_remembered_look_is_void_once_the_settings_changed(tmp_path: Path) -> None:
     environ = remember(tmp_path / "home", lines_of(NIGHT | {"name": "nova"}))
     (tmp_path / "home" / "config.yaml").write_text("display: {}\n")
-    assert lookcache.read_look([], environ) == NIGHT
+    assert startup_theme_read.read_look([], environ) == NIGHT
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_remembered_look_is_void_once_the_settings_changed(tmp_path: Path) -> 
     ],
 )
 def test_a_forged_look_never_reaches_the_terminal(tmp_path: Path, wrong: dict[str, str]) -> None:
-    assert lookcache.read_look([], remember(tmp_path / "home", lines_of(NIGHT | wrong))) == NIGHT
+    assert startup_theme_read.read_look([], remember(tmp_path / "home", lines_of(NIGHT | wrong))) == NIGHT
 
 
 @given(st.binary(max_size=300))
@@ -140,6 +140,6 @@ def test_any_bytes_in_the_file_give_the_default(
 ) -> None:
     home = tmp_path_factory.getbasetemp() / "any-bytes"
     environ = remember(home, [])
-    with (home / lookcache.NAME).open("ab") as file:
+    with (home / startup_theme_read.NAME).open("ab") as file:
         file.write(b"\n" + content)
-    assert lookcache.read_look([], environ) == NIGHT
+    assert startup_theme_read.read_look([], environ) == NIGHT

@@ -14,11 +14,11 @@ from textual.widgets import Input
 
 from agent.errors import ConfigError
 from agent.home import Home
-from app import skin_files
 from app.screens import dialog as dialogs
 from app.screens.confirm import ConfirmDialog, TextDialog
-from app.screens.skin_editor import RoleList, SkinEditorScreen
-from app.skin_draft import Draft, color_of
+from app.screens.skins import skin_files
+from app.screens.skins.skin_draft import SkinDraft, color_of
+from app.screens.skins.skin_editor import RoleList, SkinEditorScreen
 from tests.app.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
 from themes.colors import normalized
@@ -93,7 +93,7 @@ async def test_a_colour_is_changed_saved_worn_and_kept(home: Path) -> None:
         await change(pilot, screen, ACCENT, "steelblue")
         assert screen.draft.changes == {"accent": "#4682b4"}
         assert "1 change, not saved" in words(app, "#page-state")
-        assert app.skin.name == "night"
+        assert app.appearance.skin.name == "night"
         await save_as(app, pilot, "mine")
         await until(pilot, lambda: "Saved in" in words(app, "#editor-says"), "saving")
         path = home / "skins" / "mine.yaml"
@@ -101,7 +101,7 @@ async def test_a_colour_is_changed_saved_worn_and_kept(home: Path) -> None:
         assert load_file(path).problems == ()
         assert load_file(path).skin.colors == {**Skin().colors, "accent": "#4682b4"}
         await pilot.press("escape")
-        await until(pilot, lambda: app.skin.name == "mine", "wearing it")
+        await until(pilot, lambda: app.appearance.skin.name == "mine", "wearing it")
         await until(pilot, lambda: app.said, "keeping it")
         assert (home / "config.yaml").read_text() == "display:\n  skin: mine\n"
 
@@ -154,7 +154,7 @@ async def test_leaving_with_changes_asks_and_the_safe_answer_stays(home: Path) -
         await dialog(app, pilot, ConfirmDialog)
         await pilot.press("1")
         await until(pilot, lambda: app.screen is app.session, "leaving")
-        assert app.skin == Skin()
+        assert app.appearance.skin == Skin()
         assert not (home / "skins").exists()
 
 
@@ -212,12 +212,14 @@ async def test_the_list_of_skins_leads_to_the_editor(home: Path) -> None:
     app = dressed(home)
     async with running(app) as pilot:
         await pilot.press("ctrl+t")
-        await until(pilot, lambda: app.skin.name == "night" and len(app.screen_stack) == 2, "the list")
+        await until(
+            pilot, lambda: app.appearance.skin.name == "night" and len(app.screen_stack) == 2, "the list"
+        )
         await pilot.press("j")
-        await until(pilot, lambda: app.skin.name == "amber", "the preview")
+        await until(pilot, lambda: app.appearance.skin.name == "amber", "the preview")
         await pilot.press("e")
         await until(pilot, lambda: isinstance(app.screen, SkinEditorScreen), "the editor")
-        assert app.skin.name == "night"
+        assert app.appearance.skin.name == "night"
         assert "amber" in words(app, "#page-state")
 
 
@@ -275,7 +277,7 @@ def test_whatever_is_typed_is_a_colour_of_a_skin_or_a_sentence(typed: str) -> No
 
 @given(st.lists(st.tuples(st.sampled_from(tuple(ROLES)), st.sampled_from(["#000000", "#ffffff", "#14161b"]))))
 def test_a_draft_names_exactly_what_differs(steps: list[tuple[str, str]]) -> None:
-    draft = Draft.of(Skin())
+    draft = SkinDraft.of(Skin())
     for role, color in steps:
         draft = draft.with_color(role, color)
     colors = draft.skin.colors
@@ -293,7 +295,7 @@ def test_figures_and_warnings_agree(name: str) -> None:
 
 
 def test_a_dark_skin_with_a_light_page_is_a_light_one() -> None:
-    assert Draft.of(Skin()).with_color("background", "#ffffff").skin.dark is False
+    assert SkinDraft.of(Skin()).with_color("background", "#ffffff").skin.dark is False
 
 
 def test_colours_that_cannot_be_changed_in_place_leave_the_file(home: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from app.main import main
-from app.specimen import specimen
+from app.screens.skins.sample_session import sample
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES
 from widgets.palette import Palette
@@ -215,7 +215,7 @@ def test_show_respects_no_color(home: Path) -> None:
 @pytest.mark.parametrize("width", [20, 54, 78])
 def test_a_specimen_fills_its_width_and_shows_every_role(width: int) -> None:
     skin = load_skin("orchid").skin
-    lines = specimen(skin, width)
+    lines = sample(skin, width)
     assert {line.cell_len for line in lines} == {width}
     if width == 78:
         drawn = {span.style for line in lines for span in line.spans}

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from app.screens.skins import SkinList, SkinsScreen, about
+from app.screens.skins.skins import SkinList, SkinsScreen, about
 from tests.app.skin_stage import Dressed, dressed, running, words
 from tests.support.waiting import until
 from themes.contrast import check
-from themes.loader import Loaded, load_skin
+from themes.loader import LoadedSkin, load_skin
 
 SIZES = [(80, 24), (120, 40)]
 
@@ -41,10 +41,10 @@ async def test_moving_shows_a_skin_and_escape_restores(home: Path) -> None:
     async with running(app) as pilot:
         await opened(app, pilot)
         await pilot.press("j")
-        await until(pilot, lambda: app.skin.name == "amber", "the preview")
+        await until(pilot, lambda: app.appearance.skin.name == "amber", "the preview")
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.session, "leaving")
-        assert app.skin.name == "night"
+        assert app.appearance.skin.name == "night"
         assert not (home / "config.yaml").exists()
 
 
@@ -55,7 +55,7 @@ async def test_a_chosen_skin_is_kept_and_comments_stay(home: Path) -> None:
         await opened(app, pilot)
         await pilot.press("j", "enter")
         await until(pilot, lambda: app.said, "a remark")
-        assert app.skin.name == "amber"
+        assert app.appearance.skin.name == "amber"
         kept = (home / "config.yaml").read_text()
         assert kept == "# mine\ndisplay:\n  skin: amber  # for now\n  vi: true\n"
         assert app.said[0].startswith("Kept: display.skin is amber in ")
@@ -67,7 +67,7 @@ async def test_settings_that_cannot_be_written_are_told_and_the_skin_is_worn(hom
     async with running(app) as pilot:
         app.run_worker(app.actions.run_slash("skin paper"))
         await until(pilot, lambda: app.said, "a complaint")
-        assert app.skin.name == "paper"
+        assert app.appearance.skin.name == "paper"
         assert "config.yaml" in app.said[0]
         assert (home / "config.yaml").read_text() == "display: [\n"
 
@@ -78,9 +78,9 @@ async def test_typing_filters_and_shows_what_is_left(home: Path) -> None:
         screen = await opened(app, pilot)
         await pilot.press("slash", *"mber")
         await until(pilot, lambda: screen.query_one(SkinList).shown == 2, "the filter")
-        await until(pilot, lambda: app.skin.name == "amber", "the preview")
+        await until(pilot, lambda: app.appearance.skin.name == "amber", "the preview")
         await pilot.press("enter", "j")
-        await until(pilot, lambda: app.skin.name == "ember", "the next one")
+        await until(pilot, lambda: app.appearance.skin.name == "ember", "the next one")
         await pilot.press("escape")
         assert app.screen is screen
         await pilot.press("escape")
@@ -109,7 +109,7 @@ async def test_a_skin_that_went_away_meanwhile_is_told(home: Path) -> None:
 
 def test_a_good_skin_has_only_its_own_words() -> None:
     skin = load_skin("night").skin
-    assert about(Loaded(skin), check(skin)).plain == "Neutral dark; the default."
+    assert about(LoadedSkin(skin), check(skin)).plain == "Neutral dark; the default."
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -118,9 +118,9 @@ def test_the_list_looks(snap_compare: Any, home: Path, name: str, size: tuple[in
     app = dressed(home)
 
     async def show(pilot: Pilot[Any]) -> None:
-        await until(pilot, lambda: app.session.furnished, "furnishing")
+        await until(pilot, lambda: app.session.panes_mounted, "furnishing")
         app.session.transcript.add_user("The totals are off by a cent. Find out why.")
-        await app.use_skin(name)
+        await app.appearance.wear(name)
         screen = await opened(app, pilot)
         await until(pilot, lambda: screen.query_one(SkinList).highlighted == name)
         await until(pilot, lambda: words(app, "#skins-about"), "the words")

@@ -14,17 +14,17 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from agent.events import ApprovalAsked, Decision, QuestionAsked
+from app.questions.approval_dialog import ApprovalDialog
+from app.questions.clarify_dialog import ClarifyDialog
 from app.screens import dialog as dialogs
-from app.screens.approval import ApprovalDialog
 from app.screens.choices import Choices
-from app.screens.clarify import ClarifyDialog
 from app.screens.confirm import ConfirmDialog, TextDialog
 from app.screens.dialog import Dialog, Hints
-from app.screens.settings_list import SettingsList
+from app.screens.settings.settings_list import SettingsList
 from tests.app.test_application import Stage, stage
 from tests.support.replies import calls, say
 from tests.support.waiting import until
-from tools.context import Answer
+from tools.context import PersonAnswer
 from widgets.reader import Reader
 
 TINY = [(1, 1), (3, 2), (12, 2)]
@@ -45,7 +45,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def question() -> ClarifyDialog:
-    reply: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+    reply: asyncio.Future[PersonAnswer] = asyncio.get_running_loop().create_future()
     asked = QuestionAsked(
         id="1", question=QUESTION, choices=("alpha", "beta"), allow_freetext=True, reply=reply
     )
@@ -126,8 +126,8 @@ async def test_on_a_low_screen_ones_own_words_are_seen_while_they_are_written(
 @pytest.mark.parametrize(
     ("name", "before", "outcome"),
     [
-        ("question", (), Answer("declined")),
-        ("question", ("3", "x"), Answer("declined")),
+        ("question", (), PersonAnswer("declined")),
+        ("question", ("3", "x"), PersonAnswer("declined")),
         ("approval", ("up", "up"), Decision("deny")),
         ("confirm", ("up",), False),
         ("text", ("x",), None),

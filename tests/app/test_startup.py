@@ -45,7 +45,7 @@ def settings_of(terminal: Terminal) -> list[object]:
 
 
 def test_keys_typed_before_anything_is_drawn_arrive_in_order(start: Start) -> None:
-    terminal = start("--demo")
+    terminal = start("--model", "demo")
     terminal.press("aä")
     terminal.press("龍 b")
     terminal.until(FRAME)
@@ -60,14 +60,14 @@ def test_keys_typed_before_anything_is_drawn_arrive_in_order(start: Start) -> No
 
 
 def test_enter_typed_early_sends(start: Start) -> None:
-    terminal = start("--demo")
+    terminal = start("--model", "demo")
     terminal.press("hello\r")
     terminal.until("◆".encode())
     assert "hello" not in shown(terminal)[-1]
 
 
 def test_enter_typed_onto_the_still_frame_sends(start: Start) -> None:
-    terminal = start("--demo")
+    terminal = start("--model", "demo")
     terminal.until(FRAME)
     terminal.press("hello\r")
     terminal.until("◆".encode())
@@ -75,7 +75,7 @@ def test_enter_typed_onto_the_still_frame_sends(start: Start) -> None:
 
 
 def test_early_keys_are_not_echoed_by_the_terminal(start: Start) -> None:
-    terminal = start("--demo")
+    terminal = start("--model", "demo")
     terminal.until(FRAME)
     terminal.press("zebra")
     terminal.until(LIVE)
@@ -86,7 +86,7 @@ def test_early_keys_are_not_echoed_by_the_terminal(start: Start) -> None:
 def test_a_signal_during_the_still_frame_gives_the_terminal_back(
     start: Start, number: signal.Signals, code: int
 ) -> None:
-    terminal = start("--demo")
+    terminal = start("--model", "demo")
     before = terminal.settings
     terminal.until(FRAME)
     assert settings_of(terminal) != before
@@ -100,7 +100,7 @@ def test_a_signal_during_the_still_frame_gives_the_terminal_back(
 
 def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
     leading = "import os, sys, fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    command = [*HERMES[:-1], leading + HERMES[-1], "--demo"]
+    command = [*HERMES[:-1], leading + HERMES[-1], "--model", "demo"]
     with Terminal(command, environment(tmp_path / "home"), tmp_path, (80, 24)) as terminal:
         before = terminal.settings
         terminal.until(FRAME)
@@ -112,7 +112,7 @@ def test_ctrl_c_during_the_still_frame_leaves_cleanly(tmp_path: Path) -> None:
 
 
 def test_after_quitting_the_terminal_is_as_before_the_still_frame(start: Start) -> None:
-    terminal = start("--demo")
+    terminal = start("--model", "demo")
     before = terminal.settings
     terminal.until(b"What shall we do?")
     terminal.process.send_signal(signal.SIGTERM)
@@ -150,7 +150,7 @@ def test_other_surfaces_get_no_still_frame(start: Start, option: str) -> None:
 def test_the_still_frame_is_the_first_real_frame_without_its_words(
     start: Start, size: tuple[int, int]
 ) -> None:
-    terminal = start("--demo", size=size, COLORTERM="truecolor")
+    terminal = start("--model", "demo", size=size, COLORTERM="truecolor")
     terminal.until(FRAME)
     still = shown(terminal, size, upto=terminal.painted.find(FRAME))
     terminal.until(b"What shall we do?")
@@ -169,7 +169,7 @@ def test_the_still_frame_is_the_first_real_frame_without_its_words(
 
 @pytest.mark.parametrize("size", [(1, 1), (10, 3), (20, 5), (400, 10)])
 def test_it_starts_in_a_terminal_of_any_size(start: Start, size: tuple[int, int]) -> None:
-    terminal = start("--demo", size=size)
+    terminal = start("--model", "demo", size=size)
     terminal.until(LIVE)
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.drain() == 143

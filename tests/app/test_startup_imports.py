@@ -12,34 +12,29 @@ from tests.support.terminal import Terminal
 HEAVY = {
     *("openai", "mcp", "httpx", "httpx2", "pydantic", "pygments", "markdown_it", "yaml", "sqlite3"),
     *("aiosqlite", "tree_sitter", "watchdog", "PIL", "agent.events", "agent.engine", "agent.config.loader"),
-    *("app.screens.furniture", "app.bridge", "widgets.transcript.view", "widgets.panes.pane"),
-    *(
-        "tools.results",
-        "tools.context",
-        "widgets.panes.workbench",
-        "widgets.panes.bar",
-        "widgets.panes.rules",
-    ),
-    *("argparse", "app.command_line", "agent.safety", "hashlib", "shlex", "themes.watch"),
+    *("app.conversation.session_panes", "app.conversation.bridge", "widgets.transcript.view"),
+    *("widgets.panes.pane", "widgets.panes.workbench", "widgets.panes.bar", "widgets.panes.rules"),
+    *("tools.results", "tools.context"),
+    *("argparse", "app.startup.command_line", "agent.safety", "hashlib", "shlex", "themes.skin_changes"),
 }
 WATCHED = """
 import json, os, sys
 sys.path.insert(0, {root!r})
-import app.skeleton
+import app.startup.skeleton
 write = os.write
 def hear(handed_over):
-    from app.line import Line
-    put = Line.write
+    from app.terminal.tty_output import TtyOutput
+    put = TtyOutput.write
     def noting(self, data):
         if "❯".encode() in data and not os.path.exists({note!r}):
             with open({note!r} + ".new", "w") as file:
                 json.dump(sorted(sys.modules), file)
             os.replace({note!r} + ".new", {note!r})
         put(self, data)
-    Line.write = noting
+    TtyOutput.write = noting
     handed_over()
-over = app.skeleton.Skeleton.hand_over
-app.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
+over = app.startup.skeleton.Skeleton.hand_over
+app.startup.skeleton.Skeleton.hand_over = lambda self: hear(lambda: over(self))
 from hermes_launcher import main
 sys.exit(main())
 """
@@ -48,7 +43,7 @@ sys.exit(main())
 def test_nothing_heavy_has_been_read_at_the_first_picture(tmp_path: Path) -> None:
     note = tmp_path / "modules.json"
     program = WATCHED.format(root=str(ROOT), note=str(note))
-    command = [sys.executable, "-I", "-c", program, "--demo"]
+    command = [sys.executable, "-I", "-c", program, "--model", "demo"]
     with Terminal(command, environment(tmp_path / "home"), tmp_path, (120, 40)) as terminal:
         terminal.until(note.exists)
         read = set(json.loads(note.read_text()))

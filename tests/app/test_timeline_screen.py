@@ -15,13 +15,13 @@ from textual.widgets import Static
 
 from app.screens import dialog as dialogs
 from app.screens.dialog import Dialog
-from app.screens.timeline import TimelineScreen
-from app.screens.timeline_files import FileScreen, FilesScreen, diff_of
-from app.screens.timeline_services import FileChange, Sides
+from app.screens.history.timeline import TimelineScreen
+from app.screens.history.timeline_files import FileScreen, FilesScreen, diff_of
+from app.screens.history.timeline_services import FileDifferenceRow, Sides
 from tests.app.pages import PageHost, lines_of, settled
 from tests.app.timeline_stage import NOW, Book, opened, small, three
 from tests.support.waiting import until
-from widgets.timeline.layout import Look, lay_out
+from widgets.timeline.layout import TimelineFilter, lay_out
 
 NARROW, WIDE = (80, 24), (120, 40)
 Build = Callable[[Book], Awaitable[None]]
@@ -97,7 +97,7 @@ async def test_a_preview_survives_the_row_it_was_asked_for(tmp_path: Path) -> No
         timeline.move_to(len(timeline.drawing.lines) - 1)
         # The message that the cursor moved is handled, and its preview waits, before fewer rows come.
         await asyncio.sleep(0.01)
-        words = Look("matches", needle=timeline.nodes.rows[0].text or "system")
+        words = TimelineFilter("matches", needle=timeline.nodes.rows[0].text or "system")
         timeline.adopt(lay_out(timeline.nodes, words), timeline.nodes.rows[last.node].id)
         assert len(timeline.drawing.lines) <= 1
         await stage.pilot.pause(0.15)
@@ -225,10 +225,10 @@ async def test_outside_text_is_shown_without_markup_and_control_bytes(tmp_path: 
 
 
 def test_a_file_that_is_no_text_says_so_instead_of_lines() -> None:
-    change = FileChange("a.bin", "changed", note="binary, 4 KB")
+    change = FileDifferenceRow("a.bin", "changed", note="binary, 4 KB")
     assert diff_of(change, Sides(None, None, "Both are binary.")) == ("", "Both are binary.")
     assert diff_of(change, Sides("a\n", "a\n")) == ("", "binary, 4 KB")
-    text, _ = diff_of(FileChange("new.py", "added"), Sides(None, "a\n"))
+    text, _ = diff_of(FileDifferenceRow("new.py", "added"), Sides(None, "a\n"))
     assert text.startswith("--- /dev/null\n+++ b/new.py\n")
 
 

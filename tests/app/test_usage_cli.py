@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from agent.spending.report import Line, Report
-from agent.spending.table import Amount, Payer, State, add, agent_name
+from agent.spending.report import UsageLine, UsageReport
+from agent.spending.request_table import Payer, RequestAmount, State, add, agent_name
 from agent.store.store import Store
 from app.cli.usage import cost, table_of
 from app.main import main
@@ -29,11 +29,13 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def _add(payer: Payer, amount: Amount, state: State, created: float, connection: sqlite3.Connection) -> None:
+def _add(
+    payer: Payer, amount: RequestAmount, state: State, created: float, connection: sqlite3.Connection
+) -> None:
     add(connection, payer, amount, state, created, 0)
 
 
-def fill(home: Path, *requests: tuple[dict[str, str], Amount, State, float]) -> None:
+def fill(home: Path, *requests: tuple[dict[str, str], RequestAmount, State, float]) -> None:
     async def write() -> None:
         home.mkdir(mode=0o700, exist_ok=True)
         async with await Store.open(home / "state.db") as store:
@@ -62,9 +64,9 @@ def test_the_table_adds_up_and_says_what_is_unknown_and_what_nobody_counted(
     now = time.time()
     fill(
         home,
-        ({"agent": agent_name("scout")}, Amount(1_000, 200, 400, 1.25), "counted", now),
-        ({}, Amount(10, 5, 0, None), "counted", now),
-        ({}, Amount(7_000, 900, 0, 0.5), "assumed", now),
+        ({"agent": agent_name("scout")}, RequestAmount(1_000, 200, 400, 1.25), "counted", now),
+        ({}, RequestAmount(10, 5, 0, None), "counted", now),
+        ({}, RequestAmount(7_000, 900, 0, 0.5), "assumed", now),
     )
     lines = usage(capsys, "--by", "agent").splitlines()
     assert [line.split() for line in lines[:4]] == [
@@ -79,7 +81,7 @@ def test_the_table_adds_up_and_says_what_is_unknown_and_what_nobody_counted(
 
 def test_json_holds_what_the_table_shows(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = time.time()
-    fill(home, ({"model": "p/x"}, Amount(10, 5, 2, None), "counted", now))
+    fill(home, ({"model": "p/x"}, RequestAmount(10, 5, 2, None), "counted", now))
     found = json.loads(usage(capsys, "--json", "--by", "model"))
     line = {
         "requests": 1,
@@ -99,7 +101,7 @@ def test_json_holds_what_the_table_shows(home: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("by", ["model", "project", "agent"])
 def test_hostile_names_steer_no_terminal(home: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
     who = {"model": HOSTILE, "project": HOSTILE, "agent": agent_name(HOSTILE + "x" * 500)}
-    fill(home, (who, Amount(1, 1, 0, 0.0), "counted", time.time()))
+    fill(home, (who, RequestAmount(1, 1, 0, 0.0), "counted", time.time()))
     for output in (usage(capsys, "--by", by), usage(capsys, "--by", by, "--json")):
         assert not set(output) & set("\x1b\x07\u202e")
     assert all(len(line) < 130 for line in usage(capsys, "--by", by).splitlines())
@@ -108,7 +110,7 @@ def test_hostile_names_steer_no_terminal(home: Path, capsys: pytest.CaptureFixtu
 def test_only_the_days_asked_for_are_shown(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     now = time.time()
     state: State = "counted"
-    fill(home, *[({}, Amount(1, 1, 0, 0.0), state, now - days * 86_400) for days in (0, 5, 50)])
+    fill(home, *[({}, RequestAmount(1, 1, 0, 0.0), state, now - days * 86_400) for days in (0, 5, 50)])
     found = [json.loads(usage(capsys, "--json", "--days", days)) for days in ("3", "30", "0")]
     assert [each["total"]["requests"] for each in found] == [1, 2, 3]
 
@@ -134,14 +136,20 @@ def test_a_store_of_an_older_version_is_counted_where_it_is(
 
     asyncio.run(talk())
     with closing(sqlite3.connect(home / "state.db")) as connection:
-        connection.executescript("DROP TABLE requests; DROP TABLE requests_owed; PRAGMA user_version = 2;")
+        connection.executescript(
+            "DROP TABLE requests; DROP TABLE requests_owed; ALTER TABLE sessions DROP COLUMN events;"
+            "DROP TABLE learnings; DROP TABLE learning_calls;"
+            "PRAGMA user_version = 2;"
+        )
     line = json.loads(usage(capsys, "--json", "--by", "project"))["lines"][0]
     assert (line["key"], line["requests"], line["input"], line["output"]) == ("/old", 1, 100, 20)
     assert json.loads(usage(capsys, "--json"))["total"]["requests"] == 1
 
 
 def test_costs_are_shown_to_the_cent_or_finer() -> None:
-    shown = [cost(Line("x", 2, cost=value)) for value in (0.0, 0.0123, 1234.5)]
+    shown = [cost(UsageLine("x", 2, cost=value)) for value in (0.0, 0.0123, 1234.5)]
     assert shown == ["$0.00", "$0.0123", "$1,234.50"]
-    assert cost(Line("x", 2, unpriced=2)) == "unknown"
-    assert table_of(Report("day", "", (Line("2026-03-28", 1),), Line("total", 1)))[0].startswith("day ")
+    assert cost(UsageLine("x", 2, unpriced=2)) == "unknown"
+    assert table_of(UsageReport("day", "", (UsageLine("2026-03-28", 1),), UsageLine("total", 1)))[
+        0
+    ].startswith("day ")

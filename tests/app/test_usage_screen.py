@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from agent.errors import HermesError
-from agent.spending.overview import Bound, Overview, overview
-from agent.spending.report import Line
-from agent.spending.table import MAIN, SENT, SIDE
+from agent.spending.overview import SpendingBound, SpendingOverview, overview
+from agent.spending.report import UsageLine
+from agent.spending.request_table import MAIN, SENT, SIDE
 from app.screens.usage import UsageScreen, rows_of
 from tests.app.pages import PageHost, lines_of, pressing
 from tests.support.engines import bench
@@ -20,25 +20,25 @@ from tests.support.team import by_task, report
 from tests.support.waiting import until
 
 SESSION = (
-    Line(MAIN, 31, 1_204_000, 1_101_000, 18_300, 0.4231),
-    Line(SENT, 12, 310_500, 120_000, 9_100, 0.1502, uncounted=1, assumed=12_400, assumed_cost=0.08),
-    Line(SIDE, 4, 3_100, 0, 420, unpriced=4),
+    UsageLine(MAIN, 31, 1_204_000, 1_101_000, 18_300, 0.4231),
+    UsageLine(SENT, 12, 310_500, 120_000, 9_100, 0.1502, uncounted=1, assumed=12_400, assumed_cost=0.08),
+    UsageLine(SIDE, 4, 3_100, 0, 420, unpriced=4),
 )
-FULL = Overview(
-    today=(Line(MAIN, 88, 5_204_000, 4_101_000, 68_300, 2.1), *SESSION[1:]),
+FULL = SpendingOverview(
+    today=(UsageLine(MAIN, 88, 5_204_000, 4_101_000, 68_300, 2.1), *SESSION[1:]),
     session=SESSION,
     bounds=(
-        Bound("budget.session.turns", "turns", 47, 500),
-        Bound("budget.session.money", "money", 0.65, 5.0),
-        Bound("budget.day.tokens", "tokens", 5_600_000, 6_000_000),
-        Bound("budget.day.money", "money", None, 20.0),
+        SpendingBound("budget.session.turns", "turns", 47, 500),
+        SpendingBound("budget.session.money", "money", 0.65, 5.0),
+        SpendingBound("budget.day.tokens", "tokens", 5_600_000, 6_000_000),
+        SpendingBound("budget.day.money", "money", None, 20.0),
     ),
 )
-EMPTY = Overview((), (), ())
+EMPTY = SpendingOverview((), (), ())
 
 
-def screen(found: Overview | Exception) -> Any:
-    async def count() -> Overview:
+def screen(found: SpendingOverview | Exception) -> Any:
+    async def count() -> SpendingOverview:
         await asyncio.sleep(0)
         if isinstance(found, Exception):
             raise found
@@ -88,7 +88,7 @@ async def test_a_working_session_shows_its_own_figures_and_those_of_its_agents(t
                 text = "\n".join(lines_of(host.screen.rows))  # type: ignore[attr-defined]
     assert {line.key: line.requests for line in found.session} == {MAIN: 2, SENT: 1}
     assert {line.key: line.requests for line in found.today} == {MAIN: 4, SENT: 2}
-    assert found.bounds[0] == Bound("budget.session.turns", "turns", 3, 10)
+    assert found.bounds[0] == SpendingBound("budget.session.turns", "turns", 3, 10)
     assert "Session, requests" in text and "30%" in text
 
 
@@ -99,6 +99,6 @@ async def test_a_working_session_shows_its_own_figures_and_those_of_its_agents(t
     ids=["full", "paper", "empty"],
 )
 def test_the_table_looks_as_it_should(
-    snap_compare: Any, size: tuple[int, int], found: Overview, skin: str
+    snap_compare: Any, size: tuple[int, int], found: SpendingOverview, skin: str
 ) -> None:
     assert snap_compare(PageHost(screen(found), skin), terminal_size=size, run_before=pressing())

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from agent.errors import StoreError
-from agent.store.marks import Mark
-from agent.store.nodes import Head, Kind, Node
+from agent.store.marks import NodeMark
+from agent.store.nodes import BranchHead, Kind, Node
 from agent.store.outline import OutlineRow
 from agent.store.store import Store
-from app.screens.timeline_services import FileChange, Sides, What
+from app.screens.history.timeline_services import FileDifferenceRow, Sides, What
 from tools.files.diffs import diff_texts
 
 NOW = 1_770_000_000.0
@@ -55,7 +55,7 @@ class Book:
 
     # What the screen asks for
 
-    async def glimpse(self, at: int | None, count: int) -> Sequence[OutlineRow]:
+    async def nearby(self, at: int | None, count: int) -> Sequence[OutlineRow]:
         rows = await self.outline()
         return rows[-count:]
 
@@ -64,13 +64,13 @@ class Book:
         self._last = rows[-1].id if rows else 0
         return [row._replace(created=self._created(row.id)) for row in rows]
 
-    async def heads(self) -> Sequence[Head]:
+    async def heads(self) -> Sequence[BranchHead]:
         return await self.store.heads(self.session)
 
-    async def marks(self) -> Sequence[Mark]:
+    async def marks(self) -> Sequence[NodeMark]:
         return await self.store.marks(self.session)
 
-    async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> Mark:
+    async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> NodeMark:
         return await self.store.mark(self.session, node, label=label, bookmarked=bookmarked)
 
     async def node(self, node: int) -> Node:
@@ -96,10 +96,10 @@ class Book:
             found[step] = (sum(c.added or 0 for c in changes), sum(c.removed or 0 for c in changes))
         return found
 
-    async def files_of(self, steps: Sequence[int]) -> Sequence[FileChange]:
+    async def files_of(self, steps: Sequence[int]) -> Sequence[FileDifferenceRow]:
         return self._between(steps[0] - 1, steps[-1])
 
-    async def difference(self, one: int, other: int) -> Sequence[FileChange]:
+    async def difference(self, one: int, other: int) -> Sequence[FileDifferenceRow]:
         return self._between(self.positions.get(one, 0), self.positions.get(other, 0))
 
     async def sides(self, one: int, other: int, path: str) -> Sides:
@@ -126,7 +126,7 @@ class Book:
         self.done.append(("export", node))
         raise StoreError("The disk is full; nothing was exported.")
 
-    def _between(self, one: int, other: int) -> list[FileChange]:
+    def _between(self, one: int, other: int) -> list[FileDifferenceRow]:
         before, after = self.states[one], self.states[other]
         changes = []
         for path in sorted({*before, *after}):
@@ -134,7 +134,7 @@ class Book:
             if old != new:
                 diff = diff_texts(old or "", new or "", "a", "b")
                 kind = "added" if old is None else "deleted" if new is None else "changed"
-                changes.append(FileChange(path, kind, diff.added, diff.removed))
+                changes.append(FileDifferenceRow(path, kind, diff.added, diff.removed))
         return changes
 
 

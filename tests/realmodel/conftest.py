@@ -10,9 +10,9 @@ import pytest
 from agent.errors import ConfigError
 from agent.home import Home
 from agent.model.local.weights import model_file
+from tests.support.surroundings import HERMES_HOME
 
-# Read once at import: other fixtures point HERMES_HOME to folders of their own.
-_HOME = Home.locate()
+_HOME = Home(Path(HERMES_HOME))
 _GIVEN = os.environ.get("HERMES_TEST_MODEL", "")
 
 

@@ -24,6 +24,7 @@ from agent.model.codecs.schema import SchemaCodec
 from agent.model.local.profile import LOCAL
 from agent.model.local.server import Endpoint, LocalServer
 from agent.model.protocol import TextDelta, ToolSpec
+from tests.agent.model.offer import chat_form
 from tests.realmodel.runner import Record, run, summary
 from tests.realmodel.tasks import SINGLE, TWO_STEPS, Task
 
@@ -50,10 +51,13 @@ def opening(request: str) -> list[Message]:
 
 def ask(endpoint: Endpoint, messages: list[Message]) -> dict[str, Any]:
     body = {
-        "messages": [json.loads(CODEC.message(message)) for message in messages],
+        "messages": [json.loads(chat_form(CODEC, message)) for message in messages],
         "temperature": 0,
         "max_tokens": 200,
-        **CODEC.extra(TOOLS),
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "reply", "schema": CODEC.reply_schema(TOOLS)},
+        },
     }
     return post(endpoint, body, endpoint.token)
 

@@ -12,16 +12,16 @@ from random import Random
 from typing import Any
 
 from agent.events import AgentProgressed, Event
-from agent.mailbox import Mailbox
-from agent.spending import table
+from agent.model.transport.throttle import Throttle
+from agent.spending import request_table
+from agent.spending.budget import Budget, BudgetAccount
 from agent.spending.spending import Spending
-from agent.subagents.budget import Budget, Purse
-from agent.subagents.forecaster import Beginning, Forecaster
+from agent.subagents.delegate_service import DelegateService
+from agent.subagents.forecast_question import FirstRequest, Forecaster
+from agent.subagents.live_agent import LiveAgent
 from agent.subagents.records import Task
-from agent.subagents.run import Run
-from agent.subagents.scheduler import Limits, Scheduler
-from agent.subagents.service import DelegateService
-from agent.subagents.throttle import Throttle
+from agent.subagents.scheduler import AgentLimits, Scheduler
+from agent.turns.turn_queue import TurnQueue
 from tests.support.engines import bench
 from tests.support.faults import FAULTS
 from tests.support.replies import Reply, call, refuse, say, usage_of
@@ -48,7 +48,7 @@ class Findings:
     over_ceiling: int = 0
     """Tokens above a ceiling, of whatever agent."""
     unaccounted: int = 0
-    """Tokens that the server gave out and no purse paid."""
+    """Tokens that the server gave out and no account paid."""
     counted: int = 0
     """Tokens in the roll-up of runs that nobody killed, as far as they were counted."""
     served: int = 0
@@ -154,13 +154,18 @@ def _scheduler(like: Scheduler, at_once: int, reports: Path) -> Scheduler:
     def delegates(agent: str, made_by: str) -> DelegateService:
         return DelegateService(scheduler, agent, made_by, reports, unasked)
 
-    limits = Limits(at_once=at_once, each=Budget(turns=12))
-    mailbox = Mailbox(lambda _event: None)
+    limits = AgentLimits(at_once=at_once, each=Budget(turns=12))
+    turn_queue = TurnQueue(lambda _event: None)
     scheduler = Scheduler(
-        like.services, limits, Purse("storm", Budget()), delegates, mailbox=mailbox, throttle=throttle
+        like.services,
+        limits,
+        BudgetAccount("storm", Budget()),
+        delegates,
+        turn_queue=turn_queue,
+        throttle=throttle,
     )
-    beginning = Beginning(lambda size: size, lambda: None)
-    unasked = Forecaster(scheduler, None, beginning, like.services.raiser.decisions)
+    beginning = FirstRequest(lambda size: size, lambda: None)
+    unasked = Forecaster(scheduler, None, beginning, like.services.ceiling_questions.decisions)
     return scheduler
 
 
@@ -192,9 +197,9 @@ def _judge(scheduler: Scheduler, server_side: Storm, found: Findings) -> None:
         found.outcomes[run.report.outcome] += 1
         found.killed += run.report.outcome == "killed"
         found.left_running += not run.is_over
-        found.over_ceiling += max(0, run.purse.spent.tokens - (run.purse.budget.tokens or 0))
+        found.over_ceiling += max(0, run.account.spent.tokens - (run.account.budget.tokens or 0))
         given = sum(server_side.all[each.task.goal] for each in tree)
-        found.unaccounted += max(0, given - run.purse.spent.tokens)
+        found.unaccounted += max(0, given - run.account.spent.tokens)
         if run.report.outcome == "completed":
             found.false_completed += any(_is_wrong(each) for each in tree)
         if run.parent == "main":
@@ -207,7 +212,7 @@ def _judge(scheduler: Scheduler, server_side: Storm, found: Findings) -> None:
 async def _misrecorded(spending: Spending, scheduler: Scheduler) -> int:
     """Tokens that stand in the store and in no tally, or the other way round; counted and assumed apart."""
     await spending.settled()
-    sums = await spending.database.read(lambda connection: table.sums(connection, None))
+    sums = await spending.database.read(lambda connection: request_table.sums(connection, None))
     tallies = [run.tally for run in scheduler.runs()]
     counted = sum(each.input + each.output for each in sums if each.counted)
     assumed = sum(each.input + each.output for each in sums if not each.counted)
@@ -215,6 +220,6 @@ async def _misrecorded(spending: Spending, scheduler: Scheduler) -> int:
     return off + abs(assumed - sum(each.assumed for each in tallies))
 
 
-def _is_wrong(run: Run) -> bool:
+def _is_wrong(run: LiveAgent) -> bool:
     """Whether an agent below a completed one did not complete."""
     return run.report is None or run.report.outcome != "completed" or run.task.goal.endswith("!")

@@ -9,21 +9,23 @@ from typing import Any
 import pytest
 
 from agent.errors import ModelError
+from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (
     CallFragment,
     Delta,
-    End,
     FinishReason,
+    Frame,
+    ModelRequest,
     ReasoningDelta,
-    Request,
+    ReplyEnd,
     TextDelta,
     Usage,
     UsageDelta,
 )
-from agent.model.transport.openai_chat import OpenAIChat
+from agent.model.transport.client import FormatClient
 from tests.support.model_server import ModelServer, Rules, calls
 
-ASK = Request(model="m", messages=(b'{"role":"user","content":"hi"}',))
+ASK = ModelRequest(model="m", frames=(Frame(b'{"role":"user","content":"hi"}'),))
 RICH = calls(
     ("terminal", {"command": "ls -la ü🎉 and a longer line"}),
     ("read_file", {"path": "/etc/hosts"}),
@@ -52,7 +54,7 @@ def add_up(deltas: list[Delta]) -> Seen:
             part = parts.setdefault(delta.index, ["", "", ""])
             for place, piece in enumerate((delta.id, delta.name, delta.arguments)):
                 part[place] += piece
-    ends = [delta for delta in deltas if isinstance(delta, End)]
+    ends = [delta for delta in deltas if isinstance(delta, ReplyEnd)]
     assert ends == deltas[-1:]
     counts = [delta.usage for delta in deltas if isinstance(delta, UsageDelta)]
     return Seen(
@@ -64,7 +66,7 @@ def add_up(deltas: list[Delta]) -> Seen:
     )
 
 
-async def read(client: OpenAIChat, request: Request = ASK) -> Seen:
+async def read(client: FormatClient, request: ModelRequest = ASK) -> Seen:
     return add_up([delta async for delta in client.stream(request)])
 
 
@@ -73,14 +75,14 @@ async def talking(
     script: Any = (), *, key: str | None = None, stall: float = 30, rules: Rules = RULES, **more: Any
 ):
     async with ModelServer(script, rules=rules) as server:
-        client = OpenAIChat(server.base_url, key, stall_timeout=stall, **more)
+        client = FormatClient(CHAT, server.base_url, key, stall_timeout=stall, **more)
         try:
             yield server, client
         finally:
             await client.aclose()
 
 
-async def failure(client: OpenAIChat, request: Request = ASK) -> ModelError:
+async def failure(client: FormatClient, request: ModelRequest = ASK) -> ModelError:
     with pytest.raises(ModelError) as caught:
         await read(client, request)
     return caught.value

@@ -9,15 +9,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.workspace.checkpoints.garbage_collection import verify
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.upkeep import verify
 
 WORK = """
 import itertools, random, sys, time
 from pathlib import Path
-from agent.workspace.checkpoints.entries import Change, Entry, Kind
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.upkeep import collect
+from agent.workspace.checkpoints.garbage_collection import collect
 store = CheckpointStore(Path(sys.argv[1]))
 chance = random.Random(int(sys.argv[2]))
 before = None
@@ -27,9 +27,9 @@ for number in itertools.count():
         digest = store.objects.put(chance.randbytes(chance.choice([10, 3000, 200_000])))
         if number % 3 == 0:
             store.objects.put(chance.randbytes(500))
-        after = Entry(Kind.FILE, 0o644, 1, 1, digest)
+        after = PathEntry(PathKind.FILE, 0o644, 1, 1, digest)
         names = 1200 if number % 9 == 8 else 1
-        changes = [Change(f"file-{name}", before, after) for name in range(names)]
+        changes = [PathChange(f"file-{name}", before, after) for name in range(names)]
         step = store.line("s").append(
             kind="tool", session="s", call="", label="", root="/", changes=changes, created=time.time()
         )

@@ -18,7 +18,9 @@ HERMES = [sys.executable, "-I", "-c", START]
 
 def environment(home: Path, base_url: str = "", **more: str) -> dict[str, str]:
     """A clean environment: nothing of the person who runs the tests leaks in."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TMPDIR") if name in os.environ}
+    kept = {
+        name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR") if name in os.environ
+    }
     environ = {**kept, "HOME": str(home.parent), "HERMES_HOME": str(home), "TERM": "dumb"}
     if base_url:
         environ |= {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "test-key", "HERMES_MODEL": "scripted"}

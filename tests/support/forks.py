@@ -28,7 +28,7 @@ SERVER = (
     f"import sys; sys.path.insert(0, {str(ROOT)!r}); from tests.support.forks import serve; serve(); "
     "from hermes_launcher import main; sys.exit(main())"
 )
-PROGRAM = ("agent.runtime", "agent.model.transport.openai_chat", "openai", "yaml", "pydantic")
+PROGRAM = ("agent.runtime", "agent.model.transport.client", "openai", "yaml", "pydantic")
 """What a command imports late, beside its own module."""
 ANSWER = struct.Struct("i")
 

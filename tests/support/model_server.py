@@ -27,9 +27,9 @@ import os
 import runpy
 import signal
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from tests.support.delivery import Delivery, Recorded
 from tests.support.replies import (
@@ -74,7 +74,10 @@ MAX_HEAD = 256 * 1024
 
 
 class ModelServer:
-    """See the module's text. `models` empty = any model name; `api_key` None = no key is asked for."""
+    """See the module's text. `models` empty = any model name; `api_key` None = no key is asked for.
+
+    `forms` are addresses beside chat completions, such as `/v1/messages`.
+    """
 
     def __init__(
         self,
@@ -85,6 +88,7 @@ class ModelServer:
         models: Sequence[str] = (),
         port: int = 0,
         on_request: Callable[[Recorded], None] | None = None,
+        forms: Mapping[str, Form] | None = None,
     ) -> None:
         self.script = script
         self.requests: list[Recorded] = []
@@ -92,7 +96,7 @@ class ModelServer:
         self.refusals: list[str] = []
         self.connections = 0
         """Connections accepted so far."""
-        self._rules = rules
+        self._forms: dict[str, Form] = {"/v1/chat/completions": ChatForm(rules), **(forms or {})}
         self._api_key = api_key
         self._models = tuple(models)
         self._port = port
@@ -153,7 +157,7 @@ class ModelServer:
 
     def _answer(self, request: Recorded) -> tuple[Reply, bytes]:
         """The reply to a request and its body."""
-        if self._api_key is not None and request.headers.get("authorization") != f"Bearer {self._api_key}":
+        if self._api_key is not None and not _has_key(request, self._api_key):
             reply = refuse(401, "Incorrect API key provided: sk-wro*****ong.", code="invalid_api_key")
         elif request.method == "GET" and request.path == "/v1/models":
             data = [
@@ -163,29 +167,27 @@ class ModelServer:
             return Reply(content_type="application/json"), json.dumps(
                 {"object": "list", "data": data}
             ).encode()
-        elif request.method != "POST" or request.path != "/v1/chat/completions":
-            reply = refuse(404, f"Invalid URL ({request.method} {request.path})")
+        elif request.method == "POST" and (form := self._forms.get(request.path)) is not None:
+            return self._reply(request, form)
         else:
-            return self._chat(request)
+            reply = refuse(404, f"Invalid URL ({request.method} {request.path})")
         return reply, reply.body or b""
 
-    def _chat(self, request: Recorded) -> tuple[Reply, bytes]:
+    def _reply(self, request: Recorded, form: Form) -> tuple[Reply, bytes]:
         self.requests.append(request)
         try:
             if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
                 raise Refused("Unsupported content type; use 'application/json'.")
             request.body = parse_body(request.raw)
-            check_request(request.body, self._rules)
+            form.check(request)
         except Refused as refused:
             self.refusals.append(refused.message)
-            reply = Reply(
-                status=400, content_type="application/json", body=json.dumps(refused.body()).encode()
-            )
-            body = reply.body or b""
+            body = json.dumps(form.refusal(refused)).encode()
+            reply = Reply(status=400, content_type="application/json", body=body)
         else:
             try:
                 reply = self._scripted(request)
-                body = _body(reply, request)
+                body = form.body(reply, request) if reply.body is None else reply.body
             except Exception as error:
                 log.exception("the script failed")
                 self.refusals.append(f"The script failed: {error!r}")
@@ -231,10 +233,45 @@ async def _read_request(reader: asyncio.StreamReader) -> Recorded | None:
     return Recorded(method, target.partition("?")[0], headers, bytes(raw))
 
 
-def _body(reply: Reply, request: Recorded) -> bytes:
+def _has_key(request: Recorded, key: str) -> bool:
+    bearer, plain = request.headers.get("authorization"), request.headers.get("x-api-key")
+    return (bearer, plain) in ((f"Bearer {key}", None), (None, key))
+
+
+class Form(Protocol):
+    """What a server takes and gives at one address."""
+
+    def check(self, request: Recorded) -> None:
+        """Raises `Refused` for a request that a real provider would refuse."""
+        ...
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        """The error as this provider words it."""
+        ...
+
+    def body(self, reply: Reply, request: Recorded) -> bytes:
+        """The reply on the wire."""
+        ...
+
+
+class ChatForm:
+    """Chat completions."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+
+    def check(self, request: Recorded) -> None:
+        check_request(request.body, self._rules)
+
+    def refusal(self, refused: Refused) -> dict[str, Any]:
+        return refused.body()
+
+    def body(self, reply: Reply, request: Recorded) -> bytes:
+        return _chat_body(reply, request)
+
+
+def _chat_body(reply: Reply, request: Recorded) -> bytes:
     """The bytes after the headers."""
-    if reply.body is not None:
-        return reply.body
     body = request.body
     reply = with_ids(reply, body["messages"])
     if not body.get("stream") or not reply.stream:

@@ -12,11 +12,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.workspace.checkpoints.recorder import Recorder
+from agent.workspace.checkpoints.garbage_collection import verify
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore, finish_abandoned
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.upkeep import verify
 from tools.actions import RunCommand
 
 LIMIT = 10_000_000
@@ -25,16 +25,16 @@ FILES = 60
 CHILD = """
 import asyncio, sys
 from pathlib import Path
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.recorder import StepRecorder
+from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.restore.apply import apply_restore, finish_abandoned
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.upkeep import collect
+from agent.workspace.checkpoints.garbage_collection import collect
 from tests.support.restore_storm import LIMIT, act, change
 async def main():
     root, store, seed = Path(sys.argv[1]), CheckpointStore(Path(sys.argv[2])), int(sys.argv[3])
-    recorder = Recorder(store, "session", root, Limits(LIMIT, LIMIT), print)
+    recorder = StepRecorder(store, "session", root, CaptureLimits(LIMIT, LIMIT), print)
     print("ready", flush=True)
     for number in range(1000):
         if number == 0:
@@ -74,7 +74,7 @@ def change(root: Path, seed: int) -> None:
             (root / f"made{number}").mkdir(exist_ok=True)
 
 
-async def act(recorder: Recorder, work) -> None:
+async def act(recorder: StepRecorder, work) -> None:
     """Record `work` as a command."""
     async with recorder.during("c", "terminal", "session"):
         await recorder.acting("c", RunCommand(tool="terminal", command="x", cwd=recorder.root))
@@ -173,7 +173,7 @@ def typed_during_restore(root: Path, store: CheckpointStore, seed: int) -> Typed
     return Typed(len(person.written), _lost(root, store, person.written))
 
 
-async def edited_during_commands(recorder: Recorder, rounds: int, seed: int) -> Typed:
+async def edited_during_commands(recorder: StepRecorder, rounds: int, seed: int) -> Typed:
     """Commands, then everything taken back, while and after a person edits other files."""
     root = recorder.root
     fill(root)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from textual.pilot import Pilot
@@ -12,10 +13,13 @@ from textual.pilot import Pilot
 from agent.events import Event
 from agent.workspace.repository import Checkout
 from app.application import HermesApp
-from app.bridge import Bridge
-from app.host import Listener, Wish
+from app.conversation.bridge import Bridge
+from app.conversation.session_host import Listener, SessionRequest
 from tests.support.waiting import until
 from themes.loader import load_skin
+
+PATIENCE = 15.0
+"""Seconds within which a screen comes to rest."""
 
 AT = datetime(2026, 3, 4, 14, 2, 11)
 """What the clock on the wall says."""
@@ -39,12 +43,12 @@ class Staged(HermesApp):
         self.listener: Listener | None = None
         self.clock = Clock()
         super().__init__(self._wait, load_skin(skin).skin)
-        self.bridge = Bridge(self.session, self.requests, self.attention, self.clock)
+        setattr(self, "bridge", Bridge(self.session, self.requests, self.attention, self.clock))  # noqa: B010
         self._checkout = branch
 
-    async def _wait(self, _wish: Wish, listener: Listener) -> Any:
+    async def _wait(self, _wish: SessionRequest, listener: Listener) -> Any:
         self._stop_clocks()
-        self.looks.move(False)
+        self.appearance.move(False)
         self.listener = listener
         await asyncio.Event().wait()
 
@@ -72,12 +76,24 @@ Act = Callable[[Staged, Pilot[Any]], Awaitable[None]]
 
 
 async def drawn(pilot: Pilot[Any]) -> None:
-    """Wait until what was told stands on the screen."""
+    """Wait until what was told stands on the screen, and the screen has come to rest.
+
+    A key that is pressed while parts are still laid out or the prompt has not yet been focused would meet
+    another screen than the one the scene means, and no waiting afterwards would mend that.
+    """
     app = pilot.app
     assert isinstance(app, Staged)
     await pilot.pause()
     app.session.transcript.flush()
     await pilot.pause(0.05)
+    end, before = monotonic() + PATIENCE, ""
+    while (picture := _picture(app)) != before and monotonic() < end:
+        before = picture
+        await pilot.pause(0.05)
+
+
+def _picture(app: Staged) -> str:
+    return f"{app.focused!r} {app.screen.size} " + app.export_screenshot(simplify=True)
 
 
 def scene(act: Act) -> Callable[[Pilot[Any]], Awaitable[None]]:

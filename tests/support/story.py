@@ -34,8 +34,8 @@ from agent.events import (
     UserMessageAdded,
 )
 from agent.model.protocol import Usage
-from agent.safety.verdict import Part
-from agent.subagents.forecast import Forecast, Span
+from agent.safety.verdict import VerdictPart
+from agent.subagents.forecast import Forecast, ForecastSpan
 from tools.context import Todo
 from tools.results import Detail, DiffDetail, Display, Outcome, TextDetail
 
@@ -90,15 +90,17 @@ JUDGED: dict[str, Any] = {
     "reasons": (),
     "touches": ("build/ (212 files)", "/etc/motd", "push.log"),
     "parts": (
-        Part("make dist", "allow", "a program of the project"),
-        Part("rm -rf build/ /etc/motd", "ask", "removes files recursively, outside of the project too"),
-        Part(
+        VerdictPart("make dist", "allow", "a program of the project"),
+        VerdictPart(
+            "rm -rf build/ /etc/motd", "ask", "removes files recursively, outside of the project too"
+        ),
+        VerdictPart(
             "git push --force origin fix-rounding",
             "ask",
             "rewrites the history of a branch others may use",
             network=True,
         ),
-        Part("> push.log", "ask", "creates a file"),
+        VerdictPart("> push.log", "ask", "creates a file"),
     ),
     "network": "yes",
     "sandbox": "outside",
@@ -335,7 +337,7 @@ def forecast(
     agent: str = "main",
     *,
     models: Sequence[tuple[str, int]] = (("anthropic/claude-sonnet-5", 3), ("openrouter/qwen3-coder", 2)),
-    money: Span | None = Span(0.31, 4.2),  # noqa: B008 - frozen
+    money: ForecastSpan | None = ForecastSpan(0.31, 4.2),  # noqa: B008 - frozen
     rooms: Sequence[Room] = ROOMS,
     past: int = 37,
     single: bool = False,
@@ -344,7 +346,7 @@ def forecast(
     made = Forecast(
         models=tuple(models),
         goals=tuple(goals),
-        tokens=Span(118_000, 940_000),
+        tokens=ForecastSpan(118_000, 940_000),
         money=money,
         left=1_412_000,
         from_past=past,

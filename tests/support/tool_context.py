@@ -15,9 +15,29 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from agent.absent import (
+    NO_CHECKPOINTS,
+    NO_DELEGATES,
+    NO_FOLDED,
+    NO_LEARNINGS,
+    NO_MEMORY,
+    NO_SKILLS,
+)
 from tools.actions import Action, SpawnAgent
-from tools.context import Answer, Assignment, Checkpoints, Delegates, FoundSession, SeenFile, Todo
+from tools.context import (
+    Assignment,
+    Checkpoints,
+    Delegates,
+    Folded,
+    MemoryKeeper,
+    PersonAnswer,
+    SeenFile,
+    Todo,
+)
+from tools.found import FoundNote, FoundSession
+from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
+from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
 
 Verdict = Callable[[Action], bool]
@@ -65,17 +85,17 @@ class FakeTodos:
 class FakeAsker:
     """Answers from a queue, in order; an empty queue declines. `asked` records every question."""
 
-    answers: deque[Answer] = field(default_factory=deque)
+    answers: deque[PersonAnswer] = field(default_factory=deque)
     asked: list[tuple[str, tuple[str, ...], bool]] = field(default_factory=list)
 
-    def will_answer(self, *answers: Answer | str) -> None:
+    def will_answer(self, *answers: PersonAnswer | str) -> None:
         """Queue answers; a plain text means `answered` with that text."""
         for answer in answers:
-            self.answers.append(Answer("answered", answer) if isinstance(answer, str) else answer)
+            self.answers.append(PersonAnswer("answered", answer) if isinstance(answer, str) else answer)
 
-    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> Answer:
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer:
         self.asked.append((question, tuple(choices), allow_freetext))
-        return self.answers.popleft() if self.answers else Answer("declined")
+        return self.answers.popleft() if self.answers else PersonAnswer("declined")
 
 
 @dataclass
@@ -90,6 +110,9 @@ class FakeFiles:
     def remember(self, path: Path, seen: SeenFile) -> None:
         self.memory[path] = seen
 
+    def show(self, path: Path, seen: SeenFile) -> None:
+        self.memory[path] = seen
+
     def forget(self, path: Path) -> None:
         self.memory.pop(path, None)
 
@@ -98,7 +121,7 @@ class FakeFiles:
 class FakeSessions:
     """Returns the `found` it was given and records the queries."""
 
-    found: list[FoundSession] = field(default_factory=list)
+    found: list[FoundSession | FoundNote] = field(default_factory=list)
     queries: list[dict[str, Any]] = field(default_factory=list)
 
     async def search(
@@ -112,7 +135,8 @@ class FakeSessions:
         limit: int = 5,
         offset: int = 0,
         window: int = 3,
-    ) -> tuple[int, list[FoundSession]]:
+        mode: str = "auto",
+    ) -> tuple[int, list[FoundSession | FoundNote]]:
         self.queries.append(
             {
                 "query": query,
@@ -123,6 +147,7 @@ class FakeSessions:
                 "limit": limit,
                 "offset": offset,
                 "window": window,
+                "mode": mode,
             }
         )
         return len(self.found), self.found[offset : offset + limit]
@@ -142,7 +167,7 @@ class FakeContext:
         *,
         verdict: Verdict = allow_all,
         options: Mapping[str, Any] | None = None,
-        answers: Iterable[Answer | str] = (),
+        answers: Iterable[PersonAnswer | str] = (),
         task: str = "task-1",
         call: str = "call-1",
     ) -> None:
@@ -158,8 +183,12 @@ class FakeContext:
         self.files = FakeFiles()
         self.sessions = FakeSessions()
         self.terminals = Terminals()
-        self.checkpoints: Checkpoints | None = None
-        self.delegates: Delegates | None = None
+        self.memory: MemoryKeeper = NO_MEMORY
+        self.learnings: LearningKeeper = NO_LEARNINGS
+        self.skills: SkillKeeper = NO_SKILLS
+        self.checkpoints: Checkpoints = NO_CHECKPOINTS
+        self.delegates: Delegates = NO_DELEGATES
+        self.folded: Folded = NO_FOLDED
         self.actions: list[Action] = []
         self.progressed: list[str] = []
         self.notices: list[str] = []

@@ -15,7 +15,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from app.application import HermesApp
-from app.host import Listener, Wish
+from app.conversation.session_host import Listener, SessionRequest
 from tests.support.painted import PaintedScreen
 from tests.support.waiting import PATIENCE
 
@@ -74,7 +74,7 @@ async def watched(size: tuple[int, int] = (120, 40), **options: Any) -> AsyncIte
     class WatchedApp(HermesApp, Recorded):
         """The application, whose driver is the recorder."""
 
-    async def opener(_wish: Wish, _listener: Listener) -> Any:
+    async def opener(_wish: SessionRequest, _listener: Listener) -> Any:
         await asyncio.Event().wait()
 
     watch.app = WatchedApp(opener, **options)

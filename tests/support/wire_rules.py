@@ -66,6 +66,8 @@ class Rules:
     """Empty texts are refused (Anthropic behind a gateway)."""
     message_fields: frozenset[str] = frozenset()
     """Further fields a message may carry, such as `reasoning_content`."""
+    call_fields: frozenset[str] = frozenset()
+    """Further fields a call may carry, such as `extra_content`."""
     body_fields: frozenset[str] = frozenset()
     """Further fields of the body, such as `chat_template_kwargs`."""
     images: bool = True
@@ -261,7 +263,7 @@ def _check_message(message: Any, where: str, position: int, rules: Rules) -> Non
         field = f"{where}.{min(unknown)}"
         raise Refused(f"Unknown parameter: '{field}'.", field, "unknown_parameter")
     if role == "assistant" and "tool_calls" in message:
-        _check_calls(message["tool_calls"], f"{where}.tool_calls")
+        _check_calls(message["tool_calls"], f"{where}.tool_calls", rules)
     _check_content(message, role, f"{where}.content", rules)
 
 
@@ -325,7 +327,7 @@ def _check_image(image: Any, where: str) -> None:
         )
 
 
-def _check_calls(calls: Any, where: str) -> None:
+def _check_calls(calls: Any, where: str, rules: Rules) -> None:
     if not isinstance(calls, list):
         raise Refused(f"Invalid type for '{where}': expected an array of objects.", where, "invalid_type")
     if not calls:
@@ -341,7 +343,9 @@ def _check_calls(calls: Any, where: str) -> None:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or call.get("type") != "function":
             raise Refused(f"Invalid '{at}': expected {{id, type: 'function', function: {{…}}}}.", at)
-        if unknown := (set(call) - {"id", "type", "function"}) | (set(function) - {"name", "arguments"}):
+        if unknown := (set(call) - {"id", "type", "function"} - rules.call_fields) | (
+            set(function) - {"name", "arguments"}
+        ):
             raise Refused(f"Unknown parameter: '{at}.{min(unknown)}'.", at, "unknown_parameter")
         call_id, name, arguments = call.get("id"), function.get("name"), function.get("arguments")
         if not isinstance(call_id, str) or not call_id:

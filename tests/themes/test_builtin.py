@@ -11,7 +11,7 @@ import pytest
 
 from themes.colors import DEFAULT, RGB, contrast, is_terminal, rgb
 from themes.contrast import check, pairs
-from themes.loader import BUILTIN, Loaded, builtin_names, load_file, load_skin
+from themes.loader import BUILTIN, LoadedSkin, builtin_names, load_file, load_skin
 from themes.personalities import personalities, personality
 from themes.skin import NIGHT, ROLES, Skin
 
@@ -66,7 +66,7 @@ def test_what_is_marked_stands_out_from_the_page(name: str) -> None:
 
 def test_the_default_skin_is_the_file_night() -> None:
     loaded = load_file(BUILTIN / "night.yaml")
-    assert loaded == load_skin("night") == Loaded(Skin())
+    assert loaded == load_skin("night") == LoadedSkin(Skin())
     assert set(NIGHT) == set(ROLES)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from themes.colors import DEFAULT, RGB, TERMINAL_COLORS, blend, contrast, is_terminal, normalized, rgb
-from themes.contrast import Finding, check, is_dark, mended, pairs
+from themes.contrast import ContrastFinding, check, is_dark, mended, pairs
 from themes.depth import adapted, detect
 from themes.loader import builtin_names, load_skin
 from themes.skin import ROLES, Skin
@@ -61,7 +61,7 @@ def test_a_faint_colour_is_found_on_each_of_its_backgrounds() -> None:
 
 
 def test_a_finding_is_a_sentence_that_never_rounds_up() -> None:
-    assert str(Finding("dim", "surface", 4.4999, 4.5, "#aaaaaa")) == (
+    assert str(ContrastFinding("dim", "surface", 4.4999, 4.5, "#aaaaaa")) == (
         "`dim` on `surface` has a contrast of 4.4:1, at least 4.5:1 is needed; #aaaaaa would do."
     )
 

@@ -13,18 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from themes.colors import normalized
-from themes.files import MAX_BYTES
-from themes.loader import Loaded, builtin_names, list_skins, load_file, load_skin, new_skin
+from themes.loader import LoadedSkin, builtin_names, list_skins, load_file, load_skin, new_skin
 from themes.skin import ROLES, Skin
+from themes.skin_file import MAX_BYTES
 
-Write = Callable[..., Loaded]
+Write = Callable[..., LoadedSkin]
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Write:
     """Writes a skin file and loads it."""
 
-    def write(text: str | bytes, name: str = "mine") -> Loaded:
+    def write(text: str | bytes, name: str = "mine") -> LoadedSkin:
         path = tmp_path / f"{name}.yaml"
         path.write_bytes(text.encode() if isinstance(text, str) else text)
         return load_skin(name, tmp_path)
@@ -37,7 +37,7 @@ def harmless(text: str) -> bool:
     return not any(unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") for character in text)
 
 
-def told(loaded: Loaded) -> list[str]:
+def told(loaded: LoadedSkin) -> list[str]:
     return [str(problem) for problem in loaded.problems]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.tool_context import FakeContext
-from tools.clarify import ADVICE
-from tools.context import Answer
+from tools.clarify_tool import ADVICE
+from tools.context import PersonAnswer
 from tools.registry import call_tool, registry
 
 
@@ -25,7 +25,7 @@ async def test_an_answer_comes_back_with_its_question(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("outcome", ["declined", "expired", "cancelled"])
 async def test_no_answer_is_never_taken_for_a_choice(tmp_path: Path, outcome: Any) -> None:
-    context = FakeContext(tmp_path, answers=[Answer(outcome, "red")])
+    context = FakeContext(tmp_path, answers=[PersonAnswer(outcome, "red")])
     answer = await ask(context, question="Which?", choices=["red"])
     assert answer["outcome"] == outcome
     assert answer["answer"] is None

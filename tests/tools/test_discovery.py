@@ -4,12 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tools.discovery import MODULES, discover
+from tools.discovery import TOOLS, discover, tool_modules
+from tools.parts import searching
 from tools.registry import registry
-from tools.toolsets import TOOLSETS
 
+ROOT = Path(__file__).parents[2]
 BROKEN = {
     "broken_import": "import a_module_that_is_not_there\n",
     "broken_syntax": "def f(:\n",
@@ -18,15 +17,28 @@ BROKEN = {
 }
 
 
-def test_every_module_of_the_list_loads() -> None:
+def test_every_module_of_a_tool_is_found_by_its_name_and_loads() -> None:
     assert discover() == ()
+    assert {"tools.terminal.tool", "tools.files.patch_tool", "tools.todo_tool"} <= set(tool_modules())
 
 
-def test_every_tool_comes_from_a_listed_module() -> None:
+def test_every_tool_comes_from_a_module_that_is_called_so() -> None:
     discover()
-    homes = {entry.handler.__module__ for entry in registry.entries() if entry.toolset in TOOLSETS}
-    assert len(homes) > 3
-    assert homes <= set(MODULES)
+    homes = {entry.handler.__module__ for entry in registry.entries()}
+    ours = {home for home in homes if home.startswith("tools.")}
+    assert ours == set(tool_modules())
+
+
+def test_finding_tools_reads_no_module() -> None:
+    script = (
+        "import sys; from tools.discovery import tool_modules; names = tool_modules(); "
+        "print([name for name in names if name in sys.modules], len(names))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded, count = done.stdout.rsplit(maxsplit=1)
+    assert loaded == "[]" and int(count) >= 15
 
 
 def test_discovering_twice_changes_nothing() -> None:
@@ -36,18 +48,17 @@ def test_discovering_twice_changes_nothing() -> None:
     assert registry.entries() == before
 
 
-def test_a_broken_module_is_reported_and_the_others_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_module_is_reported_and_the_others_load(tmp_path: Path) -> None:
+    folder = tmp_path / "tools"
+    folder.mkdir()
     for name, source in BROKEN.items():
-        (tmp_path / f"{name}.py").write_text(source)
-    (tmp_path / "sound_module.py").write_text("LOADED = True\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    problems = discover([*BROKEN, "sound_module", "not_there_at_all"])
-    assert [problem.module for problem in problems] == [*BROKEN, "not_there_at_all"]
-    assert all(problem.reason and "\n" not in problem.reason for problem in problems)
-    assert sys.modules["sound_module"].LOADED
-    monkeypatch.delitem(sys.modules, "sound_module")
+        (folder / f"{name}.py").write_text(source)
+    (folder / "sound_module.py").write_text("LOADED = True\n")
+    with searching(tmp_path):
+        modules, problems = TOOLS.load_all()
+        assert [Path(problem.module).stem for problem in problems] == sorted(BROKEN)
+        assert all(problem.reason and "\n" not in problem.reason for problem in problems)
+        assert modules[-1].LOADED
 
 
 def test_tools_load_without_the_engine_and_without_a_screen() -> None:
@@ -56,8 +67,7 @@ def test_tools_load_without_the_engine_and_without_a_screen() -> None:
         "print([name for name in sys.modules if name.split('.')[0] in "
         "('agent', 'app', 'textual', 'openai', 'pydantic', 'httpx2', 'mcp')])"
     )
-    root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"

@@ -1,5 +1,6 @@
 """Masking of secrets: what has to go, what has to stay."""
 
+import re
 import secrets as chance
 import string
 
@@ -8,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.redact import MASK, Redactor, is_secret_name, redact, secret_values
+from tools.secret_shapes import shapes
 
 LETTERS = "abcDEF1234567890ghiJKL0987654321mnoPQR"
 
@@ -286,6 +288,75 @@ def test_two_hundred_thousand_characters_of_anything_are_no_burden(unit):
     # Backtracking out of hand would run into the test's time limit by orders of magnitude.
     text = unit * (200_000 // len(unit))
     assert len(redact(text + f" ghp_{LETTERS[:36]}")) <= len(text) * 2 + 100
+
+
+UUID = "0b5c7c0e-3d1f-4f7a-9a51-2f1f0a9b8c7d"
+HEX = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+
+
+@pytest.mark.parametrize(
+    ("kept", "secret", "rest"),
+    [
+        ("", f"7213459870:AAH{LETTERS[:32]}", ""),
+        ("https://api.telegram.org/bot", f"7213459870:AAH{LETTERS[:32]}", "/getMe"),
+        ("", f"MTA5ODc2NTQzMjEwOTg3NjU0.GhIjKl.{LETTERS[:38]}", ""),
+        ("Authorization: Bot ", f"MTA5ODc2NTQzMjEwOTg3NjU0.GhIjKl.{LETTERS[:38]}", ""),
+        ("X-Subscription-Token: BSA", LETTERS[:28], ""),
+        ("fc-", HEX[:32], ""),
+        ("xi-api-key: sk_", HEX[:48], ""),
+        ("EXA_API_KEY=", UUID, ""),
+        ("EXA_KEY=", UUID, ""),
+        ("x-api-key: ", UUID, ""),
+        ("", f"{UUID}:{HEX[:32]}", ""),
+        ("Authorization: Key ", f"{UUID}:{HEX[:32]}", ""),
+        ("waka_", UUID, ""),
+        ("figd_", f"{LETTERS}-_", ""),
+        ("HRKU-", UUID, ""),
+        ("datadog_setting: ", HEX[:40], ""),
+        ("grant_type=password&username=ada&password=", "summer", "&scope=all"),
+        ("client_id=abc&client_secret=", "topsecretvalue", ""),
+        ("client_secret=", "abcdefghij", "&code=1"),
+        ("curl -d 'password=", "sommer", "&user=ada' https://h"),
+        ("https://h/login?password=", "summer", "#top"),
+        ("https://h/x?token=", "abcdefghijkl", "&b=1"),
+        ("SECRET_TOKEN=", "correcthorse", ""),
+        ("export SESSION_SECRET=", "abcdefgh", "\n"),
+    ],
+)
+def test_secrets_of_listed_shapes_forms_and_variables_are_masked(kept, secret, rest):
+    assert redact(f"{kept}{secret}{rest}") == f"{kept}{MASK}{rest}"
+    around = "some words, then " + "a line of text\n" * 300
+    assert redact(f"{around}{kept}{secret}{rest}\n{around}") == f"{around}{kept}{MASK}{rest}\n{around}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://h/x?token={token}&b=1",
+        "https://h/x?token=${TOKEN}&b=$1",
+        "https://h/x?token=your_token&b=1",
+        "https://h/?page=2&sort=token",
+        "SORT_KEY=created_at",
+        "TOKEN_TYPE=bearer_only",
+        "MAX_TOKENS=100000",
+        "SECRET_TOKEN=$OTHER_SECRET",
+        "SECRET_TOKEN=os.environ",
+        "--hash=sha256:" + HEX,
+        f"commit {HEX[:40]}\nrequest {UUID} took 12 ms",
+        "discord = a_name_of_thirty_two_characters_",
+    ],
+)
+def test_what_only_resembles_a_listed_shape_a_form_or_a_variable_stays(text):
+    assert redact(text) == text
+
+
+def test_every_listed_shape_is_usable():
+    known = shapes()
+    assert len(known) > 400
+    for shape in known:
+        groups = re.compile(shape.pattern)
+        assert shape.group in ("0", "value") or int(shape.group) <= groups.groups
+        assert all(needle == needle.lower() and len(needle) >= 3 for needle in shape.needles)
 
 
 def test_ordinary_source_code_passes_unchanged():

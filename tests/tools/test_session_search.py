@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.support.tool_context import FakeContext
-from tools.context import FoundMessage, FoundSession
+from tools.found import FoundMessage, FoundNote, FoundSession
 from tools.registry import call_tool, registry
 from tools.results import ToolError
-from tools.session_search import MAX_MESSAGE, parse_time
+from tools.session_search_tool import MAX_MESSAGE, parse_time
 
 NOW = 1_800_000_000.0
 
@@ -74,6 +74,7 @@ async def test_filters_reach_the_store(context: FakeContext) -> None:
             "limit": 3,
             "offset": 6,
             "window": 3,
+            "mode": "auto",
         }
     ]
 
@@ -89,6 +90,15 @@ async def test_the_next_page_is_named_while_there_is_one(context: FakeContext) -
 async def test_nothing_found_says_what_to_try(context: FakeContext) -> None:
     answer = await search(context, query="x")
     assert answer["results"] == [] and "fewer" in answer["hint"]
+
+
+async def test_notes_stand_among_the_results(context: FakeContext) -> None:
+    context.sessions.found = [FoundNote("memory", "MEMORY.md", "use \x1b[1mtabs", NOW, ("words",)), found(1)]
+    answer = await search(context, query="tabs")
+    note = answer["results"][0]
+    assert (note["source"], note["title"], note["text"]) == ("memory", "MEMORY.md", "use tabs")
+    assert note["found_by"] == ["words"] and "time" in note
+    assert answer["results"][1]["session_id"] == "s1"
 
 
 async def test_a_page_past_the_end_is_empty_but_not_called_nothing_found(context: FakeContext) -> None:

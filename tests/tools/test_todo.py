@@ -12,7 +12,7 @@ from tests.support.tool_context import FakeContext
 from tools.context import Todo
 from tools.registry import call_tool, registry
 from tools.results import TextDetail, ToolError
-from tools.todo import (
+from tools.todo_tool import (
     AFTER_ERROR,
     CHECKPOINT,
     MAX_CONTENT,

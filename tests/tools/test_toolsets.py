@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tools import toolsets
 from tools.discovery import discover
 from tools.registry import Registry, registry
-from tools.toolsets import TOOLSETS, Toolset, add_toolset, members, resolve, unknown_names, unoffered_mentions
+from tools.toolsets import BUNDLES, members, resolve, unknown_names, unoffered_mentions
 
 DEFAULT = {
     "terminal",
@@ -23,7 +21,14 @@ DEFAULT = {
     "todo_read",
     "clarify",
     "session_search",
+    "recall_folded",
     "checkpoint",
+    "memory",
+    "save_learning",
+    "search_learnings",
+    "skills_list",
+    "skill_view",
+    "skill_manage",
     "delegate_task",
     "subagents",
     "execute_code",
@@ -31,16 +36,14 @@ DEFAULT = {
 
 
 @pytest.fixture(autouse=True)
-def real_tools(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def real_tools() -> None:
     discover()
-    monkeypatch.setattr(toolsets, "TOOLSETS", dict(TOOLSETS))
-    yield
 
 
 def own(*names: str, toolset: str = "own") -> Registry:
     tools = Registry()
     for name in names:
-        tools.register(name, toolset, {"description": ""}, lambda arguments, context: {})
+        tools.register(name, toolset, {"description": ""}, lambda arguments, context: {}, bundles=["default"])
     return tools
 
 
@@ -104,20 +107,6 @@ def test_an_unknown_name_is_a_warning_and_no_crash(caplog: pytest.LogCaptureFixt
     assert unknown_names(["todo", "tood", "", "patch"]) == ("tood", "")
 
 
-def test_toolsets_that_include_each_other_in_a_circle_resolve(caplog: pytest.LogCaptureFixture) -> None:
-    add_toolset("a", "A", ["read_file"], ["b", "a"])
-    add_toolset("b", "B", ["patch"], ["a", "gone"])
-    assert set(resolve(["a"])) == set(resolve(["b"])) == {"read_file", "patch"}
-    assert "gone" in caplog.text
-
-
-def test_a_deep_chain_of_toolsets_resolves() -> None:
-    add_toolset("link0", "end", ["patch"])
-    for number in range(1, 3_000):
-        add_toolset(f"link{number}", "next", (), [f"link{number - 1}"])
-    assert resolve(["link2999"]) == ("patch",)
-
-
 def test_a_tool_belongs_to_the_toolset_it_registered_under() -> None:
     tools = own("mcp__git__log", "mcp__git__show", toolset="git")
     assert resolve(["git"], ["mcp__git__show"], tools) == ("mcp__git__log",)
@@ -125,25 +114,15 @@ def test_a_tool_belongs_to_the_toolset_it_registered_under() -> None:
 
 def test_tools_that_are_not_registered_do_not_come_out() -> None:
     assert resolve(["default"], (), own("patch")) == ("patch",)
-    assert members("file", own("clarify")) == ()
+    assert members("safe", own("clarify")) == ()
+    assert members("file", own("clarify")) is None
     assert members("nothing", own("clarify")) is None
 
 
-def test_the_names_for_everything_cannot_be_taken() -> None:
-    with pytest.raises(ValueError, match="reserved"):
-        add_toolset("all", "mine")
-
-
-def test_every_listed_tool_and_inclusion_exists() -> None:
-    for toolset in TOOLSETS.values():
-        assert all(registry.get(tool) is not None for tool in toolset.tools)
-        assert all(name in TOOLSETS for name in toolset.includes)
-
-
-def test_every_registered_tool_is_in_a_listed_toolset_of_its_name() -> None:
+def test_every_registered_tool_is_in_its_toolset_and_bundles_that_are_known() -> None:
     for entry in registry.entries():
         assert entry.name in (members(entry.toolset) or ()), entry.name
-        assert isinstance(TOOLSETS[entry.toolset], Toolset)
+        assert set(entry.bundles) <= set(BUNDLES)
 
 
 @pytest.mark.parametrize(

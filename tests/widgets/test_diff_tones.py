@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.diff_tones import diff_tones
 from widgets.reader_rows import PIECE, ReaderRows
-from widgets.transcript.wide import Wide
+from widgets.transcript.wide_rows import WideRows
 
 DIFF = "--- a/x\n+++ b/x\n@@ -1,2 +1,3 @@ def f():\n a\n-b\n+c\n+d"
 INKS = {"added": Style(color="green"), "removed": Style(color="red"), "dim": Style(dim=True)}
@@ -54,7 +54,7 @@ def test_a_reader_draws_them_in_their_styles_also_where_a_line_takes_several_pie
     text = f"before\n@@ -1 +1 @@\n-{'word' * PIECE}\n+new\n- a list"
     rows = ReaderRows(text, clean, diffs=True)
     plain = Style(bold=True)
-    rows.look(60, Wide(wrap=True), plain, Style(), Style(), INKS)
+    rows.look(60, WideRows(wrap=True), plain, Style(), Style(), INKS)
     *first, new, listed = [
         {run.style for row in rows.rows(at) for run in row if run.text.strip()}
         for at in range(len(rows.pieces))
@@ -67,5 +67,5 @@ def test_a_reader_draws_them_in_their_styles_also_where_a_line_takes_several_pie
 
 def test_a_reader_that_was_not_told_to_leaves_diffs_as_they_are() -> None:
     rows = ReaderRows(DIFF, clean)
-    rows.look(60, Wide(wrap=True), Style(bold=True), Style(), Style(), INKS)
+    rows.look(60, WideRows(wrap=True), Style(bold=True), Style(), Style(), INKS)
     assert {run.style for at in range(7) for run in rows.rows(at)[0]} == {Style(bold=True)}

@@ -14,10 +14,10 @@ from textual.geometry import Offset
 from textual.selection import Selection
 
 from tests.support.hostile import KINDS
-from tools.text import clean, reveal
+from tools.safe_text import clean, reveal
 from widgets.reader import Reader
 from widgets.reader_rows import PIECE, ReaderRows, cut
-from widgets.transcript.wide import Row, Wide
+from widgets.transcript.wide_rows import Row, WideRows
 
 PLAIN, RED, DIM = Style(), Style(bold=True), Style(dim=True)
 STEERS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -34,9 +34,9 @@ class Host(App[None]):
         yield self.reader
 
 
-def rows_of(text: str, width: int = 40, wide: Wide | None = None, **more: re.Pattern[str]) -> ReaderRows:
+def rows_of(text: str, width: int = 40, wide: WideRows | None = None, **more: re.Pattern[str]) -> ReaderRows:
     rows = ReaderRows(text, reveal, **more)
-    rows.look(width, wide or Wide(wrap=True), PLAIN, RED, DIM)
+    rows.look(width, wide or WideRows(wrap=True), PLAIN, RED, DIM)
     return rows
 
 
@@ -58,8 +58,8 @@ def test_nothing_is_lost_where_a_text_is_cut(text: str, times: int) -> None:
 
 
 @pytest.mark.parametrize("show", [clean, reveal])
-@pytest.mark.parametrize("wide", [Wide(wrap=True), Wide(), Wide(shift=24)])
-def test_no_row_of_any_kind_steers_or_is_too_wide(show: object, wide: Wide) -> None:
+@pytest.mark.parametrize("wide", [WideRows(wrap=True), WideRows(), WideRows(shift=24)])
+def test_no_row_of_any_kind_steers_or_is_too_wide(show: object, wide: WideRows) -> None:
     for kind in KINDS:
         rows = ReaderRows(clean(kind.text) if show is clean else kind.text, show)  # type: ignore[arg-type]
         rows.look(31, wide, PLAIN, RED, DIM)

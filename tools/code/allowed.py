@@ -1,4 +1,4 @@
-"""Which tools a script may call, and with which arguments."""
+"""Tools a script may call, and with which arguments."""
 
 from __future__ import annotations
 
@@ -72,10 +72,13 @@ class Offer:
 
     @classmethod
     def of(cls, definitions: Iterable[Mapping[str, Any]], known: frozenset[str] = frozenset()) -> Offer:
-        """What of `definitions` is for scripts. A name that comes twice counts once."""
+        """What of `definitions` is for scripts: they say so in `for_scripts`, or their name does.
+
+        A name that comes twice counts once.
+        """
         chosen: dict[str, Mapping[str, Any]] = {}
         for definition in definitions:
-            if is_allowed(definition["name"]):
+            if definition.get("for_scripts") or is_allowed(definition["name"]):
                 chosen.setdefault(definition["name"], definition)
         return cls(tuple(chosen.values()), known)
 

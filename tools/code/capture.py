@@ -1,11 +1,11 @@
-"""What a script prints: its beginning and its end in memory, the rest counted."""
+"""Captured output of a script: its beginning and its end in memory, the rest counted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from tools.redact import redact
-from tools.text import clean, printable
+from tools.safe_text import clean, printable
 
 HEAD = 0.4
 """Share of the limit that the beginning gets; the end matters more."""

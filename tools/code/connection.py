@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from tools.code.desk import Desk
-from tools.code.rpc import LINE_LIMIT, BadRequestError, Request, error_text, parse_request, pieces, reply
+from tools.code.call_dispatcher import CallDispatcher
+from tools.code.rpc import LINE_LIMIT, BadRequestError, RpcRequest, error_text, parse_request, pieces, reply
 from tools.terminal.threads import on_thread
 
 log = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ _LINGER = 0.00006
 """Seconds to look out for the request after a quick one, which costs less than a turn of the event loop."""
 
 
-class Host(Protocol):
+class ConnectionHost(Protocol):
     """The server that connections are part of; `tools.code.server` says what each of these is."""
 
     token: str
-    desk: Desk | None
-    on_event: Callable[[Request], None]
+    dispatcher: CallDispatcher | None
+    on_event: Callable[[RpcRequest], None]
     connections: set[Connection]
     inlet: memoryview
 
@@ -44,9 +44,9 @@ class Host(Protocol):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """Takes requests in, has the desk answer them, and sends the answers back."""
+    """Takes requests in, has the dispatcher answer them, and sends the answers back."""
 
-    def __init__(self, server: Host, *, is_born: bool = False) -> None:
+    def __init__(self, server: ConnectionHost, *, is_born: bool = False) -> None:
         self._server = server
         self._is_born = is_born
         self._transport: asyncio.Transport | None = None
@@ -186,12 +186,12 @@ class Connection(asyncio.BufferedProtocol):
         if request.event:
             self._server.on_event(request)
             return
-        desk = self._server.desk
+        dispatcher = self._server.dispatcher
         try:
-            if desk is None:
+            if dispatcher is None:
                 result = error_text("No script is running.")
             else:
-                result = await desk.call(request.tool, request.arguments)
+                result = await dispatcher.call(request.tool, request.arguments)
         except asyncio.CancelledError:
             self._reply(request.number, error_text("Interrupted before this call ended."))
             raise

@@ -1,4 +1,4 @@
-"""What goes into a run of a script and what comes out of it."""
+"""Input and outcome of a run of a script."""
 
 from __future__ import annotations
 

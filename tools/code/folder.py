@@ -16,6 +16,8 @@ from pathlib import Path
 SOCKET = "rpc.sock"
 
 _PREFIX = "hermes-code-"
+_UNFINISHED = "hermes-make-"
+"""Start of the name of a folder whose lock is not held yet; as long as `_PREFIX`."""
 _LOCK = "owner"
 """Locked as long as the owner lives. A process id would not do: other containers count their own."""
 _PATH_LIMIT = 100
@@ -30,9 +32,12 @@ class PrivateFolder:
 
     def __init__(self) -> None:
         _sweep_once()
-        self.path = _made()
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        made = _made()
+        self._lock = os.open(made / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Only now does it get the name by which sweeps find it: none meets it without its lock.
+        self.path = made.with_name(_PREFIX + made.name.removeprefix(_UNFINISHED))
+        made.rename(self.path)
 
     def remove(self) -> None:
         """Remove it and what it holds. May be called again."""
@@ -45,7 +50,7 @@ class PrivateFolder:
 def sweep(root: Path) -> None:
     """Remove the folders below `root` that killed processes of ours have left. Meant for a thread."""
     with contextlib.suppress(OSError):
-        for folder in root.glob(_PREFIX + "*"):
+        for folder in [*root.glob(_PREFIX + "*"), *root.glob(_UNFINISHED + "*")]:
             with contextlib.suppress(OSError):
                 if _is_abandoned(folder):
                     shutil.rmtree(folder, ignore_errors=True)
@@ -55,10 +60,11 @@ def _is_abandoned(folder: Path) -> bool:
     about = folder.lstat()
     if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.getuid():
         return False
+    if folder.name.startswith(_UNFINISHED):
+        return time.time() - about.st_mtime > _UNOWNED
     try:
         lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except FileNotFoundError:
-        # Perhaps it is just being made.
         return time.time() - about.st_mtime > _UNOWNED
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,8 +82,8 @@ def _sweep_once() -> None:
 
 
 def _made() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED))
     if len(os.fsencode(folder)) < _PATH_LIMIT - len(f"/{SOCKET}"):
         return folder
     folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_SHORT))
+    return Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=_SHORT))

@@ -1,4 +1,4 @@
-"""Which Python runs a script, and with what."""
+"""The Python that runs a script, and its environment."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from tools.code.data import CodeJob
-from tools.code.process import Child, Home, Recipe
+from tools.code.process import ChildHome, Recipe, ScriptChild
 from tools.results import ToolError
 
 LIMIT = 4
@@ -19,7 +19,7 @@ IDLE = 1_800.0
 
 @dataclass(eq=False)
 class _Kernel:
-    child: Child
+    child: ScriptChild
     used: float
     is_busy: bool = False
     cells: int = 0
@@ -29,7 +29,7 @@ class _Kernel:
 class Kernels:
     """The kernels of one session, by task and name."""
 
-    def __init__(self, home: Home, limit: int = LIMIT, idle: float = IDLE) -> None:
+    def __init__(self, home: ChildHome, limit: int = LIMIT, idle: float = IDLE) -> None:
         self._home = home
         self._limit = limit
         self._idle = idle
@@ -41,7 +41,7 @@ class Kernels:
         """Names of the living kernels of a task."""
         return [name for owner, name in self._kernels if owner == task]
 
-    async def open(self, job: CodeJob, recipe: Recipe) -> tuple[Child, bool]:
+    async def open(self, job: CodeJob, recipe: Recipe) -> tuple[ScriptChild, bool]:
         """The kernel `job` names, and whether it was there already. Raises `ToolError` when it is in use."""
         key = _key(job)
         kernel = self._kernels.get(key)
@@ -67,7 +67,7 @@ class Kernels:
         kernel.cells += 1
         return f"script-{kernel.cells}.py"
 
-    def keeps(self, job: CodeJob, child: Child, *, returned: bool) -> bool:
+    def keeps(self, job: CodeJob, child: ScriptChild, *, returned: bool) -> bool:
         """A run is over: whether its kernel goes on living, which it does when the script `returned`."""
         kernel = self._kernels.get(_key(job))
         if kernel is None or kernel.child is not child or not returned or not child.is_alive:
@@ -78,7 +78,7 @@ class Kernels:
         kernel.timer = asyncio.get_running_loop().call_later(self._idle, self._expire, key, kernel)
         return True
 
-    def forget(self, child: Child) -> None:
+    def forget(self, child: ScriptChild) -> None:
         """A kernel has ended."""
         for key, kernel in list(self._kernels.items()):
             if kernel.child is child:
@@ -93,7 +93,7 @@ class Kernels:
         self._opening.add(key)
         try:
             await self._make_room()
-            child = await Child.start(recipe, self._home, kernel=True, warm=True)
+            child = await ScriptChild.start(recipe, self._home, kernel=True, warm=True)
         finally:
             self._opening.discard(key)
         kernel = self._kernels[key] = _Kernel(child, time.monotonic())
@@ -123,7 +123,7 @@ class Kernels:
             task.add_done_callback(self._ending.discard)
 
 
-def _serves(child: Child, recipe: Recipe) -> bool:
+def _serves(child: ScriptChild, recipe: Recipe) -> bool:
     """Whether a kernel can go on: tools may come and go, its interpreter and its folder may not."""
     same = child.recipe.interpreter == recipe.interpreter and child.recipe.folder == recipe.folder
     return same and child.is_alive

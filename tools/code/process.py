@@ -15,12 +15,12 @@ from pathlib import Path
 from tools.code.capture import Capture
 from tools.code.interpreter import PROGRAM, Interpreter
 from tools.code.rpc import frame
-from tools.code.server import Connection, Server
+from tools.code.server import Connection, ScriptServer
 from tools.code.stubs import FILE, compiled
 from tools.results import ToolError
 from tools.sandbox import Boundary, Need, Wrapped
-from tools.terminal import kinship
-from tools.terminal.guard import Guard
+from tools.terminal import process_tree
+from tools.terminal.kill_guard import KillGuard
 from tools.terminal.threads import on_thread, to_the_end
 
 _PIECE = 65_536
@@ -44,18 +44,20 @@ class Recipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ChildHome:
     """Who starts children: the mark they carry, the guard that outlives us, the boundary they live in."""
 
     owner: str
-    guard: Guard
+    guard: KillGuard
     boundary: Boundary | None = None
 
 
-class Child:
+class ScriptChild:
     """An interpreter that waits for a script, or runs one."""
 
-    def __init__(self, recipe: Recipe, home: Home, server: Server, mark: str, *, is_kernel: bool) -> None:
+    def __init__(
+        self, recipe: Recipe, home: ChildHome, server: ScriptServer, mark: str, *, is_kernel: bool
+    ) -> None:
         self.recipe = recipe
         self.server = server
         self.is_kernel = is_kernel
@@ -75,16 +77,20 @@ class Child:
         self._passed: tuple[int, ...] = ()
 
     @classmethod
-    async def start(cls, recipe: Recipe, home: Home, *, warm: bool = False, kernel: bool = False) -> Child:
+    async def start(
+        cls, recipe: Recipe, home: ChildHome, *, warm: bool = False, kernel: bool = False
+    ) -> ScriptChild:
         """Start a child that waits for its script; `warm` has it load what scripts need meanwhile.
 
         Must be called on the main thread: the kernel may tie the child's life to the thread that starts it.
         Raises `ToolError` when the child cannot be started.
         """
-        server = Server()
+        server = ScriptServer()
         await server.start()
         child = cls(recipe, home, server, f"{home.owner}.{os.urandom(6).hex()}", is_kernel=kernel)
         try:
+            if home.boundary is not None and not home.boundary.is_ready:
+                await on_thread(home.boundary.prepare)
             _write_private(server.folder / FILE, recipe.module)
             link = child._spawn()
             child._link = await server.adopt(link)
@@ -123,9 +129,9 @@ class Child:
             with contextlib.suppress(OSError):
                 os.write(self._nudge, b"!")
 
-    def relatives(self) -> list[kinship.Relative]:
+    def relatives(self) -> list[process_tree.ChildProcess]:
         """Living processes that stem from the child. Blocks for some milliseconds; meant for a thread."""
-        return [] if self._process is None else kinship.relatives(self._process.pid, self._mark)
+        return [] if self._process is None else process_tree.relatives(self._process.pid, self._mark)
 
     def collect(self) -> None:
         """Read what is still in the pipes."""
@@ -134,7 +140,7 @@ class Child:
                 if not self._read(descriptor):
                     break
 
-    async def end(self, grace: float = kinship.GRACE) -> None:
+    async def end(self, grace: float = process_tree.GRACE) -> None:
         """Kill whatever is left of the child and all it started, and clear up. May be called again."""
         await to_the_end(asyncio.ensure_future(self._end(grace)))
 
@@ -142,8 +148,8 @@ class Child:
         process, self._process = self._process, None
         if process is not None:
             if not self.exited.done():
-                kinship.kill_group(process.pid, signal.SIGTERM)
-            await on_thread(kinship.kill, process.pid, self._mark, grace)
+                process_tree.kill_group(process.pid, signal.SIGTERM)
+            await on_thread(process_tree.kill, process.pid, self._mark, grace)
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(asyncio.shield(self.exited), 5.0)
             self._home.guard.remove(process.pid)
@@ -199,11 +205,18 @@ class Child:
 
     def _command(self) -> tuple[list[str], dict[str, str], tuple[int, ...]]:
         argv = self.recipe.interpreter.argv()
-        environ = {**dict(self.recipe.environ), kinship.MARK: self._mark}
+        environ = {**dict(self.recipe.environ), process_tree.MARK: self._mark}
         if self._home.boundary is None:
             return argv, environ, ()
         read = (PROGRAM, self.server.folder, *self.recipe.interpreter.roots())
-        need = Need(read=read, sockets=True, dies_with_parent=True, offline=True, hide=self.recipe.private)
+        need = Need(
+            read=read,
+            sockets=True,
+            dies_with_parent=True,
+            offline=True,
+            counts=False,
+            hide=self.recipe.private,
+        )
         self._wrapped = wrapped = self._home.boundary.wrap(argv, need)
         kept = {name: value for name, value in environ.items() if name not in wrapped.unset}
         return wrapped.argv, {**kept, **wrapped.env}, wrapped.fds

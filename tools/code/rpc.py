@@ -34,7 +34,7 @@ class BadRequestError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RpcRequest:
     """A call of a tool, or (`event`) a note about the script. The token was checked."""
 
     number: int
@@ -47,7 +47,7 @@ class Request:
 _decode = json.JSONDecoder().decode
 
 
-def parse_request(line: bytes | bytearray, token: str) -> Request:
+def parse_request(line: bytes | bytearray, token: str) -> RpcRequest:
     """Read a request. Raises `BadRequestError` for anything that is not one or lacks the token."""
     try:
         data = _decode(line.decode("utf-8", "replace"))
@@ -64,14 +64,14 @@ def parse_request(line: bytes | bytearray, token: str) -> Request:
         raise BadRequestError("The token of the request is not that of this script.", number)
     if isinstance(data.get("event"), str):
         code = data.get("code")
-        return Request(0, "", {}, data["event"], code if isinstance(code, int) else 1)
+        return RpcRequest(0, "", {}, data["event"], code if isinstance(code, int) else 1)
     tool, arguments = data.get("tool"), data.get("args", {})
     if number is None or not isinstance(tool, str) or not isinstance(arguments, dict):
         raise BadRequestError("A request needs a number `id`, a text `tool` and an object `args`.", number)
     if b"\\u" in line:
         # Escapes are the one way for half a surrogate pair to come in.
         tool, arguments = _whole(tool), _whole(arguments)
-    return Request(number, tool, arguments)
+    return RpcRequest(number, tool, arguments)
 
 
 def reply(number: int | None, result: str) -> bytes | None:

@@ -11,22 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from tools.code.allowed import Offer
+from tools.code.call_dispatcher import CallDispatcher
 from tools.code.capture import Capture
 from tools.code.clock import Clock
 from tools.code.data import CodeJob, CodeOutcome, CodeProgress, Serve
-from tools.code.desk import Desk
 from tools.code.interpreter import choose
 from tools.code.kernels import Kernels
-from tools.code.process import Child, Home, Recipe
-from tools.code.spare import Spare
+from tools.code.outcomes import metadata, outcome
+from tools.code.process import ChildHome, Recipe, ScriptChild
+from tools.code.run_watch import RunEnd, RunWatch
+from tools.code.spare_child import SpareChild
 from tools.code.stubs import generate
-from tools.code.verdicts import metadata, outcome
-from tools.code.watch import End, Watch
 from tools.results import ToolError
 from tools.sandbox import Boundary
 from tools.terminal.environment import child_environment
-from tools.terminal.guard import Guard
-from tools.terminal.kinship import GRACE
+from tools.terminal.kill_guard import KillGuard
+from tools.terminal.process_tree import GRACE
 from tools.terminal.threads import on_thread, to_the_end
 
 AVAILABLE = sys.platform != "win32"
@@ -59,8 +59,8 @@ class CodeRunner:
     ) -> None:
         self._secrets = secrets or {}
         self._passthrough = passthrough
-        self._home = Home(owner := os.urandom(6).hex(), Guard(owner), boundary)
-        self._spare = Spare(self._home) if spare and AVAILABLE else None
+        self._home = ChildHome(owner := os.urandom(6).hex(), KillGuard(owner), boundary)
+        self._spare = SpareChild(self._home) if spare and AVAILABLE else None
         self._kernels = Kernels(self._home)
         self._environ: tuple[dict[str, str], dict[str, str]] | None = None
         self._stubs: tuple[tuple[Mapping[str, Any], ...], str] | None = None
@@ -107,21 +107,29 @@ class CodeRunner:
             Capture(job.limits.errors, self._secrets),
         )
         clock.restart()
-        desk = child.server.desk = Desk(
+        dispatcher = child.server.dispatcher = CallDispatcher(
             offer, job.limits.calls, clock, serve, progress, self._secrets, captures[0].newest
         )
-        end: End | None = None
+        end: RunEnd | None = None
+        boundary = self._home.boundary
+        over = boundary.at_work() if boundary is not None else None
         try:
-            watch = Watch(child, job.limits, clock, desk, stop or asyncio.Event())
+            watch = RunWatch(child, job.limits, clock, dispatcher, stop or asyncio.Event())
             child.begin(job.script, self._kernels.cell(job) if child.is_kernel else SCRIPT)
-            desk.report()
+            dispatcher.report()
             end = await watch.wait()
             seconds = clock.elapsed
         finally:
-            await to_the_end(asyncio.ensure_future(self._finish(child, desk, job, end)))
+            if over is not None:
+                over()
+            await to_the_end(asyncio.ensure_future(self._finish(child, dispatcher, job, end)))
         assert end is not None
-        done = outcome(job, end, child, desk, captures, seconds)
+        done = outcome(job, end, child, dispatcher, captures, seconds)
         return replace(done, metadata={**done.metadata, "warm": is_warm})
+
+    def hosts_refused(self, since: float) -> str:
+        """What to say about hosts that were not let through since a moment of `time.monotonic`, or empty."""
+        return "" if self._home.boundary is None else self._home.boundary.hosts_refused(since)
 
     async def aclose(self) -> None:
         """End every child that is left."""
@@ -130,17 +138,19 @@ class CodeRunner:
         await self._kernels.aclose()
         await on_thread(self._home.guard.close)
 
-    async def _child(self, job: CodeJob, recipe: Recipe) -> tuple[Child, bool]:
+    async def _child(self, job: CodeJob, recipe: Recipe) -> tuple[ScriptChild, bool]:
         if job.session is not None:
             return await self._kernels.open(job, recipe)
         child = await self._spare.take(recipe) if self._spare is not None else None
         if child is not None:
             return child, True
-        return await Child.start(recipe, self._home), False
+        return await ScriptChild.start(recipe, self._home), False
 
-    async def _finish(self, child: Child, desk: Desk, job: CodeJob, end: End | None) -> None:
-        await desk.close()
-        child.server.desk = None
+    async def _finish(
+        self, child: ScriptChild, dispatcher: CallDispatcher, job: CodeJob, end: RunEnd | None
+    ) -> None:
+        await dispatcher.close()
+        child.server.dispatcher = None
         if child.is_kernel:
             returned = end is not None and end.code is not None
             if self._kernels.keeps(job, child, returned=returned):

@@ -1,4 +1,4 @@
-"""The server of one child: a private socket, a token, and a desk for the script that runs now.
+"""The server of one child: a private socket, a token, and a dispatcher for the script that runs now.
 
 The child's first thread talks over a socket it was born with, further threads
 over a named one in a folder of the owner's. Nothing a client sends can do more
@@ -17,10 +17,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tools.code.call_dispatcher import CallDispatcher
 from tools.code.connection import Connection
-from tools.code.desk import Desk
 from tools.code.folder import SOCKET, PrivateFolder
-from tools.code.rpc import Request
+from tools.code.rpc import RpcRequest
 from tools.results import ToolError
 
 CONNECTIONS = 512
@@ -29,13 +29,13 @@ CONNECTIONS = 512
 _INLET = 262_144
 
 
-class Server:
+class ScriptServer:
     """Takes the calls of one child. `uid` is whose processes may connect."""
 
     def __init__(self, uid: int | None = None) -> None:
         self.token = secrets.token_hex(16)
-        self.desk: Desk | None = None
-        self.on_event: Callable[[Request], None] = lambda _: None
+        self.dispatcher: CallDispatcher | None = None
+        self.on_event: Callable[[RpcRequest], None] = lambda _: None
         self.connections: set[Connection] = set()
         self.uid = os.getuid() if uid is None else uid
         self.inlet = memoryview(bytearray(_INLET))

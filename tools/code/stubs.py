@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.code.allowed import ALIASES, PASSED_ON, Offer
-from tools.text import clean
+from tools.safe_text import clean
 
 MODULE = "hermes_tools"
 FILE = "hermes_tools.py"

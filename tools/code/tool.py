@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from tools.code.runner import AVAILABLE
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
-from tools.text import clean
+from tools.safe_text import clean
 
 DESCRIPTION = """\
 Run a Python script that calls tools as functions. Only what it prints comes back to you, so large results
@@ -24,8 +25,8 @@ retrying. Use normal calls for a single step, for results you have to read yours
 {imports}
 Each function returns a dict; a failed call returns {"error": ...}. Also there: parse_json, shell_quote,
 retry(fn, attempts, delay), gather(*functions) to run calls side by side. Use the standard library for
-processing and hermes_tools for files, commands and the web: a script itself has no network and cannot open
-.env or key files. Print the result. Nothing is kept between
+processing and hermes_tools for files, commands and the web: a script itself reaches listed hosts at most,
+and no .env or key files. Print the result. Nothing is kept between
 scripts unless you name a `session`; files and the working directory of terminal() are."""
 
 STATUSES = {"ok": "success"}
@@ -76,17 +77,21 @@ async def execute_code(arguments: Arguments, context: ToolContext) -> dict[str, 
     async def serve(tool: str, inner: dict[str, Any]) -> str:
         return await context.inner.run(tool, inner, waiting)
 
-    outcome = await context.scripts.run(job, serve, _Teller(context), clock=clock)
+    begun = time.monotonic()
+    outcome = await context.scripts.run(job, serve, _ScriptProgress(context), clock=clock)
     result = result_of(outcome)
     notes = [await context.inner.over(outcome.status in COMPLETE)]
     if outcome.status != "ok":
         notes.append(context.terminals.missing(outcome.stderr, context.scripts.given(job)) or "")
+        if (boundary := context.terminals.boundary) is not None:
+            notes.append(boundary.guarded_refusal(outcome.stderr))
+    notes.append(context.scripts.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note
     return result
 
 
-class _Teller:
+class _ScriptProgress:
     """Makes live output of progress: a line for each call that ended, and what was printed last."""
 
     def __init__(self, context: ToolContext) -> None:
@@ -125,8 +130,9 @@ def result_of(outcome: CodeOutcome) -> dict[str, Any]:
 
 
 def patched(definition: dict[str, Any], on_offer: frozenset[str]) -> dict[str, Any]:
-    """The schema with the functions a script really has. Pure."""
-    names = sorted(name for name in on_offer if is_allowed(name))
+    """The schema with the functions a script really has."""
+    scripts = registry.with_trait("for_scripts")
+    names = sorted(name for name in on_offer if name in scripts or is_allowed(name))
     functions = ", ".join(_signature(name) for name in names)
     line = f"from hermes_tools import {', '.join(names)}\n{functions}" if names else "No tools are on offer."
     return {**definition, "description": DESCRIPTION.replace("{imports}", line)}
@@ -196,4 +202,6 @@ registry.register(
     emoji="🐍",
     describe=describe,
     patch=patched,
+    place=90,
+    bundles=("default",),
 )

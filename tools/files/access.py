@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tools.actions import DeletePath, ReadPath, WritePath
 from tools.context import ToolContext
-from tools.files.credentials import Guard
+from tools.files.credentials import CredentialGuard
 from tools.files.paths import resolve, resolve_entry, shown
 from tools.results import ToolError
 
@@ -17,7 +17,7 @@ class Access:
     def __init__(self, ctx: ToolContext, tool: str) -> None:
         self._ctx = ctx
         self._tool = tool
-        self.guard = Guard(ctx.options)
+        self.guard = CredentialGuard(ctx.options)
 
     def target(self, text: str) -> Path:
         """The file `text` names, links followed."""

@@ -1,4 +1,4 @@
-"""What an error message shows a model so that its next try fits."""
+"""Advice in error messages, so that a model's next try fits."""
 
 from __future__ import annotations
 

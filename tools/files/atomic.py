@@ -18,16 +18,22 @@ _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EBADF)
 
 
 def write_atomically(
-    path: Path, data: bytes, mode: int | None = None, *, follow_links: bool = True, like: Path | None = None
+    path: Path,
+    data: bytes,
+    mode: int | None = None,
+    *,
+    follow_links: bool = True,
+    like: Path | None = None,
+    token: str = "",
 ) -> None:
     """Make `data` the content of `path`, on disk before this returns.
 
     An existing file keeps its mode, extended attributes and, where permitted,
     its owner; `like` names another file to take them from, and `mode` overrides
-    the mode. A new file without `mode` follows the umask. Links lead to their
-    target, unless `follow_links` is off: then a link anywhere in the path is an
-    error. Raises `OSError`; the old content is intact then and no temporary
-    file is left.
+    the mode. `token` begins the name of the unfinished file. A new file without
+    `mode` follows the umask. Links lead to their target, unless `follow_links` is
+    off: then a link anywhere in the path is an error. Raises `OSError`; the old
+    content is intact then and no temporary file is left.
     """
     target = Path(os.path.realpath(path)) if follow_links else path
     with open_folder(target.parent) as folder:
@@ -35,7 +41,7 @@ def write_atomically(
         if before is not None and not os.access(target.name, os.W_OK, dir_fd=folder):
             # A rename would pass over a file its owner has made read-only.
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
-        temporary = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp"
+        temporary = f"{TEMPORARY_PREFIX}{token}{secrets.token_hex(8)}.tmp"
         pattern = like or (target if before is not None else None)
         try:
             _write_new(folder, temporary, data, mode, pattern)

@@ -37,13 +37,14 @@ class ChangedMeanwhile(Exception):  # noqa: N818 - asks for another try, not a f
         self.path = path
 
 
-def commit(effects: Sequence[Effect], name: Callable[[Path], str]) -> list[Path]:
+def commit(effects: Sequence[Effect], name: Callable[[Path], str], token: str = "") -> list[Path]:
     """Carry out `effects` and return the folders that were created for them.
 
-    Raises `ChangedMeanwhile`, or `ToolError` for a failure of the disk; in both
-    cases everything is as before, or the message names what could not be undone.
+    `token` begins the names of temporary files. Raises `ChangedMeanwhile`, or `ToolError` for
+    a failure of the disk; in both cases everything is as before, or the message names what could
+    not be undone.
     """
-    transaction = _Transaction(name, is_single=len(effects) == 1)
+    transaction = _Transaction(name, token, is_single=len(effects) == 1)
     with _writing:
         try:
             for effect in effects:
@@ -60,8 +61,9 @@ def commit(effects: Sequence[Effect], name: Callable[[Path], str]) -> list[Path]
 
 
 class _Transaction:
-    def __init__(self, name: Callable[[Path], str], *, is_single: bool) -> None:
+    def __init__(self, name: Callable[[Path], str], token: str, *, is_single: bool) -> None:
         self._name = name
+        self._token = token
         self._is_single = is_single
         self._undo: list[tuple[Path, Undo]] = []
         self._set_aside: list[Path] = []
@@ -94,7 +96,7 @@ class _Transaction:
             case Delete():
                 # The file only changes its name until everything else has worked.
                 self._doing = f"delete {self._name(effect.path)}"
-                aside = _aside(effect.path)
+                aside = self._aside(effect.path)
                 self._rename(effect.path, aside)
                 self._set_aside.append(aside)
 
@@ -130,14 +132,14 @@ class _Transaction:
         path, before = effect.path, effect.before
         if before is None:
             self._make_folders(path.parent)
-            write_atomically(path, effect.data, follow_links=False, like=effect.like)
+            write_atomically(path, effect.data, follow_links=False, like=effect.like, token=self._token)
             self._undo.append((path, lambda: _unlink(path)))
         elif (old := before.data) is None:
             self._keep(path)
-            write_atomically(path, effect.data, follow_links=False)
+            write_atomically(path, effect.data, follow_links=False, token=self._token)
         else:
             mode = stat.S_IMODE(before.status.st_mode)
-            write_atomically(path, effect.data, follow_links=False)
+            write_atomically(path, effect.data, follow_links=False, token=self._token)
             self._undo.append((path, lambda: write_atomically(path, old, mode, follow_links=False)))
         if effect.executable is not None:
             _set_executable(path, effect.executable)
@@ -146,7 +148,7 @@ class _Transaction:
         """Keep a file whose content is not in memory under a second name, if anything can fail after it."""
         if self._is_single:
             return
-        aside = _aside(path)
+        aside = self._aside(path)
         with open_folder(path.parent) as folder:
             os.link(path.name, aside.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
             self._set_aside.append(aside)
@@ -155,6 +157,9 @@ class _Transaction:
     def _rename(self, source: Path, target: Path) -> None:
         _rename(source, target)
         self._undo.append((source, lambda: _rename(target, source)))
+
+    def _aside(self, path: Path) -> Path:
+        return path.with_name(f"{TEMPORARY_PREFIX}{self._token}{secrets.token_hex(8)}.tmp")
 
     def _make_folders(self, path: Path) -> None:
         self.folders.extend(make_folders(path))
@@ -184,10 +189,6 @@ def _set_executable(path: Path, wanted: bool) -> None:
         os.fchmod(descriptor, mode | (mode & 0o444) >> 2 if wanted else mode & ~0o111)
     finally:
         os.close(descriptor)
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}.tmp")
 
 
 def _rename(source: Path, target: Path) -> None:

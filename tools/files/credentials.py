@@ -146,7 +146,7 @@ _IS_GUARDED_IN_SYSTEM = _at_or_below(_GUARDED_IN_SYSTEM)
 _FOREIGN_HOME = re.compile(r"/(?:home|Users)/[^/]+/")
 
 
-class Guard:
+class CredentialGuard:
     """Which paths are off limits, for one set of options. Making one looks at the disk."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the headers in a diff say: which file a section is about, and what becomes of it.
+"""Reads the headers of a diff: which file a section is about, and what becomes of it.
 
 Git, GNU diff and Subversion each have their own; models mix them.
 """

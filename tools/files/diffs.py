@@ -22,7 +22,7 @@ _MAX_PAIRS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ChangedBlock:
     """Lines `a_start` to `a_stop` became lines `b_start` to `b_stop`. One side may be empty."""
 
     a_start: int
@@ -32,7 +32,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Diff:
+class TextDiff:
     """A unified diff of one file, with the number of lines it adds and removes."""
 
     text: str
@@ -40,10 +40,10 @@ class Diff:
     removed: int
 
 
-def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
+def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[ChangedBlock]:
     """Where `a` and `b` differ, in order; what lies between the blocks is equal."""
-    blocks: list[Block] = []
-    stack = [Block(0, len(a), 0, len(b))]
+    blocks: list[ChangedBlock] = []
+    stack = [ChangedBlock(0, len(a), 0, len(b))]
     while stack:
         part = _trim(a, b, stack.pop())
         if part.a_start == part.a_stop and part.b_start == part.b_stop:
@@ -60,18 +60,18 @@ def changed_blocks(a: Sequence[str], b: Sequence[str]) -> list[Block]:
     return _joined(blocks)
 
 
-def diff_texts(old: str, new: str, old_name: str, new_name: str) -> Diff:
+def diff_texts(old: str, new: str, old_name: str, new_name: str) -> TextDiff:
     """The unified diff from `old` to `new`. Names are shown as given, such as `a/x.py` or `/dev/null`."""
     a, b = marked_lines(old), marked_lines(new)
     blocks = changed_blocks(a, b)
     if not blocks:
-        return Diff("", 0, 0)
+        return TextDiff("", 0, 0)
     lines = [f"--- {old_name}", f"+++ {new_name}"]
     for group in hunks_of(blocks):
         lines.extend(hunk_lines(a, b, group))
     added = sum(block.b_stop - block.b_start for block in blocks)
     removed = sum(block.a_stop - block.a_start for block in blocks)
-    return Diff("\n".join(lines) + "\n", added, removed)
+    return TextDiff("\n".join(lines) + "\n", added, removed)
 
 
 def shorten_diff(text: str, limit: int = MAX_DIFF_CHARS) -> str:
@@ -92,7 +92,7 @@ def marked_lines(text: str) -> list[str]:
     return lines
 
 
-def _trim(a: Sequence[str], b: Sequence[str], part: Block) -> Block:
+def _trim(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> ChangedBlock:
     a_start, a_stop, b_start, b_stop = part.a_start, part.a_stop, part.b_start, part.b_stop
     while a_start < a_stop and b_start < b_stop and a[a_start] == b[b_start]:
         a_start += 1
@@ -100,10 +100,10 @@ def _trim(a: Sequence[str], b: Sequence[str], part: Block) -> Block:
     while a_start < a_stop and b_start < b_stop and a[a_stop - 1] == b[b_stop - 1]:
         a_stop -= 1
         b_stop -= 1
-    return Block(a_start, a_stop, b_start, b_stop)
+    return ChangedBlock(a_start, a_stop, b_start, b_stop)
 
 
-def _anchors(a: Sequence[str], b: Sequence[str], part: Block) -> list[tuple[int, int]]:
+def _anchors(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> list[tuple[int, int]]:
     """Pairs of lines that are unique on both sides, in the longest order both sides share."""
     in_a = Counter(a[part.a_start : part.a_stop])
     in_b = Counter(b[part.b_start : part.b_stop])
@@ -142,53 +142,53 @@ def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-def _between(part: Block, anchors: list[tuple[int, int]]) -> Iterator[Block]:
+def _between(part: ChangedBlock, anchors: list[tuple[int, int]]) -> Iterator[ChangedBlock]:
     a_from, b_from = part.a_start, part.b_start
     for a_index, b_index in anchors:
-        yield Block(a_from, a_index, b_from, b_index)
+        yield ChangedBlock(a_from, a_index, b_from, b_index)
         a_from, b_from = a_index + 1, b_index + 1
-    yield Block(a_from, part.a_stop, b_from, part.b_stop)
+    yield ChangedBlock(a_from, part.a_stop, b_from, part.b_stop)
 
 
-def _equal_pairs(a: Sequence[str], b: Sequence[str], part: Block) -> int:
+def _equal_pairs(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> int:
     in_a = Counter(a[part.a_start : part.a_stop])
     in_b = Counter(b[part.b_start : part.b_stop])
     return sum(count * in_b[line] for line, count in in_a.items())
 
 
-def _line_by_line(a: Sequence[str], b: Sequence[str], part: Block) -> Iterator[Block]:
+def _line_by_line(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> Iterator[ChangedBlock]:
     shift = part.b_start - part.a_start
     for index in range(part.a_start, part.a_stop):
         if a[index] != b[index + shift]:
-            yield Block(index, index + 1, index + shift, index + shift + 1)
+            yield ChangedBlock(index, index + 1, index + shift, index + shift + 1)
 
 
-def _compare(a: Sequence[str], b: Sequence[str], part: Block) -> Iterator[Block]:
+def _compare(a: Sequence[str], b: Sequence[str], part: ChangedBlock) -> Iterator[ChangedBlock]:
     matcher = SequenceMatcher(
         None, a[part.a_start : part.a_stop], b[part.b_start : part.b_stop], autojunk=False
     )
     for tag, a_start, a_stop, b_start, b_stop in matcher.get_opcodes():
         if tag != "equal":
-            yield Block(
+            yield ChangedBlock(
                 part.a_start + a_start, part.a_start + a_stop, part.b_start + b_start, part.b_start + b_stop
             )
 
 
-def _joined(blocks: list[Block]) -> list[Block]:
+def _joined(blocks: list[ChangedBlock]) -> list[ChangedBlock]:
     """Blocks that touch, as one."""
-    joined: list[Block] = []
+    joined: list[ChangedBlock] = []
     for block in blocks:
         last = joined[-1] if joined else None
         if last and last.a_stop == block.a_start and last.b_stop == block.b_start:
-            joined[-1] = Block(last.a_start, block.a_stop, last.b_start, block.b_stop)
+            joined[-1] = ChangedBlock(last.a_start, block.a_stop, last.b_start, block.b_stop)
         else:
             joined.append(block)
     return joined
 
 
-def hunks_of(blocks: list[Block]) -> Iterator[list[Block]]:
+def hunks_of(blocks: list[ChangedBlock]) -> Iterator[list[ChangedBlock]]:
     """Blocks near enough to share their context lines, each group in one hunk."""
-    group: list[Block] = []
+    group: list[ChangedBlock] = []
     for block in blocks:
         if group and block.a_start - group[-1].a_stop > 2 * CONTEXT_LINES:
             yield group
@@ -197,7 +197,7 @@ def hunks_of(blocks: list[Block]) -> Iterator[list[Block]]:
     yield group
 
 
-def hunk_lines(a: Sequence[str], b: Sequence[str], group: Sequence[Block]) -> Iterator[str]:
+def hunk_lines(a: Sequence[str], b: Sequence[str], group: Sequence[ChangedBlock]) -> Iterator[str]:
     """The lines of one hunk, its head first."""
     first, last = group[0], group[-1]
     lead = min(CONTEXT_LINES, first.a_start)

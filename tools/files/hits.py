@@ -1,4 +1,4 @@
-"""From the records of a search to the part of its result that is shown."""
+"""The part of a search's result that is shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LEAD_CHARS = 100
 
 
 @dataclass(slots=True)
-class Hit:
+class FileHit:
     """One matching line (or, for a pattern over lines, several) and the lines around it."""
 
     path: str
@@ -46,7 +46,7 @@ class _File:
     """What one file contributes; it counts only once the file turned out to be text."""
 
     path: str
-    hits: list[Hit] = field(default_factory=list)
+    hits: list[FileHit] = field(default_factory=list)
     count: int = 0
     chars: int = 0
     waiting: list[tuple[int, str]] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _File:
 
 
 @dataclass
-class Hits:
+class FileHits:
     """Counts all hits and keeps those from number `offset` (from 0) on, `limit` at most."""
 
     offset: int
@@ -69,7 +69,7 @@ class Hits:
 
     total: int = 0
     counts: dict[str, int] = field(default_factory=dict)
-    shown: list[Hit] = field(default_factory=list)
+    shown: list[FileHit] = field(default_factory=list)
     omitted: int = 0
     """Hits in files whose content is not shown."""
     full: bool = False
@@ -116,7 +116,7 @@ class Hits:
         line = int(data["line_number"])
         before = [text for number, text in file.waiting if number >= line - self.context]
         file.waiting.clear()
-        file.hits.append(Hit(file.path, line, _shortened(raw, int(submatches[0]["start"])), before))
+        file.hits.append(FileHit(file.path, line, _shortened(raw, int(submatches[0]["start"])), before))
 
     def _context(self, file: _File, data: dict[str, Any]) -> None:
         number = int(data["line_number"])

@@ -45,13 +45,16 @@ _ASCII_FOR = {
     "\u2026": "...",
 }
 _TYPOGRAPHIC = re.compile("[" + "".join(_ASCII_FOR) + "]")
+_LONG_DASHES = frozenset("\u2013\u2014\u2015")
+DASHES = ("-", "--", "---")
+"""What a keyboard without long dashes writes for one, in the order in which they are tried."""
 _BLANKS = re.compile(r"[ \t]+")
 _ESCAPES = re.compile(r"\\([ntr])")
 _UNESCAPED = {"n": "\n", "t": "\t", "r": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
+class TextMatch:
     """One place, as offsets into the text."""
 
     start: int
@@ -59,11 +62,11 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMatches:
     """The matches of the first strategy that had any, in order and possibly overlapping when exact."""
 
     strategy: Strategy
-    matches: tuple[Match, ...]
+    matches: tuple[TextMatch, ...]
     sought: str
     """The text that was finally looked for: the query, or its corrected form."""
 
@@ -76,7 +79,7 @@ class FoundLines:
     firsts: tuple[int, ...]
 
 
-def find(text: str, query: str) -> Found | None:
+def find(text: str, query: str) -> FoundMatches | None:
     """Where `query` stands in `text`, or None."""
     if not query:
         return None
@@ -85,7 +88,7 @@ def find(text: str, query: str) -> Found | None:
             return None
         sought, matches = search(text, query)
         if matches:
-            return Found(strategy, tuple(matches), sought)
+            return FoundMatches(strategy, tuple(matches), sought)
     return None
 
 
@@ -133,18 +136,22 @@ class LineIndex:
         return self._prepared[normal]
 
 
-def without_overlaps(matches: Sequence[Match]) -> list[Match]:
+def without_overlaps(matches: Sequence[TextMatch]) -> list[TextMatch]:
     """The matches that remain when each starts after the one before has ended."""
-    kept: list[Match] = []
+    kept: list[TextMatch] = []
     for match in matches:
         if not kept or match.start >= kept[-1].stop:
             kept.append(match)
     return kept
 
 
-def plain_typography(text: str) -> str:
-    """`text` with typographic quotes, dashes and spaces as their ASCII forms."""
-    return _TYPOGRAPHIC.sub(lambda match: _ASCII_FOR[match.group()], text)
+def plain_typography(text: str, dash: str = DASHES[0]) -> str:
+    """`text` with typographic characters as their ASCII forms; `dash` stands for a long dash."""
+    return _TYPOGRAPHIC.sub(_plain_form(dash), text)
+
+
+def _plain_form(dash: str) -> Callable[[re.Match[str]], str]:
+    return lambda match: dash if match.group() in _LONG_DASHES else _ASCII_FOR[match.group()]
 
 
 def unescape(text: str) -> str:
@@ -152,7 +159,7 @@ def unescape(text: str) -> str:
     return _ESCAPES.sub(lambda match: _UNESCAPED[match.group(1)], text)
 
 
-Outcome = tuple[str, Sequence[Match]]
+Outcome = tuple[str, Sequence[TextMatch]]
 """The text that was looked for in the end, and where it stands."""
 
 _NOTHING: Outcome = ("", ())
@@ -195,10 +202,13 @@ def _trimmed_boundary(text: str, query: str) -> Outcome:
 
 
 def _unicode_normalized(text: str, query: str) -> Outcome:
-    plain, pieces = _substitute(text, _TYPOGRAPHIC, lambda match: _ASCII_FOR[match.group()])
-    wanted = plain_typography(query)
-    matches = _mapped(_occurrences(plain, wanted), pieces) if wanted.strip() else []
-    return query, matches or _by_line(text, query, _folded_line)
+    for dash, folded_line in zip(DASHES, _FOLDED_LINES, strict=True):
+        plain, pieces = _substitute(text, _TYPOGRAPHIC, _plain_form(dash))
+        wanted = plain_typography(query, dash)
+        matches = _mapped(_occurrences(plain, wanted), pieces) if wanted.strip() else []
+        if matches := matches or _by_line(text, query, folded_line):
+            return query, matches
+    return _NOTHING
 
 
 def _block_anchor(text: str, query: str) -> Outcome:
@@ -221,8 +231,11 @@ def _bare_line(line: str) -> str:
     return _BLANKS.sub(" ", line.strip())
 
 
-def _folded_line(line: str) -> str:
-    return _bare_line(plain_typography(unicodedata.normalize("NFC", line)))
+def _folded_line(dash: str) -> Callable[[str], str]:
+    return lambda line: _bare_line(plain_typography(unicodedata.normalize("NFC", line), dash))
+
+
+_FOLDED_LINES = tuple(map(_folded_line, DASHES))
 
 
 _CHAIN: tuple[tuple[Strategy, Callable[[str, str], Outcome]], ...] = (
@@ -241,41 +254,41 @@ _LINE_CHAIN: tuple[tuple[Strategy, Callable[[str], str]], ...] = (
     ("line_trimmed", str.rstrip),
     ("whitespace_normalized", _spaced_line),
     ("indentation_flexible", _bare_line),
-    ("unicode_normalized", _folded_line),
+    *(("unicode_normalized", folded_line) for folded_line in _FOLDED_LINES),
 )
 
 
-def _occurrences(text: str, query: str) -> list[Match]:
+def _occurrences(text: str, query: str) -> list[TextMatch]:
     """The places where `query` stands, one after the other, up to `MAX_MATCHES`.
 
     A single place with a second one overlapping it counts as two: it is not unique.
     """
-    matches: list[Match] = []
+    matches: list[TextMatch] = []
     start = text.find(query)
     while start >= 0 and len(matches) < MAX_MATCHES:
-        matches.append(Match(start, start + len(query)))
+        matches.append(TextMatch(start, start + len(query)))
         start = text.find(query, start + len(query))
     if len(matches) == 1 and (other := text.find(query, matches[0].start + 1)) >= 0:
-        matches.append(Match(other, other + len(query)))
+        matches.append(TextMatch(other, other + len(query)))
     return matches
 
 
-def _by_line(text: str, query: str, normal: Callable[[str], str]) -> list[Match]:
+def _by_line(text: str, query: str, normal: Callable[[str], str]) -> list[TextMatch]:
     windows = LineIndex(split_lines(text)).windows(split_lines(query), normal)
     return _in_text(text, windows, query)
 
 
-def _in_text(text: str, windows: Sequence[Window], query: str) -> list[Match]:
+def _in_text(text: str, windows: Sequence[Window], query: str) -> list[TextMatch]:
     """Windows of lines as offsets. The last newline belongs to it if the query ends in one."""
     if not windows:
         return []
     starts = line_starts(split_lines(text))
-    matches: list[Match] = []
+    matches: list[TextMatch] = []
     for first, stop in windows:
         end = starts[stop] - 1
         if query.endswith("\n") and end < len(text):
             end += 1
-        matches.append(Match(starts[first], end))
+        matches.append(TextMatch(starts[first], end))
     return matches
 
 
@@ -323,6 +336,6 @@ def _substitute(
     return "".join(parts), pieces
 
 
-def _mapped(matches: Sequence[Match], pieces: _Pieces) -> list[Match]:
+def _mapped(matches: Sequence[TextMatch], pieces: _Pieces) -> list[TextMatch]:
     ends = ((pieces.back(match.start), pieces.back(match.stop)) for match in matches)
-    return [Match(start, stop) for start, stop in ends if start is not None and stop is not None]
+    return [TextMatch(start, stop) for start, stop in ends if start is not None and stop is not None]

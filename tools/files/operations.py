@@ -17,7 +17,7 @@ class PatchError(ToolError):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PatchLine:
     """One line of a hunk."""
 
     kind: Kind
@@ -25,11 +25,11 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Hunk:
+class PatchHunk:
     """One change within a file. `number` counts from 1 over the whole patch, for messages."""
 
     number: int
-    lines: tuple[Line, ...]
+    lines: tuple[PatchLine, ...]
     hints: tuple[str, ...] = ()
     """Lines above the change, outermost first: `@@ class Account`."""
     at_end: bool = False
@@ -63,7 +63,7 @@ class UpdateFile:
     """Change a file; with `move_to` it also gets that name."""
 
     path: str
-    hunks: tuple[Hunk, ...]
+    hunks: tuple[PatchHunk, ...]
     move_to: str | None = None
     other_names: tuple[str, ...] = ()
     """What the file may be called where `path` does not exist; it is not moved then."""
@@ -81,10 +81,10 @@ class DeleteFile:
     """Delete a file. `hunks`, if there are any, say what has to be all of its content."""
 
     path: str
-    hunks: tuple[Hunk, ...] = ()
+    hunks: tuple[PatchHunk, ...] = ()
 
 
-def content_of(hunks: Sequence[Hunk]) -> str:
+def content_of(hunks: Sequence[PatchHunk]) -> str:
     """The whole content of a file that consists of what `hunks` add."""
     lines = [line for hunk in hunks for line in hunk.new]
     ends_open = bool(hunks) and hunks[-1].final_newline is False

@@ -1,4 +1,4 @@
-"""From a path as a model writes it to one place on the disk.
+"""Finds the one place on the disk for a path as a model writes it.
 
 Everything that checks a path (gate, credential list, journal) sees the result
 of `resolve`: absolute, without `..` and without links. `descriptors` then opens

@@ -1,7 +1,7 @@
-"""What a patch would do, worked out before anything is written.
+"""The plan of a patch, worked out before anything is written.
 
 Operations act on a simulation of the files they touch, so several of them may
-follow each other on one file. The outcome is a `Plan`: the least set of effects
+follow each other on one file. The outcome is a `PatchPlan`: the least set of effects
 on the disk, each with what has to be there for it to hold.
 """
 
@@ -17,9 +17,9 @@ from typing import Protocol
 
 from tools.files.binary import SAMPLE_BYTES, binary_kind
 from tools.files.descriptors import MAX_WHOLE_BYTES, entry_status, read_bytes
-from tools.files.diffs import Diff, diff_texts
+from tools.files.diffs import TextDiff, diff_texts
 from tools.files.failures import explain
-from tools.files.hunks import apply_hunks
+from tools.files.hunk_application import apply_hunks
 from tools.files.matching import Strategy
 from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, UpdateFile, content_of
 from tools.files.text_files import EMPTY, TextFile, decode
@@ -69,11 +69,11 @@ Effect = Write | Rename | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PatchPlan:
     """Effects in the order in which they are carried out, and what to report about them."""
 
     effects: tuple[Effect, ...]
-    diffs: tuple[Diff, ...] = ()
+    diffs: tuple[TextDiff, ...] = ()
     moved: tuple[tuple[Path, Path], ...] = ()
     strategies: tuple[Strategy, ...] = ()
     replacements: int = 0
@@ -145,7 +145,7 @@ class Simulation:
         """Files whose name another one has taken, until they are moved away themselves."""
         self._strategies: list[Strategy] = []
 
-    def run(self, operations: Sequence[Operation]) -> Plan:
+    def run(self, operations: Sequence[Operation]) -> PatchPlan:
         """The plan of all operations. Raises `ToolError` for the first that cannot be carried out."""
         self._leaving = [
             self._paths.entry(operation.path)
@@ -268,10 +268,10 @@ class Simulation:
         if displaced is None:
             self._state[source] = None
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> PatchPlan:
         writes: list[Write] = []
         renames: list[Rename] = []
-        diffs: list[Diff] = []
+        diffs: list[TextDiff] = []
         for path, file in self._state.items():
             if file is None or (file.origin == path and not file.changed):
                 continue
@@ -285,7 +285,7 @@ class Simulation:
         gone = [path for path, file in self._state.items() if file is None and path in self._disk]
         renamed = {rename.source for rename in renames}
         deletes = [Delete(path, self._disk[path]) for path in gone if path not in renamed]
-        return Plan(
+        return PatchPlan(
             effects=(*writes, *renames, *deletes),
             diffs=tuple(diffs),
             moved=tuple(
@@ -317,7 +317,7 @@ class Simulation:
                 raise explain(error, f"move {self._paths.name(file.origin)}") from error
         return Write(path, data, self._disk.get(path), like, file.executable)
 
-    def _diff(self, path: Path, file: _File) -> Diff:
+    def _diff(self, path: Path, file: _File) -> TextDiff:
         assert file.text is not None
         old = "/dev/null" if file.origin is None else f"a/{self._paths.name(file.origin)}"
         return diff_texts(file.before.text, file.text.text, old, f"b/{self._paths.name(path)}")

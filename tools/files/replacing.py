@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tools.files.advice import closest_sections, is_read_display, places
-from tools.files.matching import Found, Match, Strategy, find, without_overlaps
+from tools.files.matching import FoundMatches, Strategy, TextMatch, find, without_overlaps
 from tools.files.rewriting import Exchange, changes_what_it_quotes, refuse_escape_drift, replacement
-from tools.files.text_files import Span, TextFile, split_lines, to_newlines
+from tools.files.text_files import Replacement, TextFile, split_lines, to_newlines
 from tools.results import ToolError
 
 
@@ -42,7 +42,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
             "quote more lines around the one you mean, or set replace_all.",
             matches=len(matches),
         )
-    spans: list[Span] = []
+    spans: list[Replacement] = []
     matches = without_overlaps(matches)
     for match in matches:
         refuse_escape_drift(found, text[match.start : match.stop], old, new)
@@ -56,7 +56,7 @@ def replace_text(file: TextFile, old: str, new: str, *, everywhere: bool, name: 
     return Replaced(revised, found.strategy, len(matches))
 
 
-def _trusted(text: str, found: Found | None, new: str) -> Found | None:
+def _trusted(text: str, found: FoundMatches | None, new: str) -> FoundMatches | None:
     """`found`, less the loose matches in which the lines to change are not the quoted ones."""
     if found is None or found.strategy != "context_aware":
         return found
@@ -66,7 +66,7 @@ def _trusted(text: str, found: Found | None, new: str) -> Found | None:
         for match in found.matches
         if changes_what_it_quotes(split_lines(text[match.start : match.stop]), exchange)
     ]
-    return Found(found.strategy, tuple(kept), found.sought) if kept else None
+    return FoundMatches(found.strategy, tuple(kept), found.sought) if kept else None
 
 
 def _not_found(file: TextFile, old: str, name: str) -> ToolError:
@@ -79,7 +79,7 @@ def _not_found(file: TextFile, old: str, name: str) -> ToolError:
     return ToolError(f"old_string is not in {name}; {advice}.", closest=closest)
 
 
-def _where(text: str, matches: list[Match]) -> str:
+def _where(text: str, matches: list[TextMatch]) -> str:
     firsts: list[int] = []
     line = done = 0
     for match in matches:

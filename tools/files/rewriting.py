@@ -13,9 +13,9 @@ from difflib import SequenceMatcher
 
 from tools.files.diffs import changed_blocks
 from tools.files.indentation import Indentation, indent_of
-from tools.files.matching import Found, Match, plain_typography, unescape
+from tools.files.matching import DASHES, FoundMatches, TextMatch, plain_typography, unescape
 from tools.files.similarity import is_similar
-from tools.files.text_files import Span, line_starts
+from tools.files.text_files import Replacement, line_starts
 from tools.results import ToolError
 
 _MAX_ALIGNED_CHARS = 1_000
@@ -29,7 +29,7 @@ class Exchange:
     new: Sequence[str]
 
 
-def replacement(text: str, found: Found, match: Match, query: str, new: str) -> list[Span]:
+def replacement(text: str, found: FoundMatches, match: TextMatch, query: str, new: str) -> list[Replacement]:
     """The spans that carry out "replace `query` by `new`" at `match`, as small as possible."""
     there = text[match.start : match.stop]
     if found.strategy == "exact":
@@ -91,11 +91,11 @@ def changes_what_it_quotes(file_lines: Sequence[str], exchange: Exchange) -> boo
     )
 
 
-def minimal_spans(offset: int, there: str, new: str) -> list[Span]:
+def minimal_spans(offset: int, there: str, new: str) -> list[Replacement]:
     """Spans that turn `there`, which stands at `offset`, into `new` and touch only lines that differ."""
     a, b = there.split("\n"), new.split("\n")
     starts = line_starts(a)
-    spans: list[Span] = []
+    spans: list[Replacement] = []
     for block in changed_blocks(a, b):
         begin, end = starts[block.a_start], starts[block.a_stop] - 1
         fresh = "\n".join(b[block.b_start : block.b_stop])
@@ -103,16 +103,18 @@ def minimal_spans(offset: int, there: str, new: str) -> list[Span]:
             # Only added lines: they bring the newline that parts them from their neighbour.
             at_end = block.a_start == len(a)
             position = end if at_end else begin
-            spans.append(Span(offset + position, offset + position, "\n" + fresh if at_end else fresh + "\n"))
+            spans.append(
+                Replacement(offset + position, offset + position, "\n" + fresh if at_end else fresh + "\n")
+            )
         elif block.b_start == block.b_stop:
             at_end = block.a_stop == len(a)
-            spans.append(Span(offset + begin - at_end, offset + end + (not at_end), ""))
+            spans.append(Replacement(offset + begin - at_end, offset + end + (not at_end), ""))
         else:
-            spans.append(Span(offset + begin, offset + end, fresh))
+            spans.append(Replacement(offset + begin, offset + end, fresh))
     return spans
 
 
-def refuse_escape_drift(found: Found, there: str, query: str, new: str) -> None:
+def refuse_escape_drift(found: FoundMatches, there: str, query: str, new: str) -> None:
     """Raise when the model escaped quotes that stand bare in the file: it would write the backslashes."""
     if found.strategy == "exact":
         return
@@ -143,10 +145,16 @@ def _keep_typography(old: str, there: str, new: str) -> str:
     """`new` with the file's typographic characters where the model typed plain ones and changed nothing."""
     if max(len(there), len(new)) > _MAX_ALIGNED_CHARS or len(plain_typography(new)) != len(new):
         return new
-    pieces = _plain_pieces(there)
-    plain = "".join(piece.plain for piece in pieces)
-    if plain == there or plain.split() != plain_typography(old).split():
-        return new
+    for dash in DASHES:
+        pieces = _plain_pieces(there, dash)
+        plain = "".join(piece.plain for piece in pieces)
+        if plain != there and plain.split() == plain_typography(old, dash).split():
+            return _aligned(pieces, plain, new)
+    return new
+
+
+def _aligned(pieces: Sequence[_Piece], plain: str, new: str) -> str:
+    """`new`, where it equals the `plain` form of a line, with the line's own characters."""
     heads = {piece.start: piece for piece in pieces}
     result: list[str] = []
     for tag, start, stop, new_start, new_stop in SequenceMatcher(
@@ -176,12 +184,12 @@ class _Piece:
     original: str
 
 
-def _plain_pieces(there: str) -> list[_Piece]:
+def _plain_pieces(there: str, dash: str) -> list[_Piece]:
     pieces: list[_Piece] = []
     start = 0
     waiting = ""
     for character in there:
-        plain = plain_typography(character)
+        plain = plain_typography(character, dash)
         if not plain:
             waiting += character
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.files.binary import SAMPLE_BYTES, binary_kind
 from tools.files.descriptors import MAX_WHOLE_BYTES, open_file
-from tools.files.seen import stat_digest
+from tools.files.seen_files import stat_digest
 from tools.files.text_files import decode_line, mark_of
 from tools.files.threads import Stopped
 

@@ -35,7 +35,7 @@ _PYTHON_ONLY = ("look-around", "backreferences")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SearchRequest:
     """What to search. `pattern` None lists files. `rules` are lines of an ignore file."""
 
     root: Path
@@ -50,7 +50,7 @@ class Request:
 
 
 @dataclass(slots=True)
-class Ending:
+class SearchEnding:
     """How a search ended; filled in when its records are used up."""
 
     incomplete: str = ""
@@ -68,7 +68,7 @@ def find_ripgrep(environ: Mapping[str, str] = os.environ) -> str | None:
 
 
 def records(
-    request: Request, ending: Ending, stop: threading.Event, engine: Engine | None = None
+    request: SearchRequest, ending: SearchEnding, stop: threading.Event, engine: Engine | None = None
 ) -> Generator[bytes, None, None]:
     """The records of a search as they come: JSON lines, or paths. Close the iterator to end it early.
 
@@ -89,7 +89,9 @@ def records(
         yield from _python(request, ending, stop)
 
 
-def _ripgrep(program: str, request: Request, ending: Ending, stop: threading.Event) -> Iterator[bytes]:
+def _ripgrep(
+    program: str, request: SearchRequest, ending: SearchEnding, stop: threading.Event
+) -> Iterator[bytes]:
     arguments = [program, "--no-config", "--hidden", "--no-require-git", "--no-ignore-global"]
     arguments += ["--no-messages", "--color=never", "--glob=!.git"]
     folder, target = place(request.root)
@@ -110,7 +112,7 @@ def _ripgrep(program: str, request: Request, ending: Ending, stop: threading.Eve
         yield from _run([*arguments, "--", f"./{target}"], folder, b"", request, ending, stop)
 
 
-def _python(request: Request, ending: Ending, stop: threading.Event) -> Iterator[bytes]:
+def _python(request: SearchRequest, ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
     folder, target = place(request.root)
     order = {
         "file": target,
@@ -137,8 +139,8 @@ def _run(
     arguments: list[str],
     folder: Path,
     order: bytes,
-    request: Request,
-    ending: Ending,
+    request: SearchRequest,
+    ending: SearchEnding,
     stop: threading.Event,
 ) -> Iterator[bytes]:
     with tempfile.TemporaryFile() as errors, tempfile.TemporaryFile() as given:
@@ -166,7 +168,7 @@ def _run(
                 raise ToolError(reason)
 
 
-def _chunks(process: subprocess.Popen[bytes], ending: Ending, stop: threading.Event) -> Iterator[bytes]:
+def _chunks(process: subprocess.Popen[bytes], ending: SearchEnding, stop: threading.Event) -> Iterator[bytes]:
     """The output of the child until it ends or a limit is reached."""
     assert process.stdout is not None
     deadline = time.monotonic() + TIMEOUT
@@ -192,7 +194,7 @@ def _chunks(process: subprocess.Popen[bytes], ending: Ending, stop: threading.Ev
             yield chunk
 
 
-def _split(chunks: Iterator[bytes], separator: bytes, ending: Ending) -> Iterator[bytes]:
+def _split(chunks: Iterator[bytes], separator: bytes, ending: SearchEnding) -> Iterator[bytes]:
     """Records out of chunks, in linear time; those that are too long are counted and left out."""
     held: list[bytes] = []
     size = 0

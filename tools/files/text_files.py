@@ -30,7 +30,7 @@ _LF, _CRLF = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Replacement:
     """Replace the characters `start` to `stop` of a text by `new`."""
 
     start: int
@@ -59,7 +59,7 @@ class TextFile:
             return "lf"
         return "mixed" if _LF in self.ends else "crlf"
 
-    def revise(self, spans: Sequence[Span]) -> TextFile:
+    def revise(self, spans: Sequence[Replacement]) -> TextFile:
         """The file after replacing `spans` (in order, not overlapping, in characters of `text`).
 
         Line ends outside of the spans stay; new lines end like the line they start in.
@@ -164,7 +164,7 @@ def line_starts(lines: Iterable[str]) -> list[int]:
     return starts
 
 
-def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequence[str]) -> Span:
+def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequence[str]) -> Replacement:
     """The span that puts the lines `new` in place of the lines `first` to `stop` of `text`.
 
     `starts` is `line_starts` of the text's lines. Whether the text ends in a
@@ -173,14 +173,14 @@ def line_span(text: str, starts: Sequence[int], first: int, stop: int, new: Sequ
     count = len(starts) - 1
     begin = min(starts[first], len(text))
     if new and stop > first:
-        return Span(begin, starts[stop] - 1, "\n".join(new))
+        return Replacement(begin, starts[stop] - 1, "\n".join(new))
     if new:
         if first == count and text and not text.endswith("\n"):
-            return Span(begin, begin, "\n" + "\n".join(new))
-        return Span(begin, begin, "\n".join(new) + "\n")
+            return Replacement(begin, begin, "\n" + "\n".join(new))
+        return Replacement(begin, begin, "\n".join(new) + "\n")
     if stop < count or text.endswith("\n") or stop == first:
-        return Span(begin, min(starts[stop], len(text)), "")
-    return Span(max(begin - 1, 0), len(text), "")
+        return Replacement(begin, min(starts[stop], len(text)), "")
+    return Replacement(max(begin - 1, 0), len(text), "")
 
 
 def _decode(data: bytes) -> tuple[bytes, str, Encoding]:

@@ -10,11 +10,11 @@ from tools.files.diff_headers import GitHeader, Name, backed_up, plain_pair, rea
 from tools.files.operations import (
     AddFile,
     DeleteFile,
-    Hunk,
     Kind,
-    Line,
     Operation,
     PatchError,
+    PatchHunk,
+    PatchLine,
     UpdateFile,
     content_of,
 )
@@ -61,7 +61,7 @@ class _Reader:
                 operations.append(self._file_section())
             elif self._at().startswith("@@"):
                 raise PatchError(
-                    f"Line {self._index + 1} of the patch: a hunk of no file; "
+                    f"PatchLine {self._index + 1} of the patch: a hunk of no file; "
                     "put --- and +++ lines before it."
                 )
             elif _BINARY.match(self._at()):
@@ -98,7 +98,7 @@ class _Reader:
     def _file_section(self, git: GitHeader | None = None) -> Operation:
         old, new = (read_name(line[4:]) for line in self._lines[self._index : self._index + 2])
         self._index += 2
-        hunks: list[Hunk] = []
+        hunks: list[PatchHunk] = []
         while self._at().startswith("@@") or (not hunks and self._at()[:1] in ("+", "-", " ") and self._at()):
             hunks.append(self._hunk(old.text if new.is_nowhere else new.text))
             while self._index < len(self._lines) and not self._at().strip():
@@ -107,7 +107,7 @@ class _Reader:
             return _git_operation(git, old, new, tuple(hunks))
         return _operation(old, new, tuple(hunks))
 
-    def _hunk(self, path: str) -> Hunk:
+    def _hunk(self, path: str) -> PatchHunk:
         opening = self._at() if self._at().startswith("@@") else ""
         if opening.startswith("@@@ "):
             raise PatchError("The diff is one of a merge (@@@); send one with a single old side.")
@@ -115,7 +115,7 @@ class _Reader:
         self._index += bool(opening)
         self._hunks += 1
         stop = (self._counted_stop(header) if header else None) or self._prefixed_stop()
-        lines: list[Line] = []
+        lines: list[PatchLine] = []
         final_newline: bool | None = None
         for text in self._lines[self._index : stop]:
             if text.startswith(_NO_NEWLINE):
@@ -124,10 +124,10 @@ class _Reader:
                 lines.append(_line(text))
         self._index = stop
         if all(line.kind == " " for line in lines) and final_newline is None:
-            raise PatchError(f"Hunk {self._hunks} of {path} changes nothing; mark lines with + or -.")
+            raise PatchError(f"PatchHunk {self._hunks} of {path} changes nothing; mark lines with + or -.")
         hint = (header["hint"] if header else _hint(opening)).strip()
         start = int(header["old"]) if header else None
-        return Hunk(
+        return PatchHunk(
             self._hunks, tuple(lines), (hint,) if hint else (), old_start=start, final_newline=final_newline
         )
 
@@ -192,13 +192,13 @@ def _hint(opening: str) -> str:
     return text if re.search(r"[^\W\d]", text) else ""
 
 
-def _line(text: str) -> Line:
+def _line(text: str) -> PatchLine:
     """A line of a hunk; one without a mark is a kept line whose space was forgotten."""
     is_marked = text[:1] in (" ", "+", "-")
-    return Line(cast("Kind", text[0]), text[1:]) if is_marked else Line(" ", text)
+    return PatchLine(cast("Kind", text[0]), text[1:]) if is_marked else PatchLine(" ", text)
 
 
-def _git_operation(git: GitHeader, old: Name, new: Name, hunks: tuple[Hunk, ...]) -> Operation:
+def _git_operation(git: GitHeader, old: Name, new: Name, hunks: tuple[PatchHunk, ...]) -> Operation:
     """What a section of git does; its own headers decide on names and on whether the file is new."""
     names = git.renames
     if names is None:
@@ -213,7 +213,7 @@ def _git_operation(git: GitHeader, old: Name, new: Name, hunks: tuple[Hunk, ...]
     return UpdateFile(names[0], hunks, move_to, executable=git.executable)
 
 
-def _operation(old: Name, new: Name, hunks: tuple[Hunk, ...]) -> Operation:
+def _operation(old: Name, new: Name, hunks: tuple[PatchHunk, ...]) -> Operation:
     """What a section with nothing but `---` and `+++` lines does."""
     path, target = plain_pair(old, new)
     if old.is_nowhere or (old.is_epoch and not any(hunk.old for hunk in hunks)):

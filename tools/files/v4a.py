@@ -19,7 +19,15 @@ import re
 from dataclasses import dataclass, field
 
 from tools.files.matching import unescape
-from tools.files.operations import AddFile, DeleteFile, Hunk, Line, Operation, PatchError, UpdateFile
+from tools.files.operations import (
+    AddFile,
+    DeleteFile,
+    Operation,
+    PatchError,
+    PatchHunk,
+    PatchLine,
+    UpdateFile,
+)
 from tools.files.unified import HUNK_HEADER, looks_unified, parse_unified
 
 _HEADER = re.compile(r"\*\*\* ?(?P<verb>Update|Add|Delete|Move) File: ?(?P<rest>.*?)\s*$")
@@ -60,8 +68,8 @@ class _Section:
     verb: str
     path: str
     number: int
-    hunks: list[Hunk] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    hunks: list[PatchHunk] = field(default_factory=list)
+    lines: list[PatchLine] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     old_start: int | None = None
     at_end: bool = False
@@ -107,7 +115,7 @@ class _Parser:
             self._check_outside(number, line, inside=True)
         elif line.startswith("***") and not (_MOVE_TO.match(line) or _END_OF_FILE.match(line)):
             raise PatchError(
-                f"Line {number} of the patch: {line.strip()!r} is no known header; "
+                f"PatchLine {number} of the patch: {line.strip()!r} is no known header; "
                 "lines of the file itself start with a space, + or -."
             )
         elif self._section.verb == "Update":
@@ -165,14 +173,14 @@ class _Parser:
         if section.at_end:
             self._finish_hunk(section)
         if section.lines:
-            section.lines.extend([Line(" ", "")] * section.blanks)
+            section.lines.extend([PatchLine(" ", "")] * section.blanks)
         section.blanks = 0
         match line[0]:
             case " " | "+" | "-" as kind:
-                section.lines.append(Line(kind, line[1:]))
+                section.lines.append(PatchLine(kind, line[1:]))
             case _:
                 # The space of a kept line was forgotten. It has to be found in the file all the same.
-                section.lines.append(Line(" ", line))
+                section.lines.append(PatchLine(" ", line))
 
     def _read_add(self, section: _Section, number: int, line: str) -> None:
         if line.startswith("+"):
@@ -189,11 +197,13 @@ class _Parser:
         self._hunks += 1
         lines = tuple(section.lines)
         if not lines:
-            raise PatchError(f"Hunk {self._hunks} of {section.path} is empty; add lines with + or -.")
+            raise PatchError(f"PatchHunk {self._hunks} of {section.path} is empty; add lines with + or -.")
         if all(line.kind == " " for line in lines):
-            raise PatchError(f"Hunk {self._hunks} of {section.path} changes nothing; mark lines with + or -.")
+            raise PatchError(
+                f"PatchHunk {self._hunks} of {section.path} changes nothing; mark lines with + or -."
+            )
         section.hunks.append(
-            Hunk(self._hunks, lines, tuple(section.hints), section.at_end, section.old_start)
+            PatchHunk(self._hunks, lines, tuple(section.hints), section.at_end, section.old_start)
         )
         section.lines, section.hints = [], []
         section.at_end, section.old_start, section.blanks = False, None, 0

@@ -1,4 +1,4 @@
-"""Where commands run, as a protocol. This machine is one backend; others implement the same two classes."""
+"""The protocol of backends, where commands run: two classes, for this machine and any other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from tools.terminal.pump import Ending, Sink
+from tools.terminal.pump import ShellEnding, Sink
 
 COLUMNS, ROWS = 120, 40
 """Size of the terminal that a command with `pty` runs on."""
@@ -33,9 +33,13 @@ class Launch:
     """Whether it runs without the sandbox, which a person has allowed."""
     network: bool = False
     """Whether a person has allowed it the network where it has to be asked for."""
+    opens: tuple[Path, ...] = ()
+    """Guarded places it may change."""
+    hosts: frozenset[str] = frozenset()
+    """Hosts that were allowed with it, where the network is filtered."""
 
 
-class Child(Protocol):
+class ShellChild(Protocol):
     """A running shell with everything it started."""
 
     @property
@@ -44,7 +48,7 @@ class Child(Protocol):
     def watch(self, sink: Sink) -> None:
         """Begin to read the output. `sink` is called on a thread, in order, with every piece."""
 
-    async def ended(self) -> Ending:
+    async def ended(self) -> ShellEnding:
         """Wait until the shell itself has ended and its output is read. Any number of callers may wait."""
         ...
 
@@ -87,7 +91,7 @@ class Backend(Protocol):
         """What runs the commands; a plain `sh` keeps less between calls."""
         ...
 
-    def start(self, launch: Launch) -> Child:
+    def start(self, launch: Launch) -> ShellChild:
         """Start a shell. Raises `ToolError` naming the cause when it cannot be started."""
         ...
 

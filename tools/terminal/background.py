@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from tools.redact import Redactor, redact
 from tools.results import ToolError
+from tools.safe_text import Cleaner
 from tools.terminal import screen
-from tools.terminal.backend import Child
-from tools.terminal.pump import Ending
-from tools.terminal.rolling import RollingText
+from tools.terminal.backend import ShellChild
+from tools.terminal.output_watch import OutputWatch
+from tools.terminal.pump import ShellEnding
+from tools.terminal.rolling_text import RollingText
 from tools.terminal.threads import on_thread
-from tools.terminal.watch import Watch
-from tools.text import Cleaner
 
 _NOT_STARTED = 126
 MAX_PROCESSES = 64
@@ -31,7 +31,7 @@ MAX_LINES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class OutputPiece:
     """A piece of output. `dropped` characters before it are lost for good."""
 
     text: str
@@ -46,12 +46,12 @@ class BackgroundProcess:
 
     def __init__(
         self,
-        child: Child,
+        child: ShellChild,
         command: str,
         *,
         pty: bool,
         secrets: Mapping[str, str],
-        watch: Watch,
+        watch: OutputWatch,
         notify: Callable[[str], None],
         notify_on_complete: bool,
         on_end: Callable[[], None],
@@ -69,7 +69,7 @@ class BackgroundProcess:
         self._cleaner = Cleaner()
         self._redactor = Redactor(secrets)
         self._secrets = secrets
-        self._recording = screen.Recording() if pty else None
+        self._recording = screen.ScreenRecording() if pty else None
         self._watch = watch
         self._notify = notify
         self._notify_on_complete = notify_on_complete
@@ -96,12 +96,12 @@ class BackgroundProcess:
         """Seconds it has run, or ran."""
         return (self._ended if self._ended is not None else time.monotonic()) - self._started
 
-    def news(self) -> Piece:
+    def news(self) -> OutputPiece:
         """Output since the last call. An unfinished line is shown each time until it is complete."""
         with self._lock:
             text, dropped = self._text.since(self._read_to)
             self._read_to = self._text.total
-            return Piece(text + redact(self._cleaner.pending(), self._secrets), dropped)
+            return OutputPiece(text + redact(self._cleaner.pending(), self._secrets), dropped)
 
     def log(self, offset: int | None, limit: int) -> tuple[str, int, int]:
         """Lines from `offset` (0-based), or the last ones; with the first line's number and the total."""
@@ -170,7 +170,7 @@ class BackgroundProcess:
         except ToolError as error:
             # It never started; whoever looks at the process reads why.
             self._sink(f"{error}\n".encode())
-            ending = Ending(_NOT_STARTED, False)
+            ending = ShellEnding(_NOT_STARTED, False)
         rest = await on_thread(self._finish)
         self._match(rest)
         self._on_end()

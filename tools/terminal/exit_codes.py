@@ -1,4 +1,4 @@
-"""What an exit code means, for the codes that are not what they seem."""
+"""Meanings of exit codes that are not what they seem."""
 
 from __future__ import annotations
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.redact import redact
+from tools.safe_text import truncate
 from tools.terminal import screen
-from tools.terminal.backend import Child
+from tools.terminal.backend import ShellChild
 from tools.terminal.exit_codes import TIMED_OUT
-from tools.terminal.output import LIMIT, Collector, Output
-from tools.terminal.pump import Ending
-from tools.terminal.shell import Place, Shell
+from tools.terminal.output import LIMIT, Output, OutputCollector
+from tools.terminal.pump import ShellEnding
+from tools.terminal.shell import Shell, ShellPlace
 from tools.terminal.threads import on_thread
-from tools.text import truncate
 
 _PROGRESS = 0.1
 """Seconds between two looks at live output."""
@@ -38,7 +38,7 @@ class Outcome:
 
 async def run(
     shell: Shell,
-    place: Place,
+    place: ShellPlace,
     command: str,
     *,
     limit: float,
@@ -48,14 +48,16 @@ async def run(
     progress: Callable[[str], None],
     outside: bool = False,
     network: bool = False,
+    opens: tuple[Path, ...] = (),
+    hosts: frozenset[str] = frozenset(),
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
 
     The caller holds the shell's lock. When the wait is cancelled, everything the
     command started is killed before the cancellation passes on.
     """
-    collector = Collector(spool, secrets)
-    replay = screen.Recording() if pty else None
+    collector = OutputCollector(spool, secrets)
+    replay = screen.ScreenRecording() if pty else None
     live = _Live(collector.last_lines, progress)
 
     def sink(data: bytes) -> None:
@@ -64,7 +66,9 @@ async def run(
             replay.feed(data)
         live.is_news = True
 
-    child, launch = shell.start(command, place, pty=pty, outside=outside, network=network)
+    child, launch = shell.start(
+        command, place, pty=pty, outside=outside, network=network, hosts=hosts, opens=opens
+    )
     child.watch(sink)
     follower = asyncio.create_task(live.follow())
     try:
@@ -83,7 +87,7 @@ async def run(
     return Outcome(output=output, code=TIMED_OUT if timed_out else ending.code, notes=notes)
 
 
-async def _wait(child: Child, limit: float) -> tuple[Ending, bool]:
+async def _wait(child: ShellChild, limit: float) -> tuple[ShellEnding, bool]:
     """How the shell ended, and whether that was because its time was up."""
     ended = asyncio.ensure_future(child.ended())
     try:
@@ -92,12 +96,12 @@ async def _wait(child: Child, limit: float) -> tuple[Ending, bool]:
             return ended.result(), False
         await child.kill()
         await asyncio.wait({ended}, timeout=_PATIENCE)
-        return (ended.result() if ended.done() else Ending(TIMED_OUT, True)), True
+        return (ended.result() if ended.done() else ShellEnding(TIMED_OUT, True)), True
     finally:
         ended.cancel()
 
 
-async def _leftovers(child: Child, command: str, ending: Ending) -> list[str]:
+async def _leftovers(child: ShellChild, command: str, ending: ShellEnding) -> list[str]:
     """What to say about processes that outlive the command."""
     thorough = ending.still_open or _DETACHES.search(command) is not None
     left = await child.left_behind(thorough=thorough)
@@ -118,7 +122,9 @@ def _timeout_note(limit: float) -> str:
     )
 
 
-def _finish(collector: Collector, replay: screen.Recording | None, secrets: Mapping[str, str]) -> Output:
+def _finish(
+    collector: OutputCollector, replay: screen.ScreenRecording | None, secrets: Mapping[str, str]
+) -> Output:
     output = collector.finish()
     if replay is None or not replay.is_whole:
         return output

@@ -16,15 +16,15 @@ from signal import SIGTERM
 from typing import Literal
 
 from tools.results import ToolError
+from tools.safe_text import clean
 from tools.sandbox import Boundary, Need, Wrapped
 from tools.terminal.backend import COLUMNS, ROWS, Launch
-from tools.terminal.guard import Guard
-from tools.terminal.kinship import MARK, kill, kill_group, relatives
-from tools.terminal.pump import Ending, Pump, Sink
+from tools.terminal.first_line import START
+from tools.terminal.kill_guard import KillGuard
+from tools.terminal.process_tree import MARK, kill, kill_group, relatives
+from tools.terminal.pump import Pump, ShellEnding, Sink
 from tools.terminal.shell import folders_file
-from tools.terminal.start import START
 from tools.terminal.threads import on_thread, to_the_end
-from tools.text import clean
 
 _FOLDER = Path(__file__).parent
 _WRITE_PATIENCE = 5.0
@@ -41,7 +41,7 @@ class LocalBackend:
         self._path = shell or shutil.which("bash") or "/bin/sh"
         self._boundary = boundary
         self._owner = secrets.token_hex(6)
-        self._guard = Guard(self._owner)
+        self._guard = KillGuard(self._owner)
         self._children: set[LocalChild] = set()
 
     @property
@@ -53,6 +53,8 @@ class LocalBackend:
         return ""
 
     async def open(self) -> int:
+        if self._boundary is not None and not self._boundary.is_ready:
+            await on_thread(self._boundary.prepare)
         return 1
 
     def start(self, launch: Launch) -> LocalChild:
@@ -109,6 +111,8 @@ class LocalBackend:
             write=(new, folders_file(new)) if new is not None else (),
             terminal=terminal,
             network=launch.network,
+            opens=launch.opens,
+            hosts=launch.hosts,
         )
         # Inside, the terminal may have another name: it is told once the boundary is drawn.
         wrapped = self._boundary.wrap([], need)
@@ -160,7 +164,7 @@ class LocalChild:
     def watch(self, sink: Sink) -> None:
         self._pump.start(sink)
 
-    async def ended(self) -> Ending:
+    async def ended(self) -> ShellEnding:
         return await asyncio.shield(self._pump.ending)
 
     def has_ended(self) -> bool:

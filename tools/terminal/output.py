@@ -1,4 +1,4 @@
-"""What a command printed: cleaned and masked as it comes, bounded in memory, kept in full on disk."""
+"""Output of a command: cleaned and masked as it comes, bounded in memory, kept in full on disk."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from tools.redact import Redactor, redact
-from tools.text import Cleaner, clean, left_out
+from tools.safe_text import Cleaner, clean, left_out
 
 LIMIT = 50_000
 """Characters of output that go into the conversation."""
@@ -38,7 +38,7 @@ class Output:
     """Why there is no complete file, or empty."""
 
 
-class Collector:
+class OutputCollector:
     """Takes the bytes of one command. `feed` runs on the reader's thread, everything else anywhere."""
 
     def __init__(self, spool: Path, secrets: Mapping[str, str], limit: int = LIMIT) -> None:

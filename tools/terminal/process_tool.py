@@ -10,10 +10,10 @@ from tools.actions import SendInput
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean, truncate
 from tools.terminal.background import MAX_LINES, BackgroundProcess
 from tools.terminal.output import LIMIT
 from tools.terminal.tool import encoded, timeout_limits
-from tools.text import clean, truncate
 
 _COMMAND = 200
 _SHOWN_LINES = 2_000
@@ -176,4 +176,6 @@ registry.register(
     },
     handler=process,
     describe=_describe,
+    place=11,
+    bundles=("default", "debugging"),
 )

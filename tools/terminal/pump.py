@@ -24,7 +24,7 @@ _DRAIN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class ShellEnding:
     """How a shell ended. `still_open` means that a descendant goes on holding its output."""
 
     code: int
@@ -44,7 +44,7 @@ class Pump:
         self._process = process
         self._output = output
         self._loop = asyncio.get_running_loop()
-        self.ending: asyncio.Future[Ending] = self._loop.create_future()
+        self.ending: asyncio.Future[ShellEnding] = self._loop.create_future()
 
     def start(self, sink: Sink) -> None:
         threading.Thread(target=self._run, args=(sink,), name="terminal-output", daemon=True).start()
@@ -57,7 +57,7 @@ class Pump:
                 if is_open:
                     is_open = self._drain(selector, sink)
                 code = self._process.wait()
-                self._tell(Ending(code if code >= 0 else 128 - code, is_open))
+                self._tell(ShellEnding(code if code >= 0 else 128 - code, is_open))
                 while is_open:
                     selector.select()
                     is_open = self._read() != b""
@@ -111,11 +111,11 @@ class Pump:
             # This is how a terminal reports its end.
             return b""
 
-    def _tell(self, outcome: Ending | BaseException) -> None:
+    def _tell(self, outcome: ShellEnding | BaseException) -> None:
         def tell() -> None:
             if self.ending.done():
                 return
-            if isinstance(outcome, Ending):
+            if isinstance(outcome, ShellEnding):
                 self.ending.set_result(outcome)
             else:
                 self.ending.set_exception(outcome)

@@ -1,12 +1,12 @@
-"""What a person would see on a terminal after some bytes, as text."""
+"""The text a person would see on a terminal after some bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from tools.safe_text import clean
 from tools.terminal.backend import COLUMNS, ROWS
-from tools.text import clean
 
 RAW_LIMIT = 262_144
 """Bytes kept and played back, up to twice as many; the emulator manages about a megabyte a second."""
@@ -14,7 +14,7 @@ RAW_LIMIT = 262_144
 _HISTORY = 5_000
 
 
-class Recording:
+class ScreenRecording:
     """The newest bytes that went to a terminal. `feed` runs on the reader's thread."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.results import ToolError
-from tools.terminal.backend import Backend, Child, Launch
+from tools.terminal.backend import Backend, Launch, ShellChild
 
 _COMPLETE = b"\n# complete\n"
 _NO_BASH = (
@@ -25,7 +25,7 @@ _calls = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShellPlace:
     """Where a command is about to run. `note` says so when it is not where the last one ended."""
 
     cwd: Path
@@ -66,7 +66,7 @@ class Shell:
         """The folder the next command runs in, if it still exists."""
         return self._cwd
 
-    def place(self, workdir: str | None) -> Place:
+    def place(self, workdir: str | None) -> ShellPlace:
         """The folder for the next command. Raises `ToolError` when `workdir` is no usable folder."""
         if self._backend.place:
             return self._far_place(workdir)
@@ -79,7 +79,7 @@ class Shell:
             note = f"The folder {self._cwd} is gone; the shell is back in {self._workspace}."
             self._cwd = self._workspace
         if not workdir:
-            return Place(self._cwd.resolve(), self._cwd, True, note)
+            return ShellPlace(self._cwd.resolve(), self._cwd, True, note)
         try:
             path = (self._cwd / Path(workdir).expanduser()).resolve()
             is_folder = path.is_dir()
@@ -87,7 +87,7 @@ class Shell:
             raise ToolError(f"workdir {workdir!r} cannot be used: {error}.") from error
         if not is_folder:
             raise ToolError(f"workdir {workdir!r} is no folder; make it first or name another.")
-        return Place(path, path, False, note)
+        return ShellPlace(path, path, False, note)
 
     async def ready(self) -> str:
         """Reach the place of the shell; a note when something is different from now on.
@@ -112,14 +112,16 @@ class Shell:
     def start(
         self,
         command: str,
-        place: Place,
+        place: ShellPlace,
         *,
         pty: bool = False,
         keeps_input: bool = False,
         keeps_state: bool = True,
         outside: bool = False,
         network: bool = False,
-    ) -> tuple[Child, Launch]:
+        opens: tuple[Path, ...] = (),
+        hosts: frozenset[str] = frozenset(),
+    ) -> tuple[ShellChild, Launch]:
         """Start a shell for `command`. Raises `ToolError` when that is impossible.
 
         `outside` the sandbox a shell begins with nothing but the folder, and leaves nothing: functions
@@ -139,6 +141,8 @@ class Shell:
             keeps_input=keeps_input,
             outside=outside,
             network=network,
+            opens=opens,
+            hosts=hosts,
         )
         if launch.new_state is not None:
             # Made here, so that the umask of the shell has no say in who may read them.
@@ -147,7 +151,7 @@ class Shell:
         private_write(launch.command_file, command)
         return self._backend.start(launch), launch
 
-    def settle(self, launch: Launch, place: Place) -> None:
+    def settle(self, launch: Launch, place: ShellPlace) -> None:
         """Take over the state the shell left, if it left a whole one, and clear up."""
         launch.command_file.unlink(missing_ok=True)
         new = launch.new_state
@@ -171,17 +175,17 @@ class Shell:
         """Remove the stored state."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _far_place(self, workdir: str | None) -> Place:
+    def _far_place(self, workdir: str | None) -> ShellPlace:
         """A place that cannot be looked at from here; the shell says so when it is not there."""
         if not workdir:
-            return Place(self._cwd, self._cwd, True)
+            return ShellPlace(self._cwd, self._cwd, True)
         if "\0" in workdir:
             raise ToolError(f"workdir {workdir!r} cannot be used: it holds a NUL character.")
         # Only `~` of the person itself is known there without asking; `..` is left to the far side's links.
         path = Path(workdir) if workdir.startswith("~") else self._cwd / workdir
-        return Place(path, path, False)
+        return ShellPlace(path, path, False)
 
-    def _move(self, folders: bytes, place: Place) -> None:
+    def _move(self, folders: bytes, place: ShellPlace) -> None:
         cwd, _, previous = os.fsdecode(folders).partition("\0")
         self._previous = previous
         # A folder named for one call only is left again, unless the command went on from there.

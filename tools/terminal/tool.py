@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import secrets as chance
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from tools.actions import RunCommand
 from tools.context import ToolContext
 from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
 from tools.terminal import foreground
 from tools.terminal.background import BackgroundProcess
 from tools.terminal.exit_codes import TIMED_OUT, meaning
-from tools.terminal.shell import Place, Shell
-from tools.terminal.watch import Watch
-from tools.text import clean
+from tools.terminal.output_watch import OutputWatch
+from tools.terminal.shell import Shell, ShellPlace
 
 DEFAULT_TIMEOUT = 180
 MAX_TIMEOUT = 600
@@ -64,23 +66,30 @@ async def terminal(arguments: Arguments, context: ToolContext) -> dict[str, Any]
 class _Leave:
     """What a command is let do beyond the sandbox's policy, if a person says yes."""
 
-    outside: bool
-    network: bool
+    outside: bool = False
+    network: bool = False
+    hosts: frozenset[str] = frozenset()
+    opens: tuple[Path, ...] = ()
 
 
-def _leave(arguments: Arguments, context: ToolContext, place: Place) -> _Leave:
+def _leave(arguments: Arguments, context: ToolContext, place: ShellPlace) -> _Leave:
     boundary = context.terminals.boundary
     if boundary is None or boundary.level == "none":
-        return _Leave(False, False)
+        return _Leave()
     if arguments.get("outside"):
-        return _Leave(True, False)
-    return _Leave(False, boundary.asks_for_network(arguments["command"], place.cwd))
+        return _Leave(outside=True)
+    command, cwd = arguments["command"], place.cwd
+    return _Leave(
+        network=boundary.asks_for_network(command, cwd),
+        hosts=boundary.hosts_named(command, cwd),
+        opens=boundary.opens(command, cwd),
+    )
 
 
 async def _run(
-    command: str, context: ToolContext, shell: Shell, place: Place, limit: int, pty: bool, leave: _Leave
+    command: str, context: ToolContext, shell: Shell, place: ShellPlace, limit: int, pty: bool, leave: _Leave
 ) -> dict[str, Any]:
-    before = shell.cwd
+    before, begun = shell.cwd, time.monotonic()
     outcome = await foreground.run(
         shell,
         place,
@@ -92,6 +101,8 @@ async def _run(
         progress=context.progress,
         outside=leave.outside,
         network=leave.network,
+        opens=leave.opens,
+        hosts=leave.hosts,
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
     if outcome.code != TIMED_OUT and (clause := meaning(command, outcome.code)):
@@ -106,17 +117,19 @@ async def _run(
         notes.append(context.terminals.missing(outcome.output.text, shell.given))
     if outcome.code != 0 and boundary is not None and not leave.outside:
         notes.append(boundary.refusal(outcome.output.text, network=leave.network))
+    if boundary is not None and not leave.outside:
+        notes.append(boundary.hosts_refused(begun))
     if note := " ".join(filter(None, notes)):
         result["note"] = note
     return result
 
 
 def _start(
-    arguments: Arguments, context: ToolContext, shell: Shell, place: Place, pty: bool, leave: _Leave
+    arguments: Arguments, context: ToolContext, shell: Shell, place: ShellPlace, pty: bool, leave: _Leave
 ) -> dict[str, Any]:
     command: str = arguments["command"]
     table = context.terminals.processes(context.task)
-    watch = Watch(arguments.get("watch_patterns") or ())
+    watch = OutputWatch(arguments.get("watch_patterns") or ())
     table.make_room()
     child, launch = shell.start(
         command,
@@ -126,6 +139,8 @@ def _start(
         keeps_state=False,
         outside=leave.outside,
         network=leave.network,
+        opens=leave.opens,
+        hosts=leave.hosts,
     )
     process = BackgroundProcess(
         child,
@@ -268,4 +283,7 @@ registry.register(
     handler=terminal,
     describe=_describe,
     patch=_patch,
+    place=10,
+    bundles=("default", "debugging"),
+    traits=("for_scripts",),
 )

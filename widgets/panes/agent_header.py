@@ -1,4 +1,4 @@
-"""Who the agent is whose conversation is shown, what it does and what it has taken, in two lines."""
+"""The header of an agent's conversation: its name, what it does and what it has used, in two lines."""
 
 from __future__ import annotations
 
@@ -11,15 +11,26 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from themes.skin import Skin
-from widgets.filtered import Drawn
+from widgets.filtered_rows import DrawnRow
 from widgets.palette import Palette
 from widgets.panes import figures
-from widgets.panes.agent_row import LIVE, LOOKS, TIGHT, WORDS, AgentRow, Look, doing, speed_of, took, unmerged
+from widgets.panes.agent_row import (
+    LIVE,
+    LOOKS,
+    TIGHT,
+    WORDS,
+    AgentRow,
+    AgentRowStyle,
+    doing,
+    speed_of,
+    took,
+    unmerged,
+)
 from widgets.panes.sparkline import draws_ascii_only
 from widgets.row_text import fit, one_line, spread, to_strip
 
 
-class AgentHeader(Drawn):
+class AgentHeader(DrawnRow):
     """`▶ callers  works · agent-1      0:42 · 11 calls · 8.1k ▕██░░▏ $0.03`, below it goal and action.
 
     Of one that is over, what it changed and nobody has merged stands in place of the action.
@@ -91,7 +102,7 @@ class AgentHeader(Drawn):
 
     def _what(self, row: AgentRow, width: int) -> Text:
         style = self.palette.style
-        look = Look(style, self._clock(), self.motion, self._ascii_only)
+        look = AgentRowStyle(style, self._clock(), self.motion, self._ascii_only)
         left = Text(f"   {one_line(row.goal)}", style("dim"))
         if row.state not in LIVE:
             mark = f"{unmerged(row)} not merged " if unmerged(row) else ""

@@ -92,7 +92,7 @@ class AgentRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class AgentRowStyle:
     """What decides how rows are drawn, beside the rows. `now` is the clock of the pane."""
 
     ink: Ink
@@ -107,7 +107,7 @@ def height(row: AgentRow) -> int:
     return 1 if row.state not in LIVE else 3 if row.goal else 2
 
 
-def drawn(row: AgentRow, width: int, look: Look) -> Sequence[Text]:
+def drawn(row: AgentRow, width: int, look: AgentRowStyle) -> Sequence[Text]:
     """The lines of a row: what it is for, what it does, what it took; one line where it does nothing."""
     glyph, role = LOOKS[row.state]
     live = row.state in LIVE
@@ -146,7 +146,7 @@ def doing(row: AgentRow) -> str:
     return WORDS[row.state] if row.state != "running" else one_line(row.action) or WORDS["running"]
 
 
-def speed_of(row: AgentRow, look: Look) -> str:
+def speed_of(row: AgentRow, look: AgentRowStyle) -> str:
     """How fast it uses tokens: bars, or where nothing may move, words; empty while that is not known."""
     rates = row.pulse.rates(look.now)
     if not any(rates):

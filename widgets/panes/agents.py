@@ -12,11 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.timer import Timer
 
-from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentState, Look, drawn, height, unmerged
+from widgets.panes.agent_row import LIVE, WORDS, AgentRow, AgentRowStyle, AgentState, drawn, height, unmerged
 from widgets.panes.pane import Pane, Summary
 from widgets.panes.sparkline import draws_ascii_only
+from widgets.row_list import RowList
 from widgets.row_text import one_line
-from widgets.rows import RowList
 
 __all__ = ["AgentRow", "AgentState", "AgentsPane"]
 
@@ -172,5 +172,5 @@ class AgentsPane(Pane):
         return f"{one_line(row.name)} {WORDS[row.state]} {one_line(row.action)} {one_line(row.goal)} {mark}"
 
     def _row(self, index: int, width: int) -> Sequence[Text]:
-        look = Look(self.ink, self._clock(), self.motion, self._ascii_only)
+        look = AgentRowStyle(self.ink, self._clock(), self.motion, self._ascii_only)
         return drawn(self.agents[index], width, look)

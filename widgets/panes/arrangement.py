@@ -1,4 +1,4 @@
-"""How the room beside the conversation is shared out. Pure arithmetic, in terminal cells."""
+"""Shares out the room beside the conversation. Pure arithmetic, in terminal cells."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Arrangement(NamedTuple):
         return Arrangement(width, frozenset(label for label in folded if isinstance(label, str)))
 
 
-class Want(NamedTuple):
+class PaneWant(NamedTuple):
     """What one pane wants: lines of content, and whether it takes what others leave."""
 
     lines: int
@@ -57,7 +57,7 @@ class Want(NamedTuple):
     folded: bool = False
 
 
-def share(height: int, wants: Sequence[Want]) -> list[int]:
+def share(height: int, wants: Sequence[PaneWant]) -> list[int]:
     """Lines for each pane, its title row included, one rule between each two that are shown.
 
     Panes grow evenly up to what they want; flexible ones take the rest. When even

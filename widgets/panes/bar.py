@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from themes.skin import Skin
-from widgets.filtered import Drawn
+from widgets.filtered_rows import DrawnRow
 from widgets.palette import Palette
 from widgets.row_text import fit, one_line, to_strip
 
@@ -32,7 +32,7 @@ class BarPart(NamedTuple):
     key: str = ""
 
 
-class PaneBar(Drawn, can_focus=True):
+class PaneBar(DrawnRow, can_focus=True):
     """`TODO 3/5 ▶ Use Decimal…  AGENTS 2 ◆1  LOG 31`; every part opens its pane."""
 
     ALLOW_SELECT = False

@@ -12,8 +12,8 @@ from rich.text import Text
 from textual.message import Message
 
 from widgets.panes.pane import Pane, Summary
+from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
-from widgets.rows import RowList
 
 KEPT = 5_000
 """Files that are listed; of more, those changed longest ago are only counted."""
@@ -22,7 +22,7 @@ WORDS: Mapping[str, str] = {"added": "new", "modified": "changed", "removed": "r
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PaneFileChange:
     """What was done to one file by the session, or by others; all changes together."""
 
     path: str
@@ -46,7 +46,7 @@ class FilesPane(Pane):
     class Opened(Message):
         """The person wants to see what changed in a file."""
 
-        def __init__(self, change: Change) -> None:
+        def __init__(self, change: PaneFileChange) -> None:
             super().__init__()
             self.change = change
 
@@ -59,8 +59,8 @@ class FilesPane(Pane):
             empty="No file changed yet.",
             follow=True,
         )
-        self._changes: dict[tuple[str, bool], Change] = {}
-        self._order: list[Change] = []
+        self._changes: dict[tuple[str, bool], PaneFileChange] = {}
+        self._order: list[PaneFileChange] = []
         self._unnamed = 0
         """Files that only were counted."""
 
@@ -69,15 +69,15 @@ class FilesPane(Pane):
         return not self._changes
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[PaneFileChange, ...]:
         """Every changed file, the newest change last."""
         return tuple(self._order)
 
-    def record(self, changes: Iterable[Change], *, outside: bool = False) -> None:
+    def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
         """These changes were made, by others if `outside`; lines add up over the session."""
         for change in changes:
             before = self._changes.pop((change.path, outside), None)
-            self._changes[change.path, outside] = Change(
+            self._changes[change.path, outside] = PaneFileChange(
                 change.path,
                 change.added + (before.added if before else 0),
                 change.removed + (before.removed if before else 0),
@@ -132,7 +132,7 @@ class FilesPane(Pane):
         mark = Text(" ┊ " if change.outside else "   ", self.ink("warning"))
         return [spread(mark.append_text(self._path(one_line(change.path, 4096), room)), end, width)]
 
-    def _lines(self, change: Change) -> Text:
+    def _lines(self, change: PaneFileChange) -> Text:
         """Lines added and removed; a word where none were counted."""
         if not change.added and not change.removed:
             return Text(WORDS[change.kind], self.ink("dim"))

@@ -1,4 +1,4 @@
-"""What all side panes share: a title row, folding, and a summary for narrow screens."""
+"""Base of all side panes: a title row, folding, and a summary for narrow screens."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from widgets.row_list import Draw, RowList
 from widgets.row_text import spread
-from widgets.rows import Draw, RowList
 
 
 @dataclass(frozen=True, slots=True)

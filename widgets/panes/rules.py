@@ -11,16 +11,16 @@ from textual.message import Message
 from textual.strip import Strip
 
 from themes.skin import Skin
-from widgets.filtered import Drawn
+from widgets.filtered_rows import DrawnRow
 from widgets.palette import Palette
 from widgets.row_text import fit, to_strip
 
 
-class Rule(Drawn):
+class RegionRule(DrawnRow):
     """A line across. `joint` is the column where the line between the regions meets it, or None."""
 
     ALLOW_SELECT = False
-    DEFAULT_CSS = "Rule { height: 1; }"
+    DEFAULT_CSS = "RegionRule { height: 1; }"
 
     def __init__(
         self, *, mark: str = "─", background: str = "background", id: str | None = None, classes: str = ""
@@ -62,7 +62,7 @@ class Rule(Drawn):
         return to_strip(line, width, style, self.app.console)
 
 
-class Divider(Drawn):
+class Divider(DrawnRow):
     """The line down between conversation and panes; dragging it moves it."""
 
     ALLOW_SELECT = False

@@ -1,4 +1,4 @@
-"""How fast something is used up: counts in, a short row of bars out."""
+"""A sparkline of a rate: counts in, a short row of bars out."""
 
 from __future__ import annotations
 

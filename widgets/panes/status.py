@@ -16,7 +16,7 @@ from textual.strip import Strip
 from textual.timer import Timer
 
 from themes.skin import Skin
-from widgets.filtered import Drawn
+from widgets.filtered_rows import DrawnRow
 from widgets.palette import Palette
 from widgets.panes import figures
 from widgets.row_text import fit, one_line, to_strip
@@ -41,7 +41,7 @@ CLICKABLE = frozenset({"questions", "waits", "model", "gauge", "context"})
 """Parts that lead somewhere."""
 
 
-class Status(NamedTuple):
+class StatusFigures(NamedTuple):
     """What the status bar tells. None means unknown and is shown as `–`; empty texts are left out."""
 
     title: str = ""
@@ -73,7 +73,7 @@ class Status(NamedTuple):
     """Questions and approvals that wait for the person."""
 
 
-class Part(NamedTuple):
+class StatusPart(NamedTuple):
     """A piece of the line."""
 
     name: str
@@ -84,7 +84,7 @@ class Part(NamedTuple):
     """The part it stays one blank away from, if that comes before it."""
 
 
-class StatusBar(Drawn):
+class StatusBar(DrawnRow):
     """One line: `hermes  title · folder · branch        model  ▕███████░░░▏ 61%  $0.42  cache 97%`."""
 
     ALLOW_SELECT = False
@@ -100,7 +100,7 @@ class StatusBar(Drawn):
     def __init__(self, *, clock: Callable[[], float] = time.monotonic, id: str | None = None) -> None:
         super().__init__(id=id)
         self.palette = Palette(Skin())
-        self.status = Status()
+        self.status = StatusFigures()
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         """Whether a spinner turns while the agent works; to change it, see `move`."""
         self._clock = clock
@@ -119,7 +119,7 @@ class StatusBar(Drawn):
             self._run_timer()
             self.refresh()
 
-    def show(self, status: Status) -> None:
+    def show(self, status: StatusFigures) -> None:
         """Tell this from now on."""
         if status == self.status:
             return
@@ -164,23 +164,25 @@ class StatusBar(Drawn):
     def _places(self) -> list[tuple[str, int, int]]:
         return [(part.name, start, start + part.text.cell_len) for part, start in self._placed()]
 
-    def _placed(self) -> list[tuple[Part, int]]:
+    def _placed(self) -> list[tuple[StatusPart, int]]:
         return place(self._left(), self._right(), self.size.width)
 
-    def _left(self) -> list[Part]:
+    def _left(self) -> list[StatusPart]:
         status = self.status
         parts = [
-            Part("name", Text(one_line(self.palette.skin.agent_name, 24), self.ink("accent", bold=True)), 1)
+            StatusPart(
+                "name", Text(one_line(self.palette.skin.agent_name, 24), self.ink("accent", bold=True)), 1
+            )
         ]
         if status.title:
-            parts.append(Part("title", Text(one_line(status.title, 80), self.ink("text"))))
+            parts.append(StatusPart("title", Text(one_line(status.title, 80), self.ink("text"))))
         for name, text in (("folder", status.folder), ("branch", self._branch())):
             if text:
                 mark = Text("· " if len(parts) > 1 else "", self.ink("dim"))
                 role = "warning" if name == "branch" and status.detached else "dim"
-                parts.append(Part(name, mark.append(one_line(text, 60), self.ink(role)), 1))
+                parts.append(StatusPart(name, mark.append(one_line(text, 60), self.ink(role)), 1))
         if status.head:
-            parts.append(Part("head", Text(f"↳ {one_line(status.head, 40)}", self.ink("accent"))))
+            parts.append(StatusPart("head", Text(f"↳ {one_line(status.head, 40)}", self.ink("accent"))))
         if status.busy_since is not None:
             parts += self._busy(status.busy_since)
         return parts
@@ -189,24 +191,24 @@ class StatusBar(Drawn):
         branch = self.status.branch or ""
         return f"detached {branch}".strip() if self.status.detached else branch
 
-    def _busy(self, since: float) -> list[Part]:
+    def _busy(self, since: float) -> list[StatusPart]:
         seconds = max(self._clock() - since, 0.0)
-        elapsed = Part("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1)
+        elapsed = StatusPart("elapsed", Text(figures.elapsed(seconds), self.ink("dim")), 1)
         if self.status.questions:
-            return [Part("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(elapsed.text), 3)]
+            return [StatusPart("waits", Text(f"{WAITS} ", self.ink("warning")).append_text(elapsed.text), 3)]
         skin, accent = self.palette.skin, self.ink("accent")
         faces = skin.spinner if self.motion and skin.spinner else ("▶",)
         face = faces[int(seconds / SPINNER_SECONDS) % len(faces)]
         verbs = skin.verbs or ("Working",)
         verb = verbs[(self._turns - 1) % len(verbs)]
         return [
-            Part("spinner", Text(one_line(face, 12), accent), 3),
+            StatusPart("spinner", Text(one_line(face, 12), accent), 3),
             *self._face(seconds),
-            Part("verb", Text(one_line(verb, 24), accent), 1),
+            StatusPart("verb", Text(one_line(verb, 24), accent), 1),
             elapsed,
         ]
 
-    def _face(self, seconds: float) -> list[Part]:
+    def _face(self, seconds: float) -> list[StatusPart]:
         """The skin's face of the moment, all of them equally wide: what follows must not shift."""
         faces = [one_line(face, 16) for face in self.palette.skin.faces]
         if not faces:
@@ -214,13 +216,15 @@ class StatusBar(Drawn):
         at = int(seconds / FACE_SECONDS) if self.motion else self._turns - 1
         face = Text(faces[at % len(faces)], self.ink("dim"))
         face.append(" " * (max(map(cell_len, faces)) - face.cell_len))
-        return [Part("face", face, 1)]
+        return [StatusPart("face", face, 1)]
 
-    def _right(self) -> list[Part]:
+    def _right(self) -> list[StatusPart]:
         status = self.status
         parts = []
         if status.questions:
-            parts.append(Part("questions", Text(f"◆ {status.questions}", self.ink("warning", bold=True))))
+            parts.append(
+                StatusPart("questions", Text(f"◆ {status.questions}", self.ink("warning", bold=True)))
+            )
         for name, shown, text, role in (
             ("offline", status.offline, "✗ offline", "error"),
             ("budget", status.budget_reached, "■ budget reached", "warning"),
@@ -229,31 +233,31 @@ class StatusBar(Drawn):
             ("approvals", bool(status.approvals), f"approvals {one_line(status.approvals, 20)}", "warning"),
         ):
             if shown:
-                parts.append(Part(name, Text(text, self.ink(role))))
+                parts.append(StatusPart(name, Text(text, self.ink(role))))
         if status.model:
-            parts.append(Part("model", Text(one_line(status.model, 48), self.ink("text"))))
+            parts.append(StatusPart("model", Text(one_line(status.model, 48), self.ink("text"))))
             parts += self._window()
-            parts.append(Part("cost", Text(figures.money(status.cost), self.ink("dim"))))
+            parts.append(StatusPart("cost", Text(figures.money(status.cost), self.ink("dim"))))
         if status.cache is not None:
-            parts.append(Part("cache", Text(f"cache {figures.percent(status.cache)}", self.ink("dim"))))
+            parts.append(StatusPart("cache", Text(f"cache {figures.percent(status.cache)}", self.ink("dim"))))
         return parts
 
-    def _window(self) -> list[Part]:
+    def _window(self) -> list[StatusPart]:
         used, window = self.status.context_used, self.status.context_window
         if used is None or not window:
             text = f"context {figures.UNKNOWN}" if used is None else f"{figures.tokens(used)} tokens"
-            return [Part("context", Text(text, self.ink("dim")))]
+            return [StatusPart("context", Text(text, self.ink("dim")))]
         share = used / window
         role = "dim"
         if share >= CONTEXT_WARNING:
             role = "error" if share >= CONTEXT_ALARM else "warning"
         return [
-            Part("gauge", Text(figures.gauge(share, GAUGE_CELLS), self.ink(role))),
-            Part("context", Text(figures.percent(share), self.ink(role)), hugs="gauge"),
+            StatusPart("gauge", Text(figures.gauge(share, GAUGE_CELLS), self.ink(role))),
+            StatusPart("context", Text(figures.percent(share), self.ink(role)), hugs="gauge"),
         ]
 
 
-def pace(status: Status) -> float | None:
+def pace(status: StatusFigures) -> float | None:
     """Seconds between two pictures of what goes on; None when nothing does.
 
     While the person is asked nothing turns: drawing what is behind a dialog draws everything.
@@ -263,7 +267,9 @@ def pace(status: Status) -> float | None:
     return WAITING_SECONDS if status.questions else SPINNER_SECONDS
 
 
-def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple[Part, int]]:
+def place(
+    left: Sequence[StatusPart], right: Sequence[StatusPart], width: int
+) -> list[tuple[StatusPart, int]]:
     """Where the parts go in `width` cells: `left` from the start, `right` to the end.
 
     Short of room, titles shrink to `TITLE_CELLS`, then whole parts go in the order of `LEFT_OUT`.
@@ -276,7 +282,7 @@ def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple
         left = [part for part in left if part.name != name]
         right = [part for part in right if part.name != name]
         spare = width - _needed(left, right)
-    placed: list[tuple[Part, int]] = []
+    placed: list[tuple[StatusPart, int]] = []
     x = 0
     for part in left:
         x += part.gap if placed else 1
@@ -284,7 +290,7 @@ def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple
         if part.name == "title":
             room = min(text.cell_len, TITLE_CELLS) + max(spare, 0)
             text = fit(text, room)
-        placed.append((Part(part.name, text, part.gap), x))
+        placed.append((StatusPart(part.name, text, part.gap), x))
         x += text.cell_len
     x = max(width - 1 - _length(right), x)
     for index, part in enumerate(right):
@@ -294,18 +300,18 @@ def place(left: Sequence[Part], right: Sequence[Part], width: int) -> list[tuple
     return placed
 
 
-def _length(parts: Sequence[Part]) -> int:
+def _length(parts: Sequence[StatusPart]) -> int:
     return sum(part.text.cell_len + _gap(parts, index) for index, part in enumerate(parts))
 
 
-def _gap(parts: Sequence[Part], index: int) -> int:
+def _gap(parts: Sequence[StatusPart], index: int) -> int:
     part = parts[index]
     if index == 0:
         return 0
     return 1 if part.hugs and part.hugs == parts[index - 1].name else part.gap
 
 
-def _needed(left: Sequence[Part], right: Sequence[Part]) -> int:
+def _needed(left: Sequence[StatusPart], right: Sequence[StatusPart]) -> int:
     """Cells that `left` and `right` take, titles at their shortest, a blank at each end."""
     saved = sum(max(part.text.cell_len - TITLE_CELLS, 0) for part in left if part.name == "title")
     between = 2 if left and right else 0

@@ -8,9 +8,9 @@ from rich.text import Text
 
 from tools.context import Todo, TodoStatus
 from widgets.panes.pane import Pane, Summary
-from widgets.panes.todo_rows import Below, TodoRow, counted, current, rows_of
+from widgets.panes.todo_rows import TasksBelow, TodoRow, counted, current, rows_of
+from widgets.row_list import RowList
 from widgets.row_text import fit, one_line, spread
-from widgets.rows import RowList
 
 LOOKS: Mapping[TodoStatus, tuple[str, str, str]] = {
     "completed": ("✓", "success", "dim"),
@@ -41,7 +41,7 @@ class TodoPane(Pane):
         self.items: tuple[Todo, ...] = ()
         self._owner = owner
         self._shy = shy
-        self._below: tuple[Below, ...] = ()
+        self._below: tuple[TasksBelow, ...] = ()
         self._opened: set[str] = set()
         self._rows: tuple[TodoRow, ...] = ()
 
@@ -49,7 +49,7 @@ class TodoPane(Pane):
     def vacant(self) -> bool:
         return self._shy and not self._rows
 
-    def show(self, items: tuple[Todo, ...], below: tuple[Below, ...] = ()) -> None:
+    def show(self, items: tuple[Todo, ...], below: tuple[TasksBelow, ...] = ()) -> None:
         """Show the whole list as it is now, and those of agents; the task in progress comes into view."""
         if (items, below) == (self.items, self._below):
             return

@@ -9,7 +9,7 @@ from tools.context import Todo
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class TasksBelow:
     """The task list of an agent and the task of its sender below which it stands."""
 
     agent: str
@@ -20,7 +20,7 @@ class Below:
     """The id of the task for which it was sent; empty for none."""
     items: tuple[Todo, ...] = ()
 
-    def having(self, items: tuple[Todo, ...]) -> Below:
+    def having(self, items: tuple[Todo, ...]) -> TasksBelow:
         """The same with these tasks."""
         return replace(self, items=items)
 
@@ -31,18 +31,18 @@ class TodoRow:
 
     depth: int
     todo: Todo | None = None
-    below: Below | None = None
+    below: TasksBelow | None = None
     opened: bool = False
 
 
 def rows_of(
-    items: Sequence[Todo], below: Sequence[Below] = (), opened: Collection[str] = (), owner: str = "main"
+    items: Sequence[Todo], below: Sequence[TasksBelow] = (), opened: Collection[str] = (), owner: str = "main"
 ) -> tuple[TodoRow, ...]:
     """The rows of the list of `owner`. `opened` are the agents whose lists are unfolded. Pure.
 
     A list whose task is gone, or that never had one, stands at the end of that of its sender.
     """
-    senders: dict[str, list[Below]] = {}
+    senders: dict[str, list[TasksBelow]] = {}
     for each in below:
         senders.setdefault(each.sender, []).append(each)
     return tuple(_list(owner, items, senders, opened, 0, {owner}))
@@ -62,7 +62,7 @@ def current(items: Sequence[Todo]) -> Todo | None:
 def _list(
     owner: str,
     items: Sequence[Todo],
-    senders: dict[str, list[Below]],
+    senders: dict[str, list[TasksBelow]],
     opened: Collection[str],
     depth: int,
     above: set[str],
@@ -79,7 +79,11 @@ def _list(
 
 
 def _branch(
-    each: Below, senders: dict[str, list[Below]], opened: Collection[str], depth: int, above: set[str]
+    each: TasksBelow,
+    senders: dict[str, list[TasksBelow]],
+    opened: Collection[str],
+    depth: int,
+    above: set[str],
 ) -> Iterator[TodoRow]:
     is_open = each.agent in opened
     yield TodoRow(depth, below=each, opened=is_open)

@@ -14,11 +14,11 @@ from textual.message import Message
 from textual.widget import Widget
 
 from themes.skin import Skin
-from widgets.ground import Backdrop, Covered
+from widgets.background import Backdrop, BlankContainer
 from widgets.palette import Palette
-from widgets.panes.arrangement import Arrangement, Mode, Want, jump_keys, mode_for, share, side_width
+from widgets.panes.arrangement import Arrangement, Mode, PaneWant, jump_keys, mode_for, share, side_width
 from widgets.panes.bar import BarPart, PaneBar
-from widgets.panes.rules import Divider, Rule
+from widgets.panes.rules import Divider, RegionRule
 from widgets.row_text import fitted
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ MARGIN = 3
 MAIN = "conversation"
 
 
-class Workbench(Covered):
+class Workbench(BlankContainer):
     """`main` to the left, filling its place, `panes` in a column to the right of it, rules around; no boxes.
 
     Under 100 columns the column goes and `bar` stands in for it, under 60 only
@@ -77,18 +77,18 @@ class Workbench(Covered):
         self._jump: dict[str, Callable[[], object]] | None = None
         self._targets: dict[str, Widget] = {}
         self._came_from: Widget | None = None
-        self._top = Rule(mark="┬")
-        self._bottom = Rule(mark="┴")
+        self._top = RegionRule(mark="┬")
+        self._bottom = RegionRule(mark="┴")
         self._divider = Divider()
-        self._middle = Covered(id="workbench-main")
+        self._middle = BlankContainer(id="workbench-main")
         self._side = Backdrop(id="workbench-side")
-        self._rules = [Rule(background="surface") for _ in self.panes[1:]]
+        self._rules = [RegionRule(background="surface") for _ in self.panes[1:]]
 
     def compose(self) -> ComposeResult:
         # Arranged before anything is mounted, so that the first layout is the right one.
         self._arrange()
         yield self._top
-        with Covered(id="workbench-middle"):
+        with BlankContainer(id="workbench-middle"):
             with self._middle:
                 yield self._main
             yield self._divider
@@ -122,9 +122,9 @@ class Workbench(Covered):
             pane.folded = pane.label in folded
         self._arrange()
 
-    def veil(self, veiled: bool) -> None:
+    def set_hidden(self, hidden: bool) -> None:
         """Show the ground of the column in place of its panes, until they are to be seen."""
-        self._veiled = veiled
+        self._veiled = hidden
         self._arrange()
 
     @property
@@ -362,7 +362,8 @@ class Workbench(Covered):
     def _heights(self, height: int, width: int) -> list[int]:
         shown = [pane for pane in self.panes if not pane.vacant]
         wants = [
-            Want(0 if pane.folded else pane.wanted_lines(width), pane.FLEXIBLE, pane.folded) for pane in shown
+            PaneWant(0 if pane.folded else pane.wanted_lines(width), pane.FLEXIBLE, pane.folded)
+            for pane in shown
         ]
         lines = dict(zip((pane.label for pane in shown), share(height, wants), strict=True))
         return [lines.get(pane.label, 0) for pane in self.panes]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from widgets.prompt import cells
+from widgets.prompt import grapheme_cells
 
 TOKENS = range(0x100000, 0x10FFFE)
 """Code points that stand for a folded paste: private use, so no text means anything by them."""
@@ -103,7 +103,7 @@ class Buffer:
             self._anchor = None
         elif self._anchor is None:
             self._anchor = self._cursor
-        self._cursor = cells.settle(self._text, to)
+        self._cursor = grapheme_cells.settle(self._text, to)
         self.goal = None
         self._last = None
 
@@ -115,7 +115,7 @@ class Buffer:
         self,
         count: int,
         rows: Sequence[Span] | None = None,
-        width: Callable[[str], int] = cells.width,
+        width: Callable[[str], int] = grapheme_cells.width,
         *,
         select: bool = False,
     ) -> bool:
@@ -135,9 +135,9 @@ class Buffer:
         start, end = rows[target]
         continued = target + 1 < len(rows) and rows[target + 1][0] == end
         to, column = start, 0
-        last = cells.before(self._text, end) if continued else end
+        last = grapheme_cells.before(self._text, end) if continued else end
         while to < last:
-            following = cells.after(self._text, to)
+            following = grapheme_cells.after(self._text, to)
             column += width(self._text[to:following])
             if column > goal:
                 break
@@ -147,10 +147,10 @@ class Buffer:
         return True
 
     def next_character(self) -> int:
-        return cells.after(self._text, self._cursor)
+        return grapheme_cells.after(self._text, self._cursor)
 
     def previous_character(self) -> int:
-        return cells.before(self._text, self._cursor)
+        return grapheme_cells.before(self._text, self._cursor)
 
     def next_word(self) -> int:
         """The offset behind the word at or after the cursor."""

@@ -1,4 +1,4 @@
-"""Which rows of the prompt are on the screen, and which of them have to be painted anew."""
+"""The rows of the prompt on the screen, and which of them have to be painted anew."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from widgets.prompt.buffer import Buffer
 from widgets.prompt.completion import (
-    Choice,
-    Command,
+    CommandChoice,
+    CompletionChoice,
     Mention,
     PathIndex,
     agent_choices,
@@ -16,7 +16,7 @@ from widgets.prompt.completion import (
     mention_at,
     rank_commands,
 )
-from widgets.prompt.menu import Menu
+from widgets.prompt.menu import CompletionMenu
 
 
 class Completer:
@@ -27,15 +27,18 @@ class Completer:
     """
 
     def __init__(
-        self, menu: Menu, commands: Sequence[Command], files_provider: Callable[[], Iterable[str]] | None
+        self,
+        menu: CompletionMenu,
+        commands: Sequence[CommandChoice],
+        files_provider: Callable[[], Iterable[str]] | None,
     ) -> None:
         self.menu = menu
         self.commands = commands
         self.files_provider = files_provider
-        self.agents_provider: Callable[[], Iterable[Command]] | None = None
+        self.agents_provider: Callable[[], Iterable[CommandChoice]] | None = None
         self._mention: Mention | None = None
         self._closed: tuple[str, int] | None = None
-        self._index: tuple[int, asyncio.Future[tuple[PathIndex, Sequence[Command]]]] | None = None
+        self._index: tuple[int, asyncio.Future[tuple[PathIndex, Sequence[CommandChoice]]]] | None = None
 
     def follow(self, text: str, cursor: int) -> Mention | None:
         """Follow the text. Returns a mention of a file that `rank` is to be called with."""
@@ -100,7 +103,7 @@ class Completer:
             and self._mention.query == chosen.label.lstrip("/")
         )
 
-    def take(self, buffer: Buffer) -> Choice | None:
+    def take(self, buffer: Buffer) -> CompletionChoice | None:
         """Put the selected choice into the text and close the menu. None when it was not open."""
         mention, chosen = self._mention, self._chosen()
         if mention is None or chosen is None:
@@ -112,13 +115,13 @@ class Completer:
         self.menu.show(())
         return chosen
 
-    def _chosen(self) -> Choice | None:
+    def _chosen(self) -> CompletionChoice | None:
         return self.menu.choices[self.menu.selected] if self.menu.is_open else None
 
 
 def _listed(
-    files: Callable[[], Iterable[str]], agents: Callable[[], Iterable[Command]] | None
-) -> tuple[PathIndex, Sequence[Command]]:
+    files: Callable[[], Iterable[str]], agents: Callable[[], Iterable[CommandChoice]] | None
+) -> tuple[PathIndex, Sequence[CommandChoice]]:
     """The files, and the kinds of agents that have no file's name."""
     index = PathIndex(files())
     return index, [each for each in agents() if each.name not in index] if agents else []

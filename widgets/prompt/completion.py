@@ -1,4 +1,4 @@
-"""What can be completed at the cursor, and how well each candidate fits.
+"""Completions at the cursor, and how well each candidate fits.
 
 Pure. Ranking 100,000 paths takes some milliseconds and belongs into a thread.
 """
@@ -14,7 +14,7 @@ from itertools import accumulate, compress, repeat
 from operator import contains
 from typing import Literal, NamedTuple
 
-from tools.text import clean
+from tools.safe_text import clean
 
 LIMIT = 50
 """Candidates a ranking gives at most."""
@@ -26,7 +26,7 @@ _FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@("[^"\n]*|[^\s"]*)\Z""")
 _COMMON_LAST = {letter: place for place, letter in enumerate("zqxjkvwybfgphudmlcniorsate/")}
 
 
-class Command(NamedTuple):
+class CommandChoice(NamedTuple):
     """A command of the `/` menu. `hint` shows its arguments, such as `<name>`; empty means none."""
 
     name: str
@@ -43,7 +43,7 @@ class Mention(NamedTuple):
     query: str
 
 
-class Choice(NamedTuple):
+class CompletionChoice(NamedTuple):
     """One row of the menu. `text` replaces the mention when it is taken."""
 
     text: str
@@ -66,17 +66,17 @@ def mention_at(text: str, cursor: int) -> Mention | None:
     return None
 
 
-def rank_commands(commands: Iterable[Command], query: str) -> list[Choice]:
+def rank_commands(commands: Iterable[CommandChoice], query: str) -> list[CompletionChoice]:
     """The commands that fit, best first; all of them in their own order for an empty query."""
     wanted = query.lower()
-    ranked: list[tuple[int, int, Command]] = []
+    ranked: list[tuple[int, int, CommandChoice]] = []
     for place, command in enumerate(commands):
         fit = _fit(command.name.lower(), command.name.lower(), wanted)
         if fit is not None:
             ranked.append((fit, place, command))
     ranked.sort(key=lambda entry: entry[:2])
     return [
-        Choice(
+        CompletionChoice(
             text=f"/{command.name} ",
             label=f"/{command.name}",
             hint=command.hint,
@@ -88,20 +88,22 @@ def rank_commands(commands: Iterable[Command], query: str) -> list[Choice]:
     ]
 
 
-def file_choices(paths: Iterable[str], query: str) -> list[Choice]:
+def file_choices(paths: Iterable[str], query: str) -> list[CompletionChoice]:
     """Menu rows for ranked paths."""
-    return [Choice(mention_of(path) + " ", path, hits=hits(path, query)) for path in paths]
+    return [CompletionChoice(mention_of(path) + " ", path, hits=hits(path, query)) for path in paths]
 
 
-def agent_choices(agents: Iterable[Command], query: str) -> tuple[list[Choice], list[Choice]]:
+def agent_choices(
+    agents: Iterable[CommandChoice], query: str
+) -> tuple[list[CompletionChoice], list[CompletionChoice]]:
     """Menu rows for kinds of agents: those whose names begin with a query, and others that fit it."""
-    begun: list[Choice] = []
-    others: list[Choice] = []
+    begun: list[CompletionChoice] = []
+    others: list[CompletionChoice] = []
     wanted = query.lower()
     for agent in agents:
         if _fit(agent.name, agent.name, wanted) is None:
             continue
-        found = Choice(
+        found = CompletionChoice(
             text=f"@{agent.name} ",
             label=agent.name,
             hint=agent.hint,

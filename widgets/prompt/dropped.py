@@ -23,14 +23,14 @@ _MENTION = re.compile(r"""(?:^|(?<=[\s(\['"]))@(?:"([^"\n]+)"|([^\s"]+))""", re.
 _TRAILING = ".,;:!?)]}'"
 
 
-class Mentioned(NamedTuple):
+class MentionedFile(NamedTuple):
     """An image a message speaks of: the words that do, and the path they mean."""
 
     mention: str
     path: str
 
 
-class Found(NamedTuple):
+class FoundFile(NamedTuple):
     """A file that is there. `label` is what is drawn for an image, empty for another file.
 
     `problem` is a sentence about an image that cannot be attached.
@@ -61,19 +61,19 @@ def readings(text: str) -> list[list[str]]:
     return found
 
 
-def images_mentioned(text: str) -> list[Mentioned]:
+def images_mentioned(text: str) -> list[MentionedFile]:
     """The images a text mentions as `@path` or `@"path"`, each once, in order."""
     found = dict.fromkeys(_mentions(text))
     return list(found)
 
 
-def _mentions(text: str) -> Iterator[Mentioned]:
+def _mentions(text: str) -> Iterator[MentionedFile]:
     for match in _MENTION.finditer(text):
         path = match[1] or match[2]
         if match[2]:
             path = path.rstrip(_TRAILING)
         if path.lower().endswith(SUFFIXES):
-            yield Mentioned(f'@"{path}"' if match[1] else f"@{path}", path)
+            yield MentionedFile(f'@"{path}"' if match[1] else f"@{path}", path)
 
 
 def _path(word: str) -> str:

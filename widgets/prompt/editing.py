@@ -1,4 +1,4 @@
-"""What changes the text of the prompt, and the files that are put into it."""
+"""Edits of the prompt's text, and files that are put into it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.prompt import messages
 from widgets.prompt.buffer import without_tokens
-from widgets.prompt.completion import Choice, Mention, mention_of
-from widgets.prompt.dropped import Found, Mentioned, names
+from widgets.prompt.completion import CompletionChoice, Mention, mention_of
+from widgets.prompt.dropped import FoundFile, MentionedFile, names
 from widgets.prompt.router import route
 from widgets.prompt.surface import PromptSurface
 
@@ -23,13 +23,13 @@ class PromptEditing(PromptSurface):
 
     Changed = messages.Changed
 
-    look: Callable[[Sequence[Sequence[str]]], Sequence[Found] | None] | None = None
+    look: Callable[[Sequence[Sequence[str]]], Sequence[FoundFile] | None] | None = None
     """Finds the first reading of a paste whose paths are all files, None if there is none.
     Called in a thread; without it a paste of paths is a paste like any other."""
 
     _reported = ""
 
-    def insert_files(self, files: Sequence[Found]) -> None:
+    def insert_files(self, files: Sequence[FoundFile]) -> None:
         """Put files into the text at the cursor: images as their tokens, others as mentions."""
         self._insert(self._pieces(files) + " ")
 
@@ -97,13 +97,13 @@ class PromptEditing(PromptSurface):
     def _paths_settled(self) -> None:
         """All pastes of paths are looked at."""
 
-    async def _attach_chosen(self, choice: Choice) -> None:
+    async def _attach_chosen(self, choice: CompletionChoice) -> None:
         """Make the mention of an image that was taken from the menu its token."""
         files = await self._looked([[choice.label]])
         if files and files[0].label:
             self._exchange(choice.text.rstrip(), self._pieces(files))
 
-    async def _looked(self, paths: Sequence[Sequence[str]]) -> Sequence[Found] | None:
+    async def _looked(self, paths: Sequence[Sequence[str]]) -> Sequence[FoundFile] | None:
         assert self.look is not None
         try:
             return await asyncio.to_thread(self.look, paths)
@@ -112,7 +112,7 @@ class PromptEditing(PromptSurface):
             self._say(f"The files cannot be looked at: {clean(str(error)) or type(error).__name__}.")
             return None
 
-    def _pieces(self, files: Sequence[Found]) -> str:
+    def _pieces(self, files: Sequence[FoundFile]) -> str:
         for file in files:
             if file.problem:
                 self._say(file.problem)
@@ -142,5 +142,5 @@ class PromptEditing(PromptSurface):
         self._draw()
 
 
-def _mentioned(file: Found) -> Mentioned:
-    return Mentioned(mention_of(file.path.replace('"', "")), file.path)
+def _mentioned(file: FoundFile) -> MentionedFile:
+    return MentionedFile(mention_of(file.path.replace('"', "")), file.path)

@@ -1,4 +1,4 @@
-"""What was sent from the prompt before: one JSON line each in a file of the project.
+"""The history of the prompt: one JSON line each in a file of the project.
 
 Several processes may append to one file; the file is kept at the newest
 `KEPT` entries, and read without failing on lines that are damaged.
@@ -105,7 +105,7 @@ class History:
         self._draft = ""
 
 
-class Search:
+class HistorySearch:
     """An incremental search through entries, newest first. Case matters only when the query has capitals."""
 
     def __init__(self, entries: Sequence[str]) -> None:

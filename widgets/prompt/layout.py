@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from widgets.prompt.buffer import Span
-from widgets.prompt.cells import clusters
+from widgets.prompt.grapheme_cells import clusters
 
 
 def lay_out(text: str, width: int, labels: Mapping[str, str]) -> list[Span]:

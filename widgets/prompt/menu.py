@@ -13,20 +13,20 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from themes.skin import Skin
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import Palette
-from widgets.prompt.cells import clusters
-from widgets.prompt.completion import Choice
+from widgets.prompt.completion import CompletionChoice
+from widgets.prompt.grapheme_cells import clusters
 
 SHOWN = 8
 """Rows at most; more choices scroll."""
 
 
-class Menu(Widget, can_focus=False):
+class CompletionMenu(Widget, can_focus=False):
     """Choices, one selected. Drawn over what lies above its parent, whose layout it leaves alone."""
 
     DEFAULT_CSS = """
-    Menu { overlay: screen; display: none; width: 100%; height: 1; }
+    CompletionMenu { overlay: screen; display: none; width: 100%; height: 1; }
     """
     ALLOW_SELECT = False
 
@@ -40,7 +40,7 @@ class Menu(Widget, can_focus=False):
     def __init__(self) -> None:
         super().__init__()
         self.palette = Palette(Skin())
-        self.choices: Sequence[Choice] = ()
+        self.choices: Sequence[CompletionChoice] = ()
         self.selected = 0
         self._top = 0
 
@@ -53,7 +53,7 @@ class Menu(Widget, can_focus=False):
         self.palette = palette
         self.refresh()
 
-    def show(self, choices: Sequence[Choice]) -> None:
+    def show(self, choices: Sequence[CompletionChoice]) -> None:
         """Show these choices with the first one selected; none closes the menu."""
         if choices == self.choices:
             return
@@ -98,7 +98,7 @@ class Menu(Widget, can_focus=False):
 
 
 def paint_choice(
-    choice: Choice, chosen: bool, width: int, labels: int, count: str, palette: Palette
+    choice: CompletionChoice, chosen: bool, width: int, labels: int, count: str, palette: Palette
 ) -> Strip:
     """One row: the label with what matched in the accent, its hint, its description, a count at the right."""
     background = "selection" if chosen else "surface"

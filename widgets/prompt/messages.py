@@ -1,10 +1,10 @@
-"""What the prompt tells the application. Handlers are called `on_prompt_…`."""
+"""Messages of the prompt to the application. Handlers are called `on_prompt_…`."""
 
 from __future__ import annotations
 
 from textual.message import Message
 
-from widgets.prompt.dropped import Mentioned
+from widgets.prompt.dropped import MentionedFile
 from widgets.prompt.router import Kind
 
 
@@ -22,7 +22,7 @@ class Submitted(_TextMessage, namespace="prompt"):
     `images` are those to be sent with it, as far as their files are there.
     """
 
-    def __init__(self, text: str, kind: Kind, images: tuple[Mentioned, ...] = ()) -> None:
+    def __init__(self, text: str, kind: Kind, images: tuple[MentionedFile, ...] = ()) -> None:
         super().__init__(text)
         self.kind: Kind = kind
         self.images = images

@@ -11,10 +11,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import Palette
 from widgets.prompt.buffer import Span, is_token
-from widgets.prompt.cells import clusters
+from widgets.prompt.grapheme_cells import clusters
 from widgets.prompt.layout import row_of
 
 GUTTER = 2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.prompt.buffer import TOKENS, is_token, without_tokens
-from widgets.prompt.dropped import Mentioned, images_mentioned
+from widgets.prompt.dropped import MentionedFile, images_mentioned
 
 LINES = 8
 """A paste of more lines is folded."""
@@ -37,7 +37,7 @@ class Pastes:
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._untidy: set[str] = set()
-        self._images: dict[str, Mentioned] = {}
+        self._images: dict[str, MentionedFile] = {}
         self._pending: set[str] = set()
 
     @property
@@ -70,7 +70,7 @@ class Pastes:
         """Whether a paste is still looked at."""
         return bool(self._pending)
 
-    def add_image(self, image: Mentioned, label: str, token: str = "") -> str:
+    def add_image(self, image: MentionedFile, label: str, token: str = "") -> str:
         """Keep an image, under a new token or in place of what `token` stood for; returns the token."""
         token = token or self._token("", "")
         self._texts[token] = image.mention
@@ -78,7 +78,7 @@ class Pastes:
         self._images[token] = image
         return token
 
-    def images(self, text: str) -> tuple[Mentioned, ...]:
+    def images(self, text: str) -> tuple[MentionedFile, ...]:
         """The images of a text, each once: its tokens, and those mentioned in what can be seen of it.
 
         What a folded paste says attaches nothing: nobody has read it.

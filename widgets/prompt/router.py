@@ -1,4 +1,4 @@
-"""What becomes of a message when it leaves the prompt."""
+"""Decides what becomes of a message when it leaves the prompt."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Kind = Literal["send", "queue", "steer", "command", "shell", "nothing"]
 _COMMAND = re.compile(r"/([A-Za-z][\w:.-]*(?:\s.*)?)", re.DOTALL)
 
 
-class Route(NamedTuple):
+class PromptRoute(NamedTuple):
     """Where a text goes. `text` is what arrives there, without the `/` or `!` that chose the way."""
 
     kind: Kind
     text: str = ""
 
 
-def route(text: str, *, busy: bool, steer: bool) -> Route:
+def route(text: str, *, busy: bool, steer: bool) -> PromptRoute:
     """The way of a text: `/name …` is a command, `!…` a shell command, `//…` a literal slash.
 
     `busy`: the agent works on a turn; `steer`: the person wants the running turn to hear it.
@@ -25,14 +25,14 @@ def route(text: str, *, busy: bool, steer: bool) -> Route:
     """
     text = text.rstrip().lstrip("\n")
     if not text.strip() or text in ("/", "!"):
-        return Route("nothing")
+        return PromptRoute("nothing")
     if text.startswith("!"):
         command = text[1:].strip()
-        return Route("shell", command) if command else Route("nothing")
+        return PromptRoute("shell", command) if command else PromptRoute("nothing")
     if match := _COMMAND.fullmatch(text):
-        return Route("command", match[1])
+        return PromptRoute("command", match[1])
     if text.startswith("//"):
         text = text[1:]
     if not busy:
-        return Route("send", text)
-    return Route("steer" if steer else "queue", text)
+        return PromptRoute("send", text)
+    return PromptRoute("steer" if steer else "queue", text)

@@ -1,4 +1,4 @@
-"""What the prompt holds and how it is drawn; `widget.Prompt` adds the keys."""
+"""The content of the prompt and its drawing; `widget.Prompt` adds the keys."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from widgets.palette import Palette
 from widgets.prompt import keymap, queue_view
 from widgets.prompt.buffer import Buffer, is_token
 from widgets.prompt.canvas import Canvas
-from widgets.prompt.cells import width
 from widgets.prompt.completer import Completer
-from widgets.prompt.completion import Command
-from widgets.prompt.history import History, Search
+from widgets.prompt.completion import CommandChoice
+from widgets.prompt.grapheme_cells import width
+from widgets.prompt.history import History, HistorySearch
 from widgets.prompt.layout import row_of
-from widgets.prompt.menu import Menu
+from widgets.prompt.menu import CompletionMenu
 from widgets.prompt.painting import GUTTER, SearchView, View, paint, paint_search, text_width
 from widgets.prompt.pastes import Pastes
 from widgets.prompt.router import route
@@ -39,7 +39,7 @@ class PromptSurface(Widget, can_focus=True):
         self,
         *,
         placeholder: str = "",
-        commands: Sequence[Command] = (),
+        commands: Sequence[CommandChoice] = (),
         files_provider: Callable[[], Iterable[str]] | None = None,
         history: History | None = None,
         vi: bool = False,
@@ -51,7 +51,7 @@ class PromptSurface(Widget, can_focus=True):
         self.placeholder = placeholder
         self.history = history or History()
         self.pastes = Pastes()
-        self.menu = Menu()
+        self.menu = CompletionMenu()
         self.completer = Completer(self.menu, commands, files_provider)
         self._keys = keymap.bound()
         self.stop_key = "esc"
@@ -62,7 +62,7 @@ class PromptSurface(Widget, can_focus=True):
         self._queued: tuple[str, ...] = ()
         self._steering: tuple[str, ...] = ()
         self._chosen: int | None = None
-        self._search: Search | None = None
+        self._search: HistorySearch | None = None
         self._canvas = Canvas()
         self._height = 1
 
@@ -111,12 +111,12 @@ class PromptSurface(Widget, can_focus=True):
         self._draw()
 
     @property
-    def commands(self) -> Sequence[Command]:
+    def commands(self) -> Sequence[CommandChoice]:
         """What the `/` menu offers."""
         return self.completer.commands
 
     @commands.setter
-    def commands(self, commands: Sequence[Command]) -> None:
+    def commands(self, commands: Sequence[CommandChoice]) -> None:
         self.completer.commands = commands
 
     @property
@@ -129,12 +129,12 @@ class PromptSurface(Widget, can_focus=True):
         self.completer.files_provider = provider
 
     @property
-    def agents_provider(self) -> Callable[[], Iterable[Command]] | None:
+    def agents_provider(self) -> Callable[[], Iterable[CommandChoice]] | None:
         """Gives the kinds of agents the `@` menu offers beside files; called as `files_provider` is."""
         return self.completer.agents_provider
 
     @agents_provider.setter
-    def agents_provider(self, provider: Callable[[], Iterable[Command]] | None) -> None:
+    def agents_provider(self, provider: Callable[[], Iterable[CommandChoice]] | None) -> None:
         self.completer.agents_provider = provider
 
     @property

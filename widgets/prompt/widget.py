@@ -10,13 +10,13 @@ from textual import events
 
 from widgets.prompt import keymap, messages, queue_view
 from widgets.prompt.buffer import Buffer, is_token, without_tokens
-from widgets.prompt.cells import width
-from widgets.prompt.completion import Choice
+from widgets.prompt.completion import CompletionChoice
 from widgets.prompt.dropped import SUFFIXES, readings
 from widgets.prompt.editing import PromptEditing
-from widgets.prompt.history import Search
+from widgets.prompt.grapheme_cells import width
+from widgets.prompt.history import HistorySearch
 from widgets.prompt.layout import offset_at
-from widgets.prompt.menu import Menu
+from widgets.prompt.menu import CompletionMenu
 from widgets.prompt.painting import GUTTER
 from widgets.prompt.pastes import LARGEST_OPEN, tidy
 from widgets.prompt.router import route
@@ -130,7 +130,7 @@ class Prompt(PromptEditing):
         self._dragging = False
         self.release_mouse()
 
-    def on_menu_picked(self, event: Menu.Picked) -> None:
+    def on_menu_picked(self, event: CompletionMenu.Picked) -> None:
         event.stop()
         self.menu.step(event.index - self.menu.selected)
         self._complete()
@@ -259,7 +259,7 @@ class Prompt(PromptEditing):
 
     def _do_search(self) -> bool:
         self.completer.close()
-        self._search = Search(self.history.entries)
+        self._search = HistorySearch(self.history.entries)
         self._draw()
         return True
 
@@ -300,7 +300,7 @@ class Prompt(PromptEditing):
 
     # Steps they are made of
 
-    def _complete(self) -> Choice | None:
+    def _complete(self) -> CompletionChoice | None:
         choice = self.completer.take(self._buffer)
         self._changed()
         if choice is not None and self.look and choice.label.lower().endswith(SUFFIXES):

@@ -1,4 +1,4 @@
-"""What happened to one file, of any length: side by side where there is room, else in one column."""
+"""The rows of one file's diff, of any length: side by side where there is room, else in one column."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rich.segment import Segment
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from tools.text import clean
+from tools.safe_text import clean
+from widgets.row_list import RowList
 from widgets.row_text import fit
-from widgets.rows import RowList
-from widgets.timeline.sides import Pair, Part, Start, old_numbers, side_by_side, unified
+from widgets.timeline.side_by_side import HunkStart, LinePair, Part, old_numbers, side_by_side, unified
 from widgets.transcript.code import CodeLine
 from widgets.transcript.diff import LineDrawer, colored, number_size, without_tabs
-from widgets.transcript.hunks import FileDiff, Hunk, Line, read_diff
-from widgets.transcript.wide import Wide
-from widgets.transcript.words import Spans, changed_words
+from widgets.transcript.diff_reader import DiffFile, DiffHunk, DiffLine, read_diff
+from widgets.transcript.wide_rows import WideRows
+from widgets.transcript.word_diff import Spans, changed_words
 
 TWO_COLUMNS = 120
 """Cells from which on the sides stand beside one another."""
@@ -28,7 +28,7 @@ SHIFT = 8
 class _Drawn(NamedTuple):
     """The lines of a hunk, ready to be drawn."""
 
-    lines: list[Line]
+    lines: list[DiffLine]
     code: list[CodeLine]
     marks: dict[int, Spans]
 
@@ -44,20 +44,20 @@ class DiffRows(RowList):
 
     def __init__(self, empty: str = "Reading …", *, id: str | None = None) -> None:
         super().__init__(self.row, search_text=self._plain, empty=empty, id=id)
-        self.file = FileDiff()
+        self.file = DiffFile()
         """What is shown."""
         self.parts: list[Part] = []
         """The rows."""
         self._hunks: dict[int, _Drawn] = {}
         self._old: list[list[int]] = []
-        self._wide = Wide()
+        self._wide = WideRows()
         self._digits = 1
         self._columns = 1
 
     def show(self, diff: str, nothing: str) -> None:
         """Show a unified diff of one file; `nothing` stands there if it has no lines."""
         files = read_diff(clean(diff)) if diff.strip() else []
-        self.file = files[0] if files else FileDiff()
+        self.file = files[0] if files else DiffFile()
         self._hunks.clear()
         self._old = old_numbers(self.file)
         self._digits = number_size(files)
@@ -67,11 +67,11 @@ class DiffRows(RowList):
 
     def action_shift(self, step: int) -> None:
         if not self._wide.wrap:
-            self._wide = Wide(shift=max(self._wide.shift + step * SHIFT, 0))
+            self._wide = WideRows(shift=max(self._wide.shift + step * SHIFT, 0))
             self.repaint()
 
     def action_wrap(self) -> None:
-        self._wide = Wide(wrap=not self._wide.wrap)
+        self._wide = WideRows(wrap=not self._wide.wrap)
         self.repaint()
 
     def on_resize(self) -> None:
@@ -82,20 +82,20 @@ class DiffRows(RowList):
 
     def _arrange(self) -> None:
         parts = (side_by_side if self._columns == 2 else unified)(self.file)
-        self.parts = [part for part in parts if not isinstance(part, Start) or self.begins(part)]
+        self.parts = [part for part in parts if not isinstance(part, HunkStart) or self.begins(part)]
         self.reset(len(self.parts))
 
-    def begins(self, start: Start) -> bool:
+    def begins(self, start: HunkStart) -> bool:
         """Whether a hunk has a row of its own before its lines."""
         return start.number > 1
 
-    def start(self, start: Start, width: int) -> Text:
+    def start(self, start: HunkStart, width: int) -> Text:
         """That row."""
         return fit(Text(f" ⋯ {start.section}".rstrip(), self.ink("dim")), width)
 
     def _plain(self, number: int) -> str:
         part = self.parts[number]
-        if not isinstance(part, Pair):
+        if not isinstance(part, LinePair):
             return part if isinstance(part, str) else part.section
         hunk = self._hunk(part.hunk)
         sides = dict.fromkeys(at for at in (part.left, part.right) if at is not None)
@@ -104,14 +104,14 @@ class DiffRows(RowList):
     def _hunk(self, number: int) -> _Drawn:
         if number not in self._hunks:
             part = self.file.parts[number]
-            lines = without_tabs(part.lines) if isinstance(part, Hunk) else []
+            lines = without_tabs(part.lines) if isinstance(part, DiffHunk) else []
             self._hunks[number] = _Drawn(lines, colored(lines, self.file.path), changed_words(lines))
         return self._hunks[number]
 
     def row(self, number: int, width: int) -> list[Text]:
         """The lines of one row."""
         part = self.parts[number]
-        if isinstance(part, Start):
+        if isinstance(part, HunkStart):
             return [self.start(part, width)]
         if isinstance(part, str):
             return [fit(Text(f" {part}", self.ink("dim")), width)]
@@ -130,13 +130,13 @@ class DiffRows(RowList):
         text.append(" " * (half + 1 - text.cell_len)).append("│", self.ink("rule"))
         return text.append_text(_text(right)[1:])
 
-    def _side(self, part: Pair, at: int | None, width: int, *, old: bool) -> list[list[Segment]]:
+    def _side(self, part: LinePair, at: int | None, width: int, *, old: bool) -> list[list[Segment]]:
         if at is None:
             return [[]]
         hunk = self._hunk(part.hunk)
         line = hunk.lines[at]
         if old:
-            line = Line(line.sign, line.text, self._old[part.hunk][at])
+            line = DiffLine(line.sign, line.text, self._old[part.hunk][at])
         drawer = LineDrawer(width, self.palette, self._digits, self._wide)
         return [list(row) for row in drawer.line(line, hunk.code[at], hunk.marks.get(at, []))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from widgets.timeline.layout import Line
+from widgets.timeline.layout import DrawnLine
 
 LANE_ROLES = ("accent", "keyword", "number", "function", "string", "warning")
 """The colours of lanes, from left to right and around again."""
@@ -10,7 +10,7 @@ MOST_LANES = 8
 """Lanes left of a row that are drawn; deeper rows say with `⋯` that there are more."""
 
 
-def rails(line: Line, most: int = MOST_LANES) -> list[tuple[str, str]]:
+def rails(line: DrawnLine, most: int = MOST_LANES) -> list[tuple[str, str]]:
     """What stands left of a row: two cells and a role for each lane, the farthest first."""
     first = max(line.lane - most, 0)
     drawn = [("⋯ ", "dim")] if first else []

@@ -9,11 +9,11 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from widgets.row_list import RowList
 from widgets.row_text import spread
-from widgets.rows import RowList
 from widgets.timeline.diff_rows import DiffRows
-from widgets.timeline.sides import Pair, Start
-from widgets.transcript.hunks import FileDiff, Hunk
+from widgets.timeline.side_by_side import HunkStart, LinePair
+from widgets.transcript.diff_reader import DiffFile, DiffHunk
 
 
 class HunkRows(DiffRows):
@@ -39,23 +39,23 @@ class HunkRows(DiffRows):
         self.taken = frozenset(taken)
         """The numbers of the hunks that are taken, from 1."""
         self._places: dict[int, int] = {}
-        self._counted: FileDiff | None = None
+        self._counted: DiffFile | None = None
 
     @property
     def numbers(self) -> list[int]:
         """The numbers of all hunks."""
         return list(self._numbers().values())
 
-    def begins(self, start: Start) -> bool:
+    def begins(self, start: HunkStart) -> bool:
         return True
 
-    def start(self, start: Start, width: int) -> Text:
+    def start(self, start: HunkStart, width: int) -> Text:
         taken = start.number in self.taken
         sign, word = ("✓", "taken") if taken else ("○", "left")
         left = Text(f" {sign} hunk {start.number:,} of {len(self._numbers()):,} · {word}")
         left.stylize(self.ink("accent" if taken else "dim", bold=taken))
         hunk = self.file.parts[start.hunk]
-        lines = hunk.lines if isinstance(hunk, Hunk) else ()
+        lines = hunk.lines if isinstance(hunk, DiffHunk) else ()
         right = Text()
         for sign, shown, role in (("+", "+", "added"), ("-", "−", "removed")):
             if count := sum(line.sign == sign for line in lines):
@@ -65,7 +65,7 @@ class HunkRows(DiffRows):
     def row(self, number: int, width: int) -> list[Text]:
         rows = super().row(number, width)
         part = self.parts[number]
-        if isinstance(part, Pair) and self._number(number) not in self.taken:
+        if isinstance(part, LinePair) and self._number(number) not in self.taken:
             for row in rows:
                 row.stylize(self.ink("dim"))
         return rows
@@ -81,7 +81,7 @@ class HunkRows(DiffRows):
             self._take(frozenset(self.numbers if take else ()))
 
     def action_step(self, direction: int) -> None:
-        starts = [at for at, part in enumerate(self.parts) if isinstance(part, Start)]
+        starts = [at for at, part in enumerate(self.parts) if isinstance(part, HunkStart)]
         here = -1 if self.cursor is None else self.cursor
         ahead = [at for at in starts if (at - here) * direction > 0]
         if ahead:
@@ -90,7 +90,7 @@ class HunkRows(DiffRows):
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         """A click on the row of a hunk, or enter there, is the same as the key."""
         event.stop()
-        if isinstance(self.parts[event.index], Start):
+        if isinstance(self.parts[event.index], HunkStart):
             self.action_turn()
 
     def _take(self, taken: frozenset[int]) -> None:
@@ -101,14 +101,14 @@ class HunkRows(DiffRows):
     def _number(self, row: int) -> int:
         """The number of the hunk that a row belongs to; 0 where it is of none."""
         part = self.parts[row]
-        if isinstance(part, Start):
+        if isinstance(part, HunkStart):
             return part.number
-        return self._numbers().get(part.hunk, 0) if isinstance(part, Pair) else 0
+        return self._numbers().get(part.hunk, 0) if isinstance(part, LinePair) else 0
 
     def _numbers(self) -> dict[int, int]:
         """The numbers of hunks by their place in the file."""
         if self._counted is not self.file:
-            places = (at for at, part in enumerate(self.file.parts) if isinstance(part, Hunk))
+            places = (at for at, part in enumerate(self.file.parts) if isinstance(part, DiffHunk))
             self._places = {at: number for number, at in enumerate(places, 1)}
             self._counted = self.file
         return self._places

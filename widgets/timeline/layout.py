@@ -1,4 +1,4 @@
-"""Which rows of a tree are shown, and the lines that connect them. Pure, and linear in its nodes."""
+"""The rows of a tree that are shown, and the lines that connect them. Pure, linear in its nodes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from widgets.timeline.tree import Tree
+from widgets.timeline.node_tree import NodeTree
 
 Filter = Literal["all", "turns", "files", "branch", "marks", "matches"]
 FILTERS: dict[Filter, str] = {
@@ -24,7 +24,7 @@ RAILS = 24
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class TimelineFilter:
     """What a person chose to see. Nodes are named by their ids, which stay when the tree grows."""
 
     filter: Filter = "all"
@@ -38,7 +38,7 @@ class Look:
     """First nodes of side branches of which only that node is shown."""
 
 
-class Line(NamedTuple):
+class DrawnLine(NamedTuple):
     """A row as it is drawn."""
 
     node: int
@@ -61,9 +61,9 @@ class Line(NamedTuple):
 class Drawing:
     """The rows of a tree that are shown, from top to bottom."""
 
-    tree: Tree
-    look: Look
-    lines: list[Line]
+    tree: NodeTree
+    look: TimelineFilter
+    lines: list[DrawnLine]
     shown_as: list[int]
     """For each node the number of its line, or of the line of the nearest ancestor that has one; -1: none."""
     carried: dict[int, list[int]] = field(default_factory=dict)
@@ -75,13 +75,13 @@ class Drawing:
         return self.shown_as[at] if at >= 0 else -1
 
 
-EMPTY = Look()
+EMPTY = TimelineFilter()
 
 
-def lay_out(tree: Tree, look: Look = EMPTY) -> Drawing:
+def lay_out(tree: NodeTree, look: TimelineFilter = EMPTY) -> Drawing:
     """The rows that `look` lets through, each with its lane and the lines left of it."""
     shown_as, above, lanes = _placed(tree, look)
-    lines: list[Line] = [None] * len(above)  # type: ignore[list-item]
+    lines: list[DrawnLine] = [None] * len(above)  # type: ignore[list-item]
     going = 0
     for number in range(len(above) - 1, -1, -1):
         at, over, fold = above[number]
@@ -92,14 +92,14 @@ def lay_out(tree: Tree, look: Look = EMPTY) -> Drawing:
         going = rails | 1 << (lane - joins) if over >= 0 else rails
         if lane > RAILS:
             rails >>= lane - RAILS
-        lines[number] = Line(at, lane, rails, joins, fold)
+        lines[number] = DrawnLine(at, lane, rails, joins, fold)
     return Drawing(tree, look, lines, shown_as, _carried(tree, look, shown_as, lines))
 
 
 Fold = Literal["", "folded", "open", "closed"]
 
 
-def _placed(tree: Tree, look: Look) -> tuple[list[int], list[tuple[int, int, Fold]], list[int]]:
+def _placed(tree: NodeTree, look: TimelineFilter) -> tuple[list[int], list[tuple[int, int, Fold]], list[int]]:
     """For each node its line; for each line its node, the line of its ancestor and its fold; the lanes."""
     parent, segment = tree.parent, tree.segment
     shows = _shows(tree, look)
@@ -128,12 +128,12 @@ def _placed(tree: Tree, look: Look) -> tuple[list[int], list[tuple[int, int, Fol
     return shown_as, above, lanes
 
 
-def _folds(look: Look) -> bool:
+def _folds(look: TimelineFilter) -> bool:
     """Whether turns and branches fold. Other filters pick rows wherever they are."""
     return look.filter in ("all", "branch")
 
 
-def _shows(tree: Tree, look: Look) -> Callable[[int], Fold | None]:
+def _shows(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]:
     """Tells of a node the fold it is shown with; None if it is hidden."""
     picked: Collection[int]
     match look.filter:
@@ -151,7 +151,7 @@ def _shows(tree: Tree, look: Look) -> Callable[[int], Fold | None]:
     return lambda at: "" if at in picked else None
 
 
-def _folding(tree: Tree, look: Look) -> Callable[[int], Fold | None]:
+def _folding(tree: NodeTree, look: TimelineFilter) -> Callable[[int], Fold | None]:
     turned = {tree.index(node) for node in look.turned}
     leader, folded, unfolded = tree.leader, tree.folded, look.unfolded
     allowed = tree.on_path if look.filter == "branch" else bytearray(b"\1") * len(leader)
@@ -168,7 +168,9 @@ def _folding(tree: Tree, look: Look) -> Callable[[int], Fold | None]:
     return shows
 
 
-def _carried(tree: Tree, look: Look, shown_as: list[int], lines: list[Line]) -> dict[int, list[int]]:
+def _carried(
+    tree: NodeTree, look: TimelineFilter, shown_as: list[int], lines: list[DrawnLine]
+) -> dict[int, list[int]]:
     """A folded turn or closed branch carries what is inside; where rows are picked, each has its own."""
     carried: dict[int, list[int]] = {}
     for at in sorted({*tree.tags, *tree.tips}):
@@ -182,7 +184,7 @@ def _carried(tree: Tree, look: Look, shown_as: list[int], lines: list[Line]) -> 
     return carried
 
 
-def matches(tree: Tree, needle: str) -> list[int]:
+def matches(tree: NodeTree, needle: str) -> list[int]:
     """Nodes that have all words of `needle`, in any case, as they are drawn from top to bottom."""
     words = needle.casefold().split()
     if not words:

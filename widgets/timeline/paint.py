@@ -11,8 +11,8 @@ from rich.text import Text
 
 from widgets.row_text import fit, one_line
 from widgets.timeline.graph import lane_role, rails
-from widgets.timeline.layout import Drawing, Line
-from widgets.timeline.tree import ENGINE, NodeRow, Tree
+from widgets.timeline.layout import Drawing, DrawnLine
+from widgets.timeline.node_tree import ENGINE, NodeRow, NodeTree
 
 GLYPHS = {"user": "●", "assistant": "○", "tool": "·", "notice": "┊", "compaction": "≡", "system": "◌"}
 """What a node is."""
@@ -36,7 +36,7 @@ Ink = Callable[..., Style]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class PaintContext:
     """What a row is drawn with besides the tree."""
 
     ink: Ink
@@ -51,7 +51,7 @@ class Surroundings:
     match: Style | None = None
 
 
-def draw_row(drawing: Drawing, number: int, width: int, around: Surroundings) -> Text:
+def draw_row(drawing: Drawing, number: int, width: int, around: PaintContext) -> Text:
     """One row, at most `width` cells wide; the first is the gutter of the cursor."""
     line, tree, ink = drawing.lines[number], drawing.tree, around.ink
     row = tree.rows[line.node]
@@ -76,7 +76,7 @@ def draw_row(drawing: Drawing, number: int, width: int, around: Surroundings) ->
     return Text.assemble(left, " " * gap, right, " ")
 
 
-def _glyph(tree: Tree, line: Line, ink: Ink) -> Text:
+def _glyph(tree: NodeTree, line: DrawnLine, ink: Ink) -> Text:
     row = tree.rows[line.node]
     if row.outcome in OUTCOMES:
         glyph, role = OUTCOMES[row.outcome]
@@ -120,7 +120,7 @@ def _meant(escape: re.Match[str]) -> str:
     return chr(int(code[1:], 16)) if len(code) > 1 else _MEANT.get(code, code)
 
 
-def _tags(drawing: Drawing, number: int, around: Surroundings) -> Text:
+def _tags(drawing: Drawing, number: int, around: PaintContext) -> Text:
     tree, ink, tags = drawing.tree, around.ink, Text()
     for node in drawing.carried.get(number, ()):
         for name in tree.tips.get(node, ()):
@@ -135,7 +135,7 @@ def _tags(drawing: Drawing, number: int, around: Surroundings) -> Text:
     return tags
 
 
-def _right(drawing: Drawing, line: Line, around: Surroundings, *, calls: bool) -> Text:
+def _right(drawing: Drawing, line: DrawnLine, around: PaintContext, *, calls: bool) -> Text:
     """What the node did, or all that is folded under it, and when: `▸ 12 calls · ± 3 files +40 −7   2 h`."""
     tree, ink = drawing.tree, around.ink
     parts: list[Text] = []
@@ -152,14 +152,14 @@ def _right(drawing: Drawing, line: Line, around: Surroundings, *, calls: bool) -
     return Text(fold, ink("dim")).append_text(figures).append(when, ink("dim"))
 
 
-def steps_of(tree: Tree, line: Line) -> Sequence[int]:
+def steps_of(tree: NodeTree, line: DrawnLine) -> Sequence[int]:
     """The steps of a row: those of a whole turn where it is folded."""
     if line.fold == "folded":
         return tree.turn_steps.get(line.node, ())
     return tree.steps.get(line.node, ())
 
 
-def _changes(files: list[str], steps: Sequence[int], around: Surroundings) -> Text:
+def _changes(files: list[str], steps: Sequence[int], around: PaintContext) -> Text:
     ink = around.ink
     name = shown_path(files[0]).rpartition("/")[2] if len(files) == 1 else count(len(files), "file")
     text = Text("± ", ink("added")).append(fit(Text(name), 24).plain, ink("dim"))
@@ -171,7 +171,7 @@ def _changes(files: list[str], steps: Sequence[int], around: Surroundings) -> Te
     return text
 
 
-def _light(words: Text, around: Surroundings) -> None:
+def _light(words: Text, around: PaintContext) -> None:
     if around.found is not None and around.match is not None:
         for found in around.found.finditer(words.plain):
             words.stylize(around.match, *found.span())

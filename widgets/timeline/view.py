@@ -14,12 +14,12 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from widgets.rows import RowList
+from widgets.row_list import RowList
 from widgets.timeline.landmarks import landmarks
-from widgets.timeline.layout import FILTERS, Drawing, Filter, Look, lay_out, matches
+from widgets.timeline.layout import FILTERS, Drawing, Filter, TimelineFilter, lay_out, matches
 from widgets.timeline.minimap import Minimap
-from widgets.timeline.paint import MOST_STEPS, Surroundings, draw_row, steps_of
-from widgets.timeline.tree import NodeRow, Tree, plant
+from widgets.timeline.node_tree import NodeRow, NodeTree, plant
+from widgets.timeline.paint import MOST_STEPS, PaintContext, draw_row, steps_of
 
 NOTHING = "Nothing was said yet. What is said and done grows here as a tree: go back to any point of it."
 NO_ROW = "No message passes this filter; f shows others."
@@ -72,18 +72,18 @@ class Timeline(RowList):
         self._now = now
         self._counts: dict[int, tuple[int, int]] = {}
         self._uncounted: set[int] = set()
-        self._around: Surroundings | None = None
+        self._around: PaintContext | None = None
         self._told: int | None = -1
 
     # What the owner calls
 
     @property
-    def nodes(self) -> Tree:
+    def nodes(self) -> NodeTree:
         """What is shown, or hidden by folds and filters."""
         return self.drawing.tree
 
     @property
-    def look(self) -> Look:
+    def look(self) -> TimelineFilter:
         """Folds, filter and search."""
         return self.drawing.look
 
@@ -122,7 +122,7 @@ class Timeline(RowList):
         self._counts.update(counts)
         self.repaint()
 
-    def change(self, look: Look, at: int | None = None) -> None:
+    def change(self, look: TimelineFilter, at: int | None = None) -> None:
         """Look at the same tree in another way, with the cursor on the node `at` or where it was."""
         self.run_worker(partial(self._change, look, at), group="look", exclusive=True)
 
@@ -221,7 +221,7 @@ class Timeline(RowList):
     def _row(self, number: int, width: int) -> list[Text]:
         if self._around is None:
             words = "|".join(map(re.escape, self.look.needle.split()))
-            self._around = Surroundings(
+            self._around = PaintContext(
                 self.ink,
                 self._now(),
                 self._counts,
@@ -246,7 +246,7 @@ class Timeline(RowList):
 
     # Laying out
 
-    async def _change(self, look: Look, at: int | None) -> None:
+    async def _change(self, look: TimelineFilter, at: int | None) -> None:
         tree = self.nodes
         if len(tree.rows) <= AT_ONCE:
             drawing = lay_out(tree, look)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tools.results import DiffDetail, Display, TextDetail
-from widgets.transcript.entry import Entry
+from widgets.transcript.document_entry import DocumentEntry
 from widgets.transcript.items import (
     AnswerItem,
     CallItem,
@@ -46,7 +46,7 @@ class Archive:
         self._below, self._above = _Records(), _Records()
         """Where the entries from 0 on lie, and those from -1 downwards."""
         self._end = 0
-        self._held: dict[int, Entry] = {}
+        self._held: dict[int, DocumentEntry] = {}
         """What could not be written."""
 
     @property
@@ -54,7 +54,7 @@ class Archive:
         """Bytes in the file."""
         return self._end
 
-    def write(self, index: int, entry: Entry) -> None:
+    def write(self, index: int, entry: DocumentEntry) -> None:
         """Take in an entry, or what has become of it."""
         self._held.pop(index, None)
         try:
@@ -70,7 +70,7 @@ class Archive:
         records.put(at, self._end, len(data))
         self._end += len(data)
 
-    def read(self, index: int) -> Entry:
+    def read(self, index: int) -> DocumentEntry:
         """An entry that was written. Of one the disk has lost a notice stands in."""
         held = self._held.get(index)
         if held is not None:
@@ -81,7 +81,7 @@ class Archive:
             file.seek(records.starts[at])
             return _unpacked(file.read(records.sizes[at]))
         except (OSError, TypeError, ValueError, LookupError, RecursionError, zlib.error):
-            return Entry(UNREADABLE, gap=True)
+            return DocumentEntry(UNREADABLE, gap=True)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -118,18 +118,18 @@ class _Records:
         self.starts[at], self.sizes[at] = start, size
 
 
-def _packed(entry: Entry) -> bytes:
+def _packed(entry: DocumentEntry) -> bytes:
     chosen = entry.chosen.value if entry.chosen else None
     kind = type(entry.item).__name__
     record = [entry.gap, entry.age, chosen, kind, _fields(entry.item)]
     return zlib.compress(json.dumps(record, default=_fields, separators=(",", ":")).encode(), 1)
 
 
-def _unpacked(data: bytes) -> Entry:
+def _unpacked(data: bytes) -> DocumentEntry:
     gap, age, chosen, kind, values = json.loads(zlib.decompress(data))
     if kind == CallItem.__name__:
         values[2] = _display(*values[2])
-    entry = Entry(KINDS[kind](*values), gap, age)
+    entry = DocumentEntry(KINDS[kind](*values), gap, age)
     entry.chosen = Fold(chosen) if chosen else None
     return entry
 

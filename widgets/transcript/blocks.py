@@ -22,7 +22,7 @@ _Step = Literal["keep", "keep and close", "close"]
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class MarkdownBlock:
     """One top-level block: its markdown, without the blank lines around it.
 
     `kind` is `paragraph`, `heading`, `list`, `quote`, `fence`, `table`, `rule` or
@@ -35,13 +35,13 @@ class Block:
     info: str = ""
 
 
-def split(text: str) -> list[Block]:
+def split(text: str) -> list[MarkdownBlock]:
     """The blocks of a whole document, in order."""
-    splitter = Splitter()
+    splitter = BlockSplitter()
     return splitter.feed(text) + splitter.finish()
 
 
-def code_of(block: Block) -> str:
+def code_of(block: MarkdownBlock) -> str:
     """The code of a `fence` block: without its fences, its shared indentation, a line feed at its end."""
     lines = block.source.split("\n")
     indent, rest = markers.shape(lines[0])
@@ -53,16 +53,16 @@ def code_of(block: Block) -> str:
     return "\n".join(markers.outdent(line, indent) for line in lines[1:])
 
 
-class Splitter:
+class BlockSplitter:
     """Cuts a stream of markdown into blocks. However the text is cut into pieces, the blocks are the same."""
 
     def __init__(self) -> None:
-        self._closed: list[Block] = []
+        self._closed: list[MarkdownBlock] = []
         self._pieces: list[str] = []
         self._pending = 0
         self._begin("")
 
-    def feed(self, text: str) -> list[Block]:
+    def feed(self, text: str) -> list[MarkdownBlock]:
         """The blocks that `text` closes, in order."""
         first, *rest = text.split("\n")
         self._grow(first)
@@ -71,22 +71,26 @@ class Splitter:
             self._grow(piece)
         return self._take()
 
-    def finish(self) -> list[Block]:
+    def finish(self) -> list[MarkdownBlock]:
         """The blocks that the end of the text closes. The splitter can be used anew."""
         if self._pieces:
             self._end_line()
         self._close()
         return self._take()
 
-    def tail(self) -> Block | None:
+    def tail(self) -> MarkdownBlock | None:
         """The block that is still open, as it stands now. Costs its length."""
         partial = "".join(self._pieces)
         if self._kind == "":
-            return None if markers.is_blank(partial) else Block(markers.opening(partial), partial.rstrip())
+            return (
+                None
+                if markers.is_blank(partial)
+                else MarkdownBlock(markers.opening(partial), partial.rstrip())
+            )
         if self._mark and partial and not partial.strip().strip(self._mark[0]):
             partial = ""  # it may become the closing fence, so it is no code yet
         lines = [*self._lines, partial] if partial else self._lines
-        return Block(self._kind, "\n".join(lines).rstrip("\n"), self._info)
+        return MarkdownBlock(self._kind, "\n".join(lines).rstrip("\n"), self._info)
 
     def open_code(self, start: int = 0) -> list[str]:
         """The finished lines of the fence that is open, from line `start` on; none outside of a fence."""
@@ -112,7 +116,7 @@ class Splitter:
         self._pending = 0
         self._add(line.removesuffix("\r"))
 
-    def _take(self) -> list[Block]:
+    def _take(self) -> list[MarkdownBlock]:
         closed, self._closed = self._closed, []
         return closed
 
@@ -131,7 +135,9 @@ class Splitter:
     def _close(self) -> None:
         if self._kind:
             source = "\n".join(self._lines)
-            self._closed.append(Block(self._kind, source if self._mark else source.rstrip(BLANK), self._info))
+            self._closed.append(
+                MarkdownBlock(self._kind, source if self._mark else source.rstrip(BLANK), self._info)
+            )
         self._begin("")
 
     def _keep(self, line: str) -> None:

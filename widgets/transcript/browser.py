@@ -13,13 +13,13 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from tools.text import clean
-from widgets.slices import SLICE, sliced
-from widgets.transcript.document import Place
+from tools.safe_text import clean
+from widgets.chunked import SLICE, chunked
+from widgets.transcript.document import RowPosition
 from widgets.transcript.items import Fold, Item, UserItem, folds
 from widgets.transcript.painting import SCROLLBAR
-from widgets.transcript.surface import Surface
-from widgets.transcript.wide import beyond
+from widgets.transcript.surface import DocumentSurface
+from widgets.transcript.wide_rows import beyond
 
 SHIFT = 8
 """Cells of one step sideways."""
@@ -27,9 +27,13 @@ WHEEL = 3
 """Rows of one notch of the mouse wheel."""
 
 
-class Browser(Surface, can_focus=True):
-    """A document that a person reads: scrolls, folds, searches, copies."""
+class Browser(DocumentSurface, can_focus=True):
+    """A document that a person reads: scrolls, folds, searches, copies.
 
+    A click opens or folds and leaves the keys where they are: most likely the person types on.
+    """
+
+    FOCUS_ON_CLICK = False
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Previous item", show=False, id="transcript.up"),
         Binding("down,j", "move(1)", "Next item", show=False, id="transcript.down"),
@@ -93,7 +97,7 @@ class Browser(Surface, can_focus=True):
         self.settle()
         self._wanted_step = int(go)
         steps = self.finder.search(self.document, pattern)
-        async for _ in sliced(steps):
+        async for _ in chunked(steps):
             if self._wanted_step:
                 self._find(self._wanted_step)
             self.repaint()
@@ -112,7 +116,7 @@ class Browser(Surface, can_focus=True):
                 index -= 1
                 yield
 
-        async for _ in sliced(look()):
+        async for _ in chunked(look()):
             pass
         if found is None:
             return False
@@ -180,12 +184,12 @@ class Browser(Surface, can_focus=True):
                 self.run_worker(partial(self._seek_on, steps, self._where))
                 return
 
-    async def _seek_on(self, steps: Iterator[None], before: tuple[int | None, Place | None]) -> None:
-        async for _ in sliced(takewhile(lambda _: self._seeking is steps and self._where == before, steps)):
+    async def _seek_on(self, steps: Iterator[None], before: tuple[int | None, RowPosition | None]) -> None:
+        async for _ in chunked(takewhile(lambda _: self._seeking is steps and self._where == before, steps)):
             pass
 
     @property
-    def _where(self) -> tuple[int | None, Place | None]:
+    def _where(self) -> tuple[int | None, RowPosition | None]:
         """The item and the place one is at; no place at the end, which moves by itself."""
         return self._focused, None if self.following else self._viewport.top
 

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 from tools.results import DiffDetail, TextDetail
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.transcript.items import CallItem, Fold, error_of, value_text
-from widgets.transcript.pieces import Code, Diff, Head, Part, Words, chunks
+from widgets.transcript.part_types import CodePart, DiffPart, HeadPart, Part, WordsPart, chunks
 from widgets.transcript.wrap import flat
 
 PEEK_ROWS = 12
@@ -36,7 +36,7 @@ def call_parts(item: CallItem, fold: Fold, spinner: int = -1) -> list[Part]:
     return parts
 
 
-def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> Head:
+def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> HeadPart:
     """The row of a card."""
     display = item.display
     state = item.outcome or "running"
@@ -44,7 +44,7 @@ def head_of(item: CallItem, fold: Fold, spinner: int = -1) -> Head:
     if fold is not Fold.CLOSED and summary and summary.strip() == clean(error_of(item)).strip():
         # The sentence stands in full below the row.
         summary = ""
-    return Head(
+    return HeadPart(
         state=state,
         tool=item.tool,
         verb=clean(display.verb) or clean(item.tool),
@@ -81,7 +81,7 @@ def _arguments(item: CallItem) -> Iterator[Part]:
         text = clean(value_text(value))
         for number, piece in enumerate(chunks(text)):
             shown = f"{label}  {piece}" if number == 0 else piece
-            yield Words(shown, "text", label=label if number == 0 else "")
+            yield WordsPart(shown, "text", label=label if number == 0 else "")
 
 
 def _error(item: CallItem) -> Iterator[Part]:
@@ -89,19 +89,19 @@ def _error(item: CallItem) -> Iterator[Part]:
     if error:
         role = "error" if item.outcome == "failed" else "warning"
         for piece in chunks(error):
-            yield Words(piece, role)
+            yield WordsPart(piece, role)
 
 
 def _live(item: CallItem) -> Iterator[Part]:
     lines = clean(item.live).rstrip("\n").split("\n")[-LIVE_ROWS:]
     if any(lines):
-        yield Code("\n".join(lines))
+        yield CodePart("\n".join(lines))
 
 
 def _detail(item: CallItem) -> Iterator[Part]:
     match item.display.detail:
         case DiffDetail(diff=diff):
-            yield from (Diff(piece) for piece in hunks(clean(diff)))
+            yield from (DiffPart(piece) for piece in hunks(clean(diff)))
         case TextDetail(text=text, language=language):
             yield from _code(clean(text).rstrip("\n"), language)
         case _ if item.result and not error_of(item):
@@ -110,24 +110,24 @@ def _detail(item: CallItem) -> Iterator[Part]:
 
 def _code(text: str, language: str) -> Iterator[Part]:
     if not text.strip():
-        yield Words("no output", "dim")
+        yield WordsPart("no output", "dim")
     elif text.count("\n") <= LANGUAGE_LINES and len(text) <= PRETTY_CHARS:
-        yield Code(text, language)
+        yield CodePart(text, language)
     else:
-        yield from (Code(piece) for piece in chunks(text))
+        yield from (CodePart(piece) for piece in chunks(text))
 
 
 def _peek(item: CallItem) -> Iterator[Part]:
     match item.display.detail:
         case DiffDetail(diff=diff):
-            yield Diff(clean(diff), rows=PEEK_ROWS)
+            yield DiffPart(clean(diff), rows=PEEK_ROWS)
         case TextDetail(text=text, language=language):
             # What went wrong stands at the end of an output.
             lines = clean(text).strip("\n").split("\n")
             if len(lines) > PEEK_ROWS:
-                yield Words(f"… {len(lines) - PEEK_ROWS:,} more above, ⏎", "dim")
+                yield WordsPart(f"… {len(lines) - PEEK_ROWS:,} more above, ⏎", "dim")
             if any(lines):
-                yield Code("\n".join(lines[-PEEK_ROWS:]), language)
+                yield CodePart("\n".join(lines[-PEEK_ROWS:]), language)
 
 
 def hunks(diff: str) -> Iterator[str]:

@@ -10,9 +10,9 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import Palette
-from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide, cells_of, rows_for
+from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows, cells_of, rows_for
 from widgets.transcript.wrap import expand_tabs, pad, strips
 
 if TYPE_CHECKING:
@@ -168,13 +168,13 @@ def _expand(line: CodeLine) -> CodeLine:
 
 
 def render_code(
-    code: str, language: str, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE
+    code: str, language: str, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE
 ) -> list[Strip]:
     """Code as a block of full rows; `wide` tells what becomes of a line that is too long."""
     return _rows(highlight(clean(code), language), width, palette, wide)
 
 
-def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: Wide) -> list[Strip]:
+def _rows(lines: list[CodeLine], width: int, palette: Palette, wide: WideRows) -> list[Strip]:
     blank = palette.style("text", "code_background")
     mark = palette.style("dim", "code_background")
     done: list[Strip] = []
@@ -199,7 +199,7 @@ class FenceRenderer:
     WINDOW = 40
     """Lines of an open text or comment that are lexed again with each new line: its first and its last."""
 
-    def __init__(self, info: str, palette: Palette, width: int, wide: Wide = CUT_AT_EDGE) -> None:
+    def __init__(self, info: str, palette: Palette, width: int, wide: WideRows = CUT_AT_EDGE) -> None:
         self._language = language_of(info)
         self._palette = palette
         self._width = width

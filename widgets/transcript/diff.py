@@ -11,12 +11,12 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import Palette
 from widgets.transcript.code import TAB, CodeLine, highlight, ink
-from widgets.transcript.hunks import FileDiff, Hunk, Line, read_diff
-from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide, rows_for
-from widgets.transcript.words import Spans, changed_words
+from widgets.transcript.diff_reader import DiffFile, DiffHunk, DiffLine, read_diff
+from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows, rows_for
+from widgets.transcript.word_diff import Spans, changed_words
 from widgets.transcript.wrap import crop, expand_tabs, pad, strips
 
 MAX_ROWS = 400
@@ -35,7 +35,7 @@ def render_diff(
     *,
     language: str = "",
     max_rows: int = MAX_ROWS,
-    wide: Wide = CUT_AT_EDGE,
+    wide: WideRows = CUT_AT_EDGE,
 ) -> list[Strip]:
     """The diff in rows of at most `width` cells; a last row counts the lines beyond `max_rows`.
 
@@ -69,30 +69,30 @@ class _Note:
     is_title: bool
 
 
-_Part = Hunk | _Note
+_Part = DiffHunk | _Note
 
 
-def _parts(file: FileDiff, *, alone: bool) -> Iterator[_Part]:
-    if file.title and not (alone and any(isinstance(part, Hunk) for part in file.parts)):
+def _parts(file: DiffFile, *, alone: bool) -> Iterator[_Part]:
+    if file.title and not (alone and any(isinstance(part, DiffHunk) for part in file.parts)):
         yield _Note(file.title, is_title=True)
     for part in file.parts:
-        yield part if isinstance(part, Hunk) else _Note(part, is_title=False)
+        yield part if isinstance(part, DiffHunk) else _Note(part, is_title=False)
 
 
 def _height(part: _Part) -> int:
-    return len(part.lines) if isinstance(part, Hunk) else 1
+    return len(part.lines) if isinstance(part, DiffHunk) else 1
 
 
-def number_size(files: Sequence[FileDiff]) -> int:
+def number_size(files: Sequence[DiffFile]) -> int:
     """Digits of the largest line number."""
-    hunks = (part for file in files for part in file.parts if isinstance(part, Hunk))
+    hunks = (part for file in files for part in file.parts if isinstance(part, DiffHunk))
     return len(str(max((line.number for hunk in hunks for line in hunk.lines), default=0)))
 
 
 class LineDrawer:
     """Draws the parts of a diff in one width and one palette; `number_size` is that of the line numbers."""
 
-    def __init__(self, width: int, palette: Palette, number_size: int, wide: Wide) -> None:
+    def __init__(self, width: int, palette: Palette, number_size: int, wide: WideRows) -> None:
         self._width = width
         self._wide = wide
         self._palette = palette
@@ -110,19 +110,19 @@ class LineDrawer:
 
     def draw(self, part: _Part, room: int, language: str) -> list[Row]:
         """At most `room` rows."""
-        if isinstance(part, Hunk):
+        if isinstance(part, DiffHunk):
             return self._hunk(part.lines[:room], language)
         style = self._palette.style("text", bold=True) if part.is_title else self._dim
         return [self._crop([Segment(expand_tabs(part.text, TAB), style)])][:room]
 
-    def _hunk(self, lines: list[Line], language: str) -> list[Row]:
+    def _hunk(self, lines: list[DiffLine], language: str) -> list[Row]:
         lines = without_tabs(lines)
         marks = changed_words(lines)
         code = colored(lines, language)
         drawn = (self.line(line, code[at], marks.get(at, [])) for at, line in enumerate(lines))
         return [row for rows in drawn for row in rows]
 
-    def line(self, line: Line, code: CodeLine, marks: Spans) -> list[Row]:
+    def line(self, line: DiffLine, code: CodeLine, marks: Spans) -> list[Row]:
         """The rows of a line: one, or several where it is wrapped."""
         if line.sign == "\\":
             return [self._crop([Segment(" " * (self._size + 4) + line.text, self._dim)])]
@@ -161,12 +161,12 @@ class LineDrawer:
         return Style(bgcolor=Color.from_rgb(*(low + (high - low) * MARK_STRENGTH for low, high in pairs)))
 
 
-def without_tabs(lines: Sequence[Line]) -> list[Line]:
+def without_tabs(lines: Sequence[DiffLine]) -> list[DiffLine]:
     """The lines with their tabs as blanks, as they are drawn."""
-    return [Line(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
+    return [DiffLine(line.sign, expand_tabs(line.text, TAB), line.number) for line in lines]
 
 
-def colored(lines: Sequence[Line], language: str) -> list[CodeLine]:
+def colored(lines: Sequence[DiffLine], language: str) -> list[CodeLine]:
     """The lines in the colours of the language; the old and the new side are lexed as two texts."""
     colored: list[CodeLine] = [[(line.text, "text")] for line in lines]
     for signs in (" -", " +"):

@@ -9,21 +9,21 @@ from textual.strip import Strip
 
 from widgets.palette import Palette
 from widgets.transcript.archive import Archive
+from widgets.transcript.document_entries import DocumentEntries
+from widgets.transcript.document_entry import DocumentEntry
 from widgets.transcript.drawing import GUTTER, MARGIN, draw
-from widgets.transcript.entries import Entries
-from widgets.transcript.entry import Entry
 from widgets.transcript.heights import Heights
 from widgets.transcript.items import Fold, Item, folds, source_of
-from widgets.transcript.kept import KeptRows, alike
+from widgets.transcript.part_types import GAP, Part, size_of
 from widgets.transcript.parts import gap_between, parts_of
-from widgets.transcript.pieces import GAP, Part, size_of
-from widgets.transcript.places import Place, Row, Run
-from widgets.transcript.wide import Wide
+from widgets.transcript.row_cache import RowCache, alike
+from widgets.transcript.row_positions import PlacedRow, RowPosition, RowRun
+from widgets.transcript.wide_rows import WideRows
 
 KEPT_ENTRIES = 1_000
 """Items whose parts are kept. Of others only the height is known until they are seen again."""
 
-Draw = Callable[[Part, int, Palette, Wide], list[Strip]]
+Draw = Callable[[Part, int, Palette, WideRows], list[Strip]]
 
 
 class Document:
@@ -42,13 +42,13 @@ class Document:
         self.width = 80
         self.archive = Archive()
         """Items that were put away."""
-        self.entries = Entries(self.archive)
+        self.entries = DocumentEntries(self.archive)
         self.heights = Heights()
         self.wrap = False
         """Whether long lines of code wrap; else they are cut, and shifted item by item."""
         self._shifts: dict[int, int] = {}
         self._draw = draw
-        self._kept = KeptRows()
+        self._kept = RowCache()
         self._written: tuple[Part, Sequence[Strip]] | None = None
         """The part that was completed last, and its rows when it was not."""
         self._looked: OrderedDict[int, None] = OrderedDict()
@@ -100,9 +100,9 @@ class Document:
             self.wrap = on
             self._kept.clear()
 
-    def wide(self, index: int) -> Wide:
+    def wide(self, index: int) -> WideRows:
         """How the code of an item is shown where it is wider than the rows."""
-        return Wide(wrap=True) if self.wrap else Wide(shift=self._shifts.get(index, 0))
+        return WideRows(wrap=True) if self.wrap else WideRows(shift=self._shifts.get(index, 0))
 
     def shift(self, index: int, cells: int) -> None:
         """Show the code of an item from another cell on. The rows are as many as before."""
@@ -111,7 +111,7 @@ class Document:
     def load(self, items: Iterable[Item] = (), earlier: Iterable[Item] = ()) -> None:
         """Replace everything by `items`, and above them `earlier`: newest first, fetched as it is wanted."""
         self.archive.clear()
-        self.entries, self.heights = Entries(self.archive), Heights()
+        self.entries, self.heights = DocumentEntries(self.archive), Heights()
         self._looked.clear()
         self._shifts.clear()
         self._age = 0
@@ -128,7 +128,7 @@ class Document:
         if item is None:
             return False
         self._above = next(self._earlier, None)
-        entry = Entry(item, gap_between(self._above, item))
+        entry = DocumentEntry(item, gap_between(self._above, item))
         self.entries.prepend(entry)
         self.heights.prepend(entry.guess(self._room))
         return True
@@ -152,7 +152,7 @@ class Document:
             pass
         return self.first <= index < self.stop
 
-    def entry(self, index: int) -> Entry:
+    def entry(self, index: int) -> DocumentEntry:
         """An item with what is known of it, its fold up to date; one from before is fetched."""
         if index < self.first:
             self.has(index)
@@ -166,7 +166,7 @@ class Document:
     def append(self, item: Item) -> int:
         """Add an item at the end; its index."""
         before = self.entries.peek(self.stop - 1) if self.entries else self._above
-        entry = Entry(item, gap_between(before, item), self._age)
+        entry = DocumentEntry(item, gap_between(before, item), self._age)
         self.entries.append(entry)
         self.heights.append(entry.guess(self._room))
         return self.stop - 1
@@ -250,7 +250,7 @@ class Document:
 
     def draw(self, part: Part, shift: int = 0) -> list[Strip]:
         """The rows of a part that will soon be another: drawn, and not kept."""
-        return self._draw(part, self.width, self.palette, Wide(self.wrap, shift))
+        return self._draw(part, self.width, self.palette, WideRows(self.wrap, shift))
 
     def drawn(self, part: Part, shift: int = 0) -> list[Strip]:
         """The rows of a part, drawn now or before, its code from the cell `shift` on."""
@@ -267,28 +267,28 @@ class Document:
         """Put another part of the same height in the place of one."""
         self.parts(index)[part] = new
 
-    def down(self, place: Place) -> Iterator[Row]:
+    def down(self, place: RowPosition) -> Iterator[PlacedRow]:
         """The rows from `place` on."""
         for run in self.runs_down(place):
             yield from run.rows()
 
-    def up(self, place: Place) -> Iterator[Row]:
+    def up(self, place: RowPosition) -> Iterator[PlacedRow]:
         """The rows above `place`, nearest first."""
         for run in self.runs_up(place):
             yield from reversed(list(run.rows()))
 
-    def runs_down(self, place: Place) -> Iterator[Run]:
+    def runs_down(self, place: RowPosition) -> Iterator[RowRun]:
         """The rows from `place` on, part by part."""
         index, first, row = place
         while index < self.stop:
             for part in range(first, len(self.parts(index))):
                 strips = self.strips(index, part)
                 if row < len(strips):
-                    yield Run(Place(index, part, row), strips[row:] if row else strips)
+                    yield RowRun(RowPosition(index, part, row), strips[row:] if row else strips)
                 row = 0
             index, first, row = index + 1, 0, 0
 
-    def runs_up(self, place: Place) -> Iterator[Run]:
+    def runs_up(self, place: RowPosition) -> Iterator[RowRun]:
         """The rows above `place`, part by part, nearest first."""
         index, last, row = place
         while index == self.stop or self.has(index):
@@ -298,31 +298,31 @@ class Document:
                 if part == last:
                     strips = strips[:row]
                 if strips:
-                    yield Run(Place(index, part, 0), strips)
+                    yield RowRun(RowPosition(index, part, 0), strips)
             index, last = index - 1, _ALL
 
     @property
-    def end(self) -> Place:
+    def end(self) -> RowPosition:
         """The place behind the last row."""
-        return Place(self.stop, 0, 0)
+        return RowPosition(self.stop, 0, 0)
 
     @property
-    def start(self) -> Place:
+    def start(self) -> RowPosition:
         """The place of the first row that is here."""
-        return Place(self.first, 0, 0)
+        return RowPosition(self.first, 0, 0)
 
-    def start_of(self, index: int) -> Place:
+    def start_of(self, index: int) -> RowPosition:
         """The first row of an item, without the gap above it."""
-        return Place(index, 1 if self.entry(index).gap else 0, 0)
+        return RowPosition(index, 1 if self.entry(index).gap else 0, 0)
 
-    def rows_above(self, place: Place) -> int:
+    def rows_above(self, place: RowPosition) -> int:
         """How many rows stand above a place, as far as known."""
         if place.item >= self.stop:
             return self.heights.total
         heights = self.entry(place.item).heights
         return self.heights.before(place.item) + sum(heights[: place.part]) + place.row
 
-    def place_at(self, row: int) -> Place:
+    def place_at(self, row: int) -> RowPosition:
         """The place that stands `row` rows below the top, as far as known."""
         index, rest = self.heights.find(max(row, 0))
         if index >= self.stop:
@@ -330,11 +330,11 @@ class Document:
         self.parts(index)
         for part, height in enumerate(self.entries[index].heights):
             if rest < height:
-                return Place(index, part, rest)
+                return RowPosition(index, part, rest)
             rest -= height
-        return Place(index + 1, 0, 0)
+        return RowPosition(index + 1, 0, 0)
 
-    def valid(self, place: Place) -> Place:
+    def valid(self, place: RowPosition) -> RowPosition:
         """The nearest place that exists; folding and rewriting can take one away."""
         if place.item >= self.stop:
             return self.end
@@ -357,7 +357,7 @@ class Document:
         """An item as it was last brought up to date; one that was put away stays so."""
         return self.entries.peek(index) if self.knows(index) else self.entry(index).item
 
-    def _add(self, entry: Entry, part: Part) -> None:
+    def _add(self, entry: DocumentEntry, part: Part) -> None:
         """Add a part at the end of an item, an empty row above it."""
         parts = entry.parts
         assert parts is not None

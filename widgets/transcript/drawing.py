@@ -12,8 +12,8 @@ from widgets.palette import Palette
 from widgets.transcript.code import render_code
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import render
-from widgets.transcript.pieces import Code, Diff, Gap, Head, Markup, Part, Words
-from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide
+from widgets.transcript.part_types import CodePart, DiffPart, GapPart, HeadPart, MarkupPart, Part, WordsPart
+from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows
 from widgets.transcript.wrap import TAB, expand_tabs, flat, wrap
 
 GUTTER = 2
@@ -33,21 +33,21 @@ STATES = {
 """Glyph and role of a call's state: never the colour alone."""
 
 
-def draw(part: Part, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE) -> list[Strip]:
+def draw(part: Part, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE) -> list[Strip]:
     """The rows of a part, each exactly `width` cells wide, gutter included; `wide` is for code."""
     room = max(width - GUTTER - MARGIN, 1)
     match part:
-        case Gap():
+        case GapPart():
             return [_row(Strip([]), width, palette)]
-        case Head():
+        case HeadPart():
             return [_row(_head(part, room, palette), width, palette, *_state(part, palette))]
-        case Words():
+        case WordsPart():
             return _words(part, width, palette)
-        case Markup(block=block):
+        case MarkupPart(block=block):
             strips = render(block, room, palette, wide)
-        case Code(text=text, language=language):
+        case CodePart(text=text, language=language):
             strips = render_code(text, language, room, palette, wide)
-        case Diff(diff=diff, rows=rows):
+        case DiffPart(diff=diff, rows=rows):
             drawn = render_diff(_start(diff, rows), room, palette, wide=wide)
             strips = _folded(drawn, diff, rows, palette, wide)
     return rows_of(strips, width, palette)
@@ -101,7 +101,7 @@ def _row(strip: Strip, width: int, palette: Palette, glyph: str = " ", role: str
     return rows_of([strip], width, palette, glyph, role)[0]
 
 
-def _words(part: Words, width: int, palette: Palette) -> list[Strip]:
+def _words(part: WordsPart, width: int, palette: Palette) -> list[Strip]:
     room = max(width - GUTTER - MARGIN, 1)
     style, dim = palette.style(part.role), palette.style("dim")
     right = fit(flat(part.right), room // 2)
@@ -120,7 +120,7 @@ def _words(part: Words, width: int, palette: Palette) -> list[Strip]:
     return done
 
 
-def _wrapped(part: Words, room: int, palette: Palette) -> tuple[list[Row], int]:
+def _wrapped(part: WordsPart, room: int, palette: Palette) -> tuple[list[Row], int]:
     """The rows of a text as far as they are shown, and how many lines are folded."""
     style = palette.style(part.role)
     lines = part.text.split("\n")
@@ -140,7 +140,7 @@ def _start(diff: str, rows: int) -> str:
     return "\n".join(diff.split("\n", rows + 8)[: rows + 8]) if rows else diff
 
 
-def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: Wide) -> list[Strip]:
+def _folded(strips: list[Strip], diff: str, rows: int, palette: Palette, wide: WideRows) -> list[Strip]:
     """The first rows of a diff, and how many lines more there are, unless rows are no lines."""
     if not rows or (len(strips) <= rows + 1 and diff.count("\n") < rows + 8):
         return strips
@@ -154,7 +154,7 @@ def _more(count: int, noun: str, palette: Palette) -> Strip:
     return Strip([Segment(f"… {number}more{what}, ⏎", palette.style("dim"))])
 
 
-def _state(head: Head, palette: Palette) -> tuple[str, str]:
+def _state(head: HeadPart, palette: Palette) -> tuple[str, str]:
     glyph, role = STATES[head.state]
     if head.spinner >= 0 and palette.skin.spinner:
         faces = palette.skin.spinner
@@ -162,7 +162,7 @@ def _state(head: Head, palette: Palette) -> tuple[str, str]:
     return glyph, role
 
 
-def _head(head: Head, room: int, palette: Palette) -> Strip:
+def _head(head: HeadPart, room: int, palette: Palette) -> Strip:
     dim = palette.style("dim")
     text = palette.style("text")
     icon = palette.skin.tool_icons.get(head.tool, "")

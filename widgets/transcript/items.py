@@ -1,4 +1,4 @@
-"""What a conversation consists of, as data: what was said, thought, called and noticed."""
+"""Items of a conversation, as data: what was said, thought, called and noticed."""
 
 from __future__ import annotations
 

@@ -11,14 +11,14 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import Palette
-from widgets.transcript.blocks import BLOCK_CHARS, Block, code_of
+from widgets.transcript.blocks import BLOCK_CHARS, MarkdownBlock, code_of
 from widgets.transcript.code import language_of, lexer_for, render_code
 from widgets.transcript.inline import inline
 from widgets.transcript.parsing import NESTING, parse, prepare_links
 from widgets.transcript.tables import Align, Table, render_table
-from widgets.transcript.wide import CUT_AT_EDGE, Row, Wide
+from widgets.transcript.wide_rows import CUT_AT_EDGE, Row, WideRows
 from widgets.transcript.wrap import flat, plain, strips, wrap
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ _BULLETS = "•◦▪"
 _TASK = re.compile(r"\[([ xX])\][ \t]+(?=\S)")
 
 
-def render(block: Block, width: int, palette: Palette, wide: Wide = CUT_AT_EDGE) -> list[Strip]:
+def render(block: MarkdownBlock, width: int, palette: Palette, wide: WideRows = CUT_AT_EDGE) -> list[Strip]:
     """The block in rows of at most `width` cells, without blank rows around it; `wide` is for its code."""
     source = clean(block.source)
     if block.kind == "fence":
-        code = code_of(Block("fence", source)).rstrip("\n")
+        code = code_of(MarkdownBlock("fence", source)).rstrip("\n")
         return render_code(code, language_of(block.info), width, palette, wide)
     if len(source) > PARSED_CHARS or source.count("![") > IMAGES or source.count("[") > LINKS:
         return plain(source, width, palette)
@@ -92,7 +92,7 @@ def _elements(tokens: Sequence[Token]) -> Iterator[_Element]:
 class _Renderer:
     """Draws the elements of one block."""
 
-    def __init__(self, source: str, width: int, palette: Palette, first: int | None, wide: Wide) -> None:
+    def __init__(self, source: str, width: int, palette: Palette, first: int | None, wide: WideRows) -> None:
         self._lines = source.split("\n")
         self._least = min(width, LEAST_WIDTH)
         self._palette = palette

@@ -1,4 +1,4 @@
-"""How lines of markdown begin: what opens a block, and what ends it."""
+"""Beginnings of markdown lines: what opens a block, and what ends it."""
 
 from __future__ import annotations
 

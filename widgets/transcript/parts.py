@@ -1,10 +1,10 @@
-"""What an item is drawn from: parts, each of which is drawn once and kept."""
+"""Parts an item is drawn from, each drawn once and kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.transcript.blocks import split
 from widgets.transcript.cards import call_parts
 from widgets.transcript.items import (
@@ -17,7 +17,7 @@ from widgets.transcript.items import (
     ReasoningItem,
     UserItem,
 )
-from widgets.transcript.pieces import GAP, Markup, Part, Words, chunks
+from widgets.transcript.part_types import GAP, MarkupPart, Part, WordsPart, chunks
 
 USER_ROWS = 20
 """Rows of a message of the person that are shown before it is unfolded."""
@@ -34,7 +34,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
         case ReasoningItem():
             return _reasoning(item, fold)
         case AnswerItem(text=text):
-            return spaced([Markup(block) for block in split(clean(text))])
+            return spaced([MarkupPart(block) for block in split(clean(text))])
         case CallItem():
             return call_parts(item, fold)
         case NoticeItem(kind=kind, text=text):
@@ -42,7 +42,7 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
             if kind == "error":
                 return list(_long(clean(text), role, "✗"))
             return [
-                Words(piece, role, glyph="┊", glyph_role=role, every_row=True)
+                WordsPart(piece, role, glyph="┊", glyph_role=role, every_row=True)
                 for piece in chunks(clean(text))
             ]
         case CutItem(reason=reason):
@@ -72,13 +72,13 @@ def _user(item: UserItem, fold: Fold) -> list[Part]:
     text = clean(item.text).strip("\n")
     right = _ORIGINS.get(item.origin, "")
     if fold is Fold.CLOSED:
-        return [Words(text, "user", glyph="❯", glyph_role="user", right=right, rows=USER_ROWS)]
+        return [WordsPart(text, "user", glyph="❯", glyph_role="user", right=right, rows=USER_ROWS)]
     return list(_long(text, "user", "❯", right))
 
 
 def _reasoning(item: ReasoningItem, fold: Fold) -> list[Part]:
     closed = fold is Fold.CLOSED
-    title = Words(_thought(item), "dim", glyph="▸" if closed else "▾", glyph_role="dim")
+    title = WordsPart(_thought(item), "dim", glyph="▸" if closed else "▾", glyph_role="dim")
     if closed:
         return [title]
     return [title, *_long(clean(item.text).strip("\n"), "reasoning")]
@@ -96,5 +96,5 @@ def _thought(item: ReasoningItem) -> str:
 def _long(text: str, role: str, glyph: str = "", right: str = "") -> Iterator[Part]:
     """Long text in parts, so that no more of it is wrapped than is seen."""
     for piece in chunks(text):
-        yield Words(piece, role, glyph=glyph, glyph_role=role, right=right)
+        yield WordsPart(piece, role, glyph=glyph, glyph_role=role, right=right)
         glyph = right = ""

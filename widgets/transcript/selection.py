@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.geometry import Offset
 from textual.selection import Selection
 
-from tools.text import clean
-from widgets.transcript.document import Document, Place
+from tools.safe_text import clean
+from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import GUTTER
-from widgets.transcript.wide import whole_text
+from widgets.transcript.wide_rows import whole_text
 
 _PART_BITS = 24
 _ROW_BITS = 24
@@ -16,19 +16,19 @@ _ORIGIN = 1 << 32
 """Added to the index of an item, which can be negative, while a coordinate should not."""
 
 
-def line_of(place: Place) -> int:
+def line_of(place: RowPosition) -> int:
     """A number for a place that keeps the order of places and stays when rows above it change."""
     return (place.item + _ORIGIN << _PART_BITS | place.part) << _ROW_BITS | place.row
 
 
-def place_of(line: int) -> Place:
+def place_of(line: int) -> RowPosition:
     """The place of a number made by `line_of`."""
     rest, row = divmod(line, 1 << _ROW_BITS)
     item, part = divmod(rest, 1 << _PART_BITS)
-    return Place(item - _ORIGIN, part, row)
+    return RowPosition(item - _ORIGIN, part, row)
 
 
-def span_of(selection: Selection, place: Place, length: int) -> tuple[int, int] | None:
+def span_of(selection: Selection, place: RowPosition, length: int) -> tuple[int, int] | None:
     """Which characters of a row of `length` characters are selected; the gutter never is."""
     span = selection.get_span(line_of(place))
     if span is None:
@@ -41,7 +41,9 @@ def span_of(selection: Selection, place: Place, length: int) -> tuple[int, int] 
 
 def whole(document: Document, index: int) -> Selection:
     """The selection of one item."""
-    return Selection(Offset(0, line_of(document.start_of(index))), Offset(0, line_of(Place(index + 1, 0, 0))))
+    return Selection(
+        Offset(0, line_of(document.start_of(index))), Offset(0, line_of(RowPosition(index + 1, 0, 0)))
+    )
 
 
 def selected_text(document: Document, selection: Selection) -> str:

@@ -7,14 +7,14 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from themes.skin import Skin
-from tools.text import clean
-from widgets.direct import DirectRows
-from widgets.filtered import FilteredRows, Kept
+from tools.safe_text import clean
+from widgets.direct_rows import DirectRows
+from widgets.filtered_rows import FilteredRows, KeptRow
 from widgets.palette import Palette
+from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
-from widgets.transcript.finding import Finder
 from widgets.transcript.painting import BAR, SCROLLBAR, Span, badge, hint, painted, thumb_rows
-from widgets.transcript.places import Place, Row, Run, height
+from widgets.transcript.row_positions import PlacedRow, RowPosition, RowRun, height
 from widgets.transcript.selection import line_of, selected_text, span_of, whole
 from widgets.transcript.viewport import Viewport
 
@@ -23,7 +23,7 @@ Marks = tuple[tuple[Span, ...], Span | None]
 _NO_MARKS: Marks = ((), None)
 
 
-class Surface(Kept):
+class DocumentSurface(KeptRow):
     """Draws a document by its own scroll position, and refreshes only rows that differ.
 
     Textual's `virtual_size` is never touched: each change of it would paint the whole screen anew.
@@ -40,7 +40,7 @@ class Surface(Kept):
         self._focused: int | None = None
         """The item the keys act on."""
         self._unread: set[int] = set()
-        self._runs: list[Run] = []
+        self._runs: list[RowRun] = []
         """The rows in sight."""
         self._lines: list[Strip] = []
         self._filtered = FilteredRows(self)
@@ -137,7 +137,7 @@ class Surface(Kept):
         return Strip.blank(self.size.width, self.palette.style("text"))
 
     @property
-    def _rows(self) -> list[Row]:
+    def _rows(self) -> list[PlacedRow]:
         """The rows in sight, each with its place."""
         return [row for run in self._runs for row in run.rows()]
 
@@ -173,13 +173,13 @@ class Surface(Kept):
                 lines.append(known[1])
         return lines
 
-    def _is_focused(self, place: Place) -> bool:
+    def _is_focused(self, place: RowPosition) -> bool:
         """Whether a part belongs to the item the keys act on, the empty row above it left out."""
         if place.item != self._focused or not self.has_focus:
             return False
         return place >= self.document.start_of(place.item)
 
-    def _marks(self, strip: Strip, place: Place) -> Marks:
+    def _marks(self, strip: Strip, place: RowPosition) -> Marks:
         """What is found in a row, and what is selected of it."""
         selection, text = self.text_selection, strip.text
         selected = span_of(selection, place, len(text)) if selection else None

@@ -13,14 +13,14 @@ from textual.message import Message
 from textual.timer import Timer
 
 from tools.results import Display, Outcome
-from widgets.pace import Pace
+from widgets.chunked import chunked
+from widgets.frame_limiter import FrameLimiter
 from widgets.palette import Palette
-from widgets.slices import sliced
 from widgets.transcript.browser import Browser
-from widgets.transcript.calls import Calls
 from widgets.transcript.items import CallItem, CutItem, Item, NoticeItem, UserItem
 from widgets.transcript.painting import BAR, SCROLLBAR
-from widgets.transcript.reply import Reply
+from widgets.transcript.running_calls import RunningCalls
+from widgets.transcript.streamed_reply import StreamedReply
 
 FRAME = 1 / 30
 """Seconds between two frames while something streams."""
@@ -60,10 +60,10 @@ class Transcript(Browser):
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         self._resting = False
         self.clock = time.monotonic
-        self._reply = Reply(self.document, lambda: self.clock())
-        self._calls = Calls(self.document, lambda: self.clock())
+        self._reply = StreamedReply(self.document, lambda: self.clock())
+        self._calls = RunningCalls(self.document, lambda: self.clock())
         self._reported = (True, 0)
-        self._pace = Pace(self._show, lambda error: self.call_later(_fail, error))
+        self._pace = FrameLimiter(self._show, lambda error: self.call_later(_fail, error))
         self._ticks: Timer | None = None
         self._face = 0
         self._fitting = False
@@ -87,7 +87,7 @@ class Transcript(Browser):
         at once, a number above it between other things, and the rest when it is wanted, so it may
         be long and cost something.
         """
-        self._reply = Reply(self.document, lambda: self.clock())
+        self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls.clear()
         self._seeking = None
         self.document.load(items, earlier)
@@ -232,7 +232,7 @@ class Transcript(Browser):
 
     async def _fit_slices(self) -> None:
         try:
-            async for _ in sliced(self._fit_steps()):
+            async for _ in chunked(self._fit_steps()):
                 self._soon()
         finally:
             self._fitting = False

@@ -1,11 +1,11 @@
-"""Which rows of a document are in sight: a place that stays, or the end that is followed."""
+"""The rows of a document that are in sight: a place that stays, or the end that is followed."""
 
 from __future__ import annotations
 
 from itertools import islice
 
 from widgets.transcript.document import Document
-from widgets.transcript.places import Place, Row, Run, above, below, height
+from widgets.transcript.row_positions import PlacedRow, RowPosition, RowRun, above, below, height
 
 
 class Viewport:
@@ -18,18 +18,18 @@ class Viewport:
 
     def __init__(self, document: Document) -> None:
         self._document = document
-        self._top = Place(0, 0, 0)
+        self._top = RowPosition(0, 0, 0)
         self.height = 0
         self.following = True
         self.at_start = False
         """Whether the first row is wanted, while items from before still come in above it."""
 
     @property
-    def top(self) -> Place:
+    def top(self) -> RowPosition:
         """The place of the first row."""
         return self._top
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[RowRun]:
         """The rows in sight, part by part."""
         document = self._document
         while not self.following:
@@ -43,7 +43,7 @@ class Viewport:
         self._top = runs[0].place if runs else document.end
         return runs
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PlacedRow]:
         """The rows in sight."""
         return [row for run in self.runs() for row in run.rows()]
 
@@ -56,7 +56,7 @@ class Viewport:
         if passed:
             self.to(passed[-1].place)
 
-    def to(self, place: Place) -> None:
+    def to(self, place: RowPosition) -> None:
         """Put a place at the top, or as near to it as the end allows."""
         self._top = place
         self.following = self.at_start = False
@@ -78,7 +78,7 @@ class Viewport:
         """Go to the end and follow it."""
         self.following, self.at_start = True, False
 
-    def reveal(self, place: Place, rows: int = 0) -> None:
+    def reveal(self, place: RowPosition, rows: int = 0) -> None:
         """Bring a place into sight, with `rows` rows from it on; 0: to the end of its item."""
         document = self._document
         shown = self.rows()

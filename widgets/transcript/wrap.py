@@ -10,10 +10,10 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from tools.text import clean
+from tools.safe_text import clean
 from widgets.palette import Palette
 from widgets.row_text import countable
-from widgets.transcript.wide import Row, cells_of, window
+from widgets.transcript.wide_rows import Row, cells_of, window
 
 TAB = 8
 """Columns between the tab stops of outside text that is no code."""

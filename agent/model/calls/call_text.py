@@ -68,7 +68,7 @@ Names = tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftedCall:
     """A call as it was written. `flat` means that the arguments stood beside the name."""
 
     name: str
@@ -76,7 +76,7 @@ class Draft:
     flat: bool = False
 
 
-def read_calls(text: str) -> list[Draft] | None:
+def read_calls(text: str) -> list[DraftedCall] | None:
     """The calls that the whole of `text` consists of, or None. Linear; never raises."""
     try:
         return _read_calls(text)
@@ -84,25 +84,25 @@ def read_calls(text: str) -> list[Draft] | None:
         return None
 
 
-def _read_calls(text: str) -> list[Draft] | None:
-    drafts: list[Draft] = []
+def _read_calls(text: str) -> list[DraftedCall] | None:
+    drafts: list[DraftedCall] = []
     at, name, tagged = 0, "", False
     while at < len(text):
         if wrapping := WRAPPING.match(text, at):
             tagged = tagged or _is_tag(text, at)
             at = wrapping.end()
             continue
-        found: list[Draft] | None
+        found: list[DraftedCall] | None
         if LIST.match(text, at) or (tagged and CALL.match(text, at)):
             calls, at = read_python(text, at)
-            found = [Draft(*call) for call in calls] if calls else None
+            found = [DraftedCall(*call) for call in calls] if calls else None
         elif text[at] in "{[":
             value, at = _json_value(text, at)
-            found = [Draft(name, value)] if name and isinstance(value, dict) else _drafts(value, tagged)
+            found = [DraftedCall(name, value)] if name and isinstance(value, dict) else _drafts(value, tagged)
             name = ""
         elif gemma := GEMMA_CALL.match(text, at):
             arguments, at = read_gemma(text, gemma.end())
-            found = None if arguments is None else [Draft(gemma[1], arguments)]
+            found = None if arguments is None else [DraftedCall(gemma[1], arguments)]
         elif function := _FUNCTION.match(text, at):
             found, at = _function(text, function[1] or function[2], function.end())
             name = ""
@@ -120,7 +120,7 @@ def _read_calls(text: str) -> list[Draft] | None:
         if found is None:
             return None
         drafts += found
-    return [*drafts, Draft(name, {})] if name else drafts
+    return [*drafts, DraftedCall(name, {})] if name else drafts
 
 
 def _is_tag(text: str, at: int) -> bool:
@@ -251,10 +251,10 @@ def _unclosed(text: str, at: int) -> tuple[Any, int]:
     return None, len(text)
 
 
-def _drafts(value: Any, tagged: bool) -> list[Draft] | None:
+def _drafts(value: Any, tagged: bool) -> list[DraftedCall] | None:
     """The calls that a JSON value means."""
     if isinstance(value, list):
-        found: list[Draft] = []
+        found: list[DraftedCall] = []
         for item in value:
             inner = _drafts(item, tagged) if isinstance(item, dict) else None
             if inner is None:
@@ -271,10 +271,10 @@ def _drafts(value: Any, tagged: bool) -> list[Draft] | None:
     return _drafts(value[inner_key], tagged) if inner_key else _object(value, set(keys), tagged)
 
 
-def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Draft] | None:
+def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[DraftedCall] | None:
     name_key = next((key for key in _NAME_KEYS if key in keys), None)
     if tagged and len(keys) == 1 and isinstance(inner := value[next(iter(keys))], dict):
-        return [Draft(next(iter(keys)), inner)]
+        return [DraftedCall(next(iter(keys)), inner)]
     if name_key is None or not isinstance(name := value[name_key], str):
         return None
     others = keys - {name_key}
@@ -282,19 +282,19 @@ def _object(value: dict[str, Any], keys: set[str], tagged: bool) -> list[Draft] 
     if arguments_key is not None and len(others) == 1:
         if name == _SEVERAL:
             return _drafts(value[arguments_key], tagged)
-        return [Draft(name, value[arguments_key])]
+        return [DraftedCall(name, value[arguments_key])]
     if name_key in ("tool", "tool_name") and others:
-        return [Draft(name, {key: value[key] for key in value if key in others}, flat=True)]
-    return [Draft(name, {})] if tagged and not others else None
+        return [DraftedCall(name, {key: value[key] for key in value if key in others}, flat=True)]
+    return [DraftedCall(name, {})] if tagged and not others else None
 
 
-def _function(text: str, name: str, at: int) -> tuple[list[Draft] | None, int]:
+def _function(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
     """A call whose name is known: its arguments as JSON or as tagged parameters, and its end."""
     start = re.compile(r"\s*").match(text, at)
     if start is not None and text[start.end() : start.end() + 1] == "{":
         value, at = _json_value(text, start.end())
         end = _FUNCTION_END.match(text, at)
-        return ([Draft(name, value)] if isinstance(value, dict) else None), end.end() if end else at
+        return ([DraftedCall(name, value)] if isinstance(value, dict) else None), end.end() if end else at
     arguments: dict[str, str] = {}
     while parameter := _PARAMETER.match(text, at):
         end = _PARAMETER_END.search(text, parameter.end())
@@ -304,16 +304,18 @@ def _function(text: str, name: str, at: int) -> tuple[list[Draft] | None, int]:
         arguments[next(filter(None, parameter.groups()))] = value.removeprefix("\n").removesuffix("\n")
         at = end.end()
     end = _FUNCTION_END.match(text, at)
-    return ([Draft(name, arguments)] if end else None), end.end() if end else at
+    return ([DraftedCall(name, arguments)] if end else None), end.end() if end else at
 
 
-def _element(text: str, name: str, at: int) -> tuple[list[Draft] | None, int]:
+def _element(text: str, name: str, at: int) -> tuple[list[DraftedCall] | None, int]:
     """A call as an element named after the tool, with its arguments as JSON or as elements inside."""
     closing = f"</{name}>"
     if text[at] == "{":
         value, at = _json_value(text, at)
         end = re.compile(rf"\s*{re.escape(closing)}").match(text, at)
-        return ([Draft(name, value)] if end and isinstance(value, dict) else None), end.end() if end else at
+        return (
+            [DraftedCall(name, value)] if end and isinstance(value, dict) else None
+        ), end.end() if end else at
     arguments: dict[str, str] = {}
     while child := _CHILD.match(text, at):
         end = text.find(f"</{child[1]}>", child.end())
@@ -322,4 +324,6 @@ def _element(text: str, name: str, at: int) -> tuple[list[Draft] | None, int]:
         arguments[child[1]] = text[child.end() : end].removeprefix("\n").removesuffix("\n")
         at = end + len(child[1]) + 3
     whole = text[at:].lstrip().startswith(closing)
-    return ([Draft(name, arguments, flat=True)] if whole else None), text.find(closing, at) + len(closing)
+    return ([DraftedCall(name, arguments, flat=True)] if whole else None), text.find(closing, at) + len(
+        closing
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from agent.messages import ToolCall
 from agent.model.calls.call_marks import TAG
-from agent.model.calls.call_text import Draft, read_calls
+from agent.model.calls.call_text import DraftedCall, read_calls
 from agent.model.calls.harmony import HarmonyReply
 from agent.model.calls.repair import TRUNCATED, repair_arguments, repair_name, without_surrogates
 from agent.model.protocol import ToolSpec
@@ -79,12 +79,12 @@ def find_in_thought(thought: str, tools: Sequence[ToolSpec]) -> Rescued | None:
 def find_in_harmony(reply: HarmonyReply, tools: Sequence[ToolSpec]) -> tuple[ToolCall, ...] | None:
     """The calls of a reply in the channels of Harmony, possibly none; None if one of them is no real call."""
     offered = {tool.name: tool for tool in tools}
-    drafts = [Draft(name, arguments) for name, arguments in reply.calls]
+    drafts = [DraftedCall(name, arguments) for name, arguments in reply.calls]
     return _all_valid(drafts, offered, reply.text) if drafts else ()
 
 
 def _all_valid(
-    drafts: Sequence[Draft], offered: Mapping[str, ToolSpec], text: str
+    drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
 ) -> tuple[ToolCall, ...] | None:
     if len(drafts) > _MOST_CALLS:
         return None
@@ -104,7 +104,9 @@ def split_lead(text: str) -> tuple[str, str]:
     return lead.rstrip(), body[tag.start() :]
 
 
-def _validated(drafts: Sequence[Draft], offered: Mapping[str, ToolSpec], text: str) -> Iterator[ToolCall]:
+def _validated(
+    drafts: Sequence[DraftedCall], offered: Mapping[str, ToolSpec], text: str
+) -> Iterator[ToolCall]:
     """The drafts that are real calls of offered tools."""
     seed = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
     for number, draft in enumerate(drafts):
@@ -132,7 +134,7 @@ def _arguments_text(value: Any) -> str | None:
     return None if reason == TRUNCATED else mended
 
 
-def _fits(schema: Mapping[str, Any], arguments: str, draft: Draft) -> bool:
+def _fits(schema: Mapping[str, Any], arguments: str, draft: DraftedCall) -> bool:
     given = json.loads(arguments)
     unknown = given.keys() - schema.get("properties", {}).keys()
     if unknown and (draft.flat or not schema.get("required")):

@@ -1,7 +1,7 @@
-"""How conversation and tools travel in one tool mode: the border between engine and wire.
+"""The codec of one tool mode: how calls and results travel, whatever the wire format.
 
-A codec turns our messages into wire bytes (once each, so that a sent prefix
-stays byte-identical) and a stream of deltas back into text and calls.
+A codec rewrites messages into what the mode has words for and turns a stream of
+deltas back into text and calls. Bytes are the business of `agent.model.wire_format`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Codec(Protocol):
         """The system prompt with whatever the mode must say about calling tools."""
         ...
 
-    def message(self, message: Message) -> bytes:
-        """The wire form of one message: compact JSON, UTF-8. Pure: the same message gives the same bytes."""
+    def rewritten(self, message: Message) -> Message:
+        """The message in the words of the mode. Pure: the same message gives the same one."""
         ...
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        """The wire form of the `tools` field (a JSON array), or empty if the mode does not use it."""
+    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        """The tools for the format's own field; none if the mode does not use it."""
         ...
 
-    def extra(self, tools: Sequence[ToolSpec]) -> dict[str, Any]:
-        """Further fields of the request body."""
+    def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
+        """The JSON schema that binds the whole reply, or None."""
         ...
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder: ...

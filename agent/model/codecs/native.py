@@ -1,31 +1,24 @@
-"""The tool mode `native`: calls travel in the fields that chat completions has for them."""
+"""The tool mode `native`: calls travel in the fields that the wire format has for them."""
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
 from agent.messages import Message, ToolCall
-from agent.model.calls.assembly import UNNAMED, Assembled, CallAssembler, NewId
+from agent.model.calls.call_assembly import Assembled, CallAssembler, NewId
 from agent.model.calls.harmony import read_harmony
-from agent.model.calls.repair import repair_arguments, without_surrogates
+from agent.model.calls.repair import without_surrogates
 from agent.model.calls.rescue import LONGEST_LEAD, Rescued, find_calls, find_in_harmony, find_in_thought
 from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.codecs.holdback import HoldBack
-from agent.model.codecs.pictures import content_parts, without_lost
 from agent.model.codecs.thinking import ThinkFilter, behind_thought
 from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, ToolMode, ToolSpec
 
-EMPTY = {"system": "(none)", "user": "(empty message)", "assistant": "(empty reply)", "tool": "(no output)"}
-"""What stands for empty content, which many providers refuse."""
-
-_NAME_LENGTH = 64
-
 
 class NativeCodec:
-    """OpenAI's chat-completions form, kept to what every compatible provider takes."""
+    """Calls in the fields that the wire format has for them."""
 
     mode: ToolMode = "native"
 
@@ -33,28 +26,15 @@ class NativeCodec:
         """`prompt` as it is: the tools have a field of their own."""
         return prompt
 
-    def message(self, message: Message) -> bytes:
-        """One message. Arguments of calls are always the text of a JSON object; reasoning is not sent."""
-        if message.images:
-            message = without_lost(message)
-        if message.images:
-            text = compact(message.content) if message.content.strip() else b""
-            return b'{"role":"user","content":' + content_parts(text, message.images) + b"}"
-        content: str | None = message.content if message.content.strip() else EMPTY[message.role]
-        wire: dict[str, Any] = {"role": message.role, "content": content}
-        if message.role == "tool":
-            wire = {"role": "tool", "tool_call_id": wire_id(message.call_id), "content": content}
-        elif message.role == "assistant" and message.tool_calls:
-            wire["content"] = message.content if message.content.strip() else None
-            wire["tool_calls"] = [_wire_call(call) for call in message.tool_calls]
-        return compact(wire)
+    def rewritten(self, message: Message) -> Message:
+        """The message as it is."""
+        return message
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        """The `tools` field, or nothing if no tool is on offer."""
-        return compact([_wire_tool(tool) for tool in tools]) if tools else b""
+    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        return tools
 
-    def extra(self, tools: Sequence[ToolSpec]) -> dict[str, Any]:
-        return {}
+    def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
+        return None
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
         return NativeDecoder(tools)
@@ -195,35 +175,3 @@ class NativeDecoder:
             return []
         self._text.append(text)
         return [TextDelta(text)]
-
-
-def compact(value: Any) -> bytes:
-    """`value` as compact UTF-8 JSON, whatever characters its texts hold."""
-    return without_surrogates(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode()
-
-
-def wire_id(call_id: str) -> str:
-    """A call's id as providers take it: not empty, no blanks or control characters."""
-    return "".join(char if char.isprintable() and not char.isspace() else "_" for char in call_id) or "call_0"
-
-
-def wire_name(name: str) -> str:
-    """A tool's name as providers take it, for calls in the history whose name the model made up."""
-    safe = "".join(char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in name)
-    return safe[:_NAME_LENGTH] or UNNAMED
-
-
-def object_text(arguments: str) -> str:
-    """Arguments as the text of a JSON object; `{}` if they are none."""
-    return repair_arguments(arguments)[0] or "{}"
-
-
-def _wire_call(call: ToolCall) -> dict[str, Any]:
-    function = {"name": wire_name(call.name), "arguments": object_text(call.arguments)}
-    return {"id": wire_id(call.id), "type": "function", "function": function}
-
-
-def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
-    parameters = tool.parameters or {"type": "object", "properties": {}}
-    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-    return {"type": "function", "function": function}

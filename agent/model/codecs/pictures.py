@@ -39,7 +39,7 @@ def content_parts(text: bytes, images: tuple[Image, ...]) -> bytes:
     parts = [b'{"type":"text","text":' + text + b"}"] if text else []
     for image in images:
         kind = json.dumps(f"data:{image.attachment.media_type};base64,").encode()
-        parts.append(b'{"type":"image_url","image_url":{"url":' + kind[:-1] + _base64(image.data) + b'"}}')
+        parts.append(b'{"type":"image_url","image_url":{"url":' + kind[:-1] + base64_of(image.data) + b'"}}')
     return b"[" + b",".join(parts) + b"]"
 
 
@@ -54,5 +54,6 @@ def _told(message: Message, images: list[tuple[Image, str]]) -> Message:
     return replace(message, content="\n".join([*body, *sentences]), images=())
 
 
-def _base64(data: bytes) -> bytes:
+def base64_of(data: bytes) -> bytes:
+    """`data` as base64, in pieces that give other threads their turn."""
     return b"".join(b64encode(data[at : at + _STEP]) for at in range(0, len(data), _STEP))

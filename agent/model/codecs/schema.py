@@ -41,7 +41,7 @@ class SchemaCodec:
         lines += [_describe(tool) for tool in tools]
         return "\n".join(lines).strip()
 
-    def message(self, message: Message) -> bytes:
+    def rewritten(self, message: Message) -> Message:
         """Flat text: calls as the JSON the model wrote, results as user messages."""
         message = without_images(message)
         role, content = message.role, message.content
@@ -49,17 +49,15 @@ class SchemaCodec:
             content = _assistant_text(message)
         elif role == "tool":
             role, content = "user", f"{RESULT_HEAD}\n{flat_result(content)}\n\n{NEXT_STEP}"
-        wire = {"role": role, "content": content}
-        return json.dumps(wire, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+        return Message(role, content, model=message.model)
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        """Nothing: the tools are part of the system prompt."""
-        return b""
+    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        """None: the tools are part of the system prompt."""
+        return ()
 
-    def extra(self, tools: Sequence[ToolSpec]) -> dict[str, Any]:
+    def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
         """The schema that binds the reply."""
-        schema = {"name": "reply", "schema": reply_schema(tools)}
-        return {"response_format": {"type": "json_schema", "json_schema": schema}}
+        return reply_schema(tools)
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
         return SchemaDecoder(tools, new_id=_new_id)

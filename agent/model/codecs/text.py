@@ -12,15 +12,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from agent.messages import Message, ToolCall
-from agent.model.calls.assembly import CUT_OFF, NO_NAME, UNNAMED, Assembled, mended_arguments
+from agent.model.calls.call_assembly import CUT_OFF, NO_NAME, UNNAMED, Assembled, mended_arguments
 from agent.model.calls.call_text import read_calls
 from agent.model.calls.lenient_json import LenientError, LenientReader
 from agent.model.calls.repair import repair_name
 from agent.model.calls.rescue import find_calls
 from agent.model.codecs.codec import Decoder
-from agent.model.codecs.native import EMPTY, NativeDecoder, compact, object_text, wire_name
+from agent.model.codecs.native import NativeDecoder
 from agent.model.codecs.pictures import without_images
 from agent.model.protocol import ToolMode, ToolSpec
+from agent.model.wire_text import object_text, wire_name
 
 INSTRUCTIONS = """\
 # Tools
@@ -57,8 +58,8 @@ class TextCodec:
         lines = "\n".join(_described(tool) for tool in tools)
         return f"{prompt}\n\n{INSTRUCTIONS}{lines}\n</tools>".lstrip()
 
-    def message(self, message: Message) -> bytes:
-        """One message as plain text."""
+    def rewritten(self, message: Message) -> Message:
+        """The message as plain text."""
         message = without_images(message)
         role, content = message.role, message.content
         if role == "tool":
@@ -69,14 +70,14 @@ class TextCodec:
             content = _without_tags(content)
         elif role == "assistant":
             content = "\n".join([content, *map(_written_call, message.tool_calls)]).strip()
-        return compact({"role": role, "content": content if content.strip() else EMPTY[role]})
+        return Message(role, content, model=message.model)
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        """Nothing: the tools are part of the system prompt."""
-        return b""
+    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        """None: the tools are part of the system prompt."""
+        return ()
 
-    def extra(self, tools: Sequence[ToolSpec]) -> dict[str, Any]:
-        return {}
+    def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
+        return None
 
     def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
         return TextDecoder(tools)

@@ -1,4 +1,4 @@
-"""How to speak to a small model: few tools, few words, worked examples, a guard against guessing.
+"""The profile of small models: few tools, few words, worked examples, a guard against guessing.
 
 The wording was chosen by trial (docs/local-model.md); change it only together with
 the figures there. The whole prompt stays under 600 tokens, so that the first step
@@ -11,8 +11,8 @@ import json
 import re
 from typing import Any
 
-from agent.context.profile import Profile
 from agent.messages import Message, ToolCall
+from agent.model.profile import Profile
 
 _PROMPT = """\
 You are Hermes, a small language model on the user's computer, working in the folder {workspace}.

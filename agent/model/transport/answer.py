@@ -9,11 +9,10 @@ from collections.abc import AsyncGenerator
 from time import perf_counter
 from typing import Any
 
-from agent.model.protocol import Delta, End
-from agent.model.transport.chunks import ChunkReader
-from agent.model.transport.complaints import is_complaint
+from agent.model.protocol import Delta, ReplyEnd
 from agent.model.transport.failures import Failures
 from agent.model.transport.sse import MAX_EVENT, SSEDecoder
+from agent.model.wire_format import EventReader
 
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes an answer may have in all."""
@@ -40,14 +39,19 @@ _DONE = "[DONE]"
 
 
 class AnswerReader:
-    """Reads the body of a successful response. `content_type` only helps to name what is no answer."""
+    """Reads the body of a successful response, whose events `reader` understands.
 
-    def __init__(self, body: AsyncGenerator[bytes, None], content_type: str, failures: Failures) -> None:
+    `content_type` only helps to name what is no answer.
+    """
+
+    def __init__(
+        self, body: AsyncGenerator[bytes, None], content_type: str, failures: Failures, reader: EventReader
+    ) -> None:
         self._body = body
         self._is_event_stream = "event-stream" in content_type
         self._failures = failures
         self._events = SSEDecoder()
-        self._chunks = ChunkReader()
+        self._reader = reader
         self._waiting: deque[str] = deque()
         self._size = 0
         self._kind = ""
@@ -62,7 +66,7 @@ class AnswerReader:
         """Whether the answer is complete."""
 
     async def next(self) -> list[Delta] | None:
-        """The next deltas, possibly none; the last of all is `End`. None after it. Raises `ModelError`."""
+        """The next deltas, possibly none; the last is `ReplyEnd`, None after it. Raises `ModelError`."""
         if self.over:
             return None
         if not self._waiting and not self._body_over:
@@ -84,7 +88,7 @@ class AnswerReader:
 
     async def _read(self) -> bytes | None:
         """The next bytes; None at the end of the body."""
-        if self._chunks.finish:
+        if self._reader.finish:
             return await self._read_tail()
         began = perf_counter()
         if self._drips and began - self._paused > BUSY:
@@ -151,14 +155,14 @@ class AnswerReader:
             return []
         if not isinstance(data, dict):
             raise self._failures.bad_reply("something that is no JSON object", stripped[:200])
-        if is_complaint(data):
-            raise self._failures.in_stream(data)
-        if self._kind == "document" and not isinstance(data.get("choices"), list):
-            raise self._failures.bad_reply("an object that is no chat completion", stripped[:200])
-        deltas = self._chunks.read(data)
-        if self._chunks.failed:
-            raise self._failures.cut("the provider reports an error")
-        if self._kind == "document":
+        if (complaint := self._reader.complaint(data)) is not None:
+            raise self._failures.in_stream(complaint)
+        if self._kind == "document" and not self._reader.is_reply(data):
+            raise self._failures.bad_reply("an object that is no reply", stripped[:200])
+        deltas = self._reader.read(data)
+        if self._reader.failed:
+            raise self._failures.cut(self._reader.failed)
+        if self._kind == "document" or self._reader.over:
             deltas += self._end()
         return deltas
 
@@ -171,7 +175,7 @@ class AnswerReader:
 
     def _finish(self) -> list[Delta]:
         """The body is over and everything in it was read."""
-        if self._chunks.finish:
+        if self._reader.finish:
             return self._end()
         if not self._saw_event and self._head.strip() and not self._is_event_stream:
             found = self._head[:200].decode("utf-8", "replace")
@@ -181,7 +185,7 @@ class AnswerReader:
     def _end(self) -> list[Delta]:
         self.over = True
         self._waiting.clear()
-        return [*self._chunks.flush(), End(self._chunks.finish or "unknown")]
+        return [*self._reader.flush(), ReplyEnd(self._reader.finish or "unknown")]
 
 
 def _kind(head: bytes) -> str:

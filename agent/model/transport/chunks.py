@@ -9,7 +9,7 @@ everything else is skipped.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,9 @@ from agent.model.protocol import (
     Usage,
     UsageDelta,
 )
+from agent.model.transport.chunk_seals import DETAILS, EXTRA, ChunkSeals
+from agent.model.transport.complaints import is_complaint
+from agent.model.transport.halves import HalfCharacters
 
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -63,33 +66,44 @@ class ChunkReader:
     def __init__(self) -> None:
         self.finish: FinishReason | None = None
         """Why the model stopped, once it said so."""
-        self.failed = False
-        """Whether the provider gave up in the middle of the reply (finish reason `error`)."""
+        self.over = False
+        """Never: the stream itself says when it ends."""
+        self.failed = ""
+        """Why the provider gave up in the middle of the reply (finish reason `error`), if it did."""
         self._calls: list[_CallState] = []
         self._by_key: dict[object, _CallState] = {}
         self._usage: Usage | None = None
-        self._halves: dict[object, str] = {}
+        self._halves = HalfCharacters()
+        self._seals = ChunkSeals()
         self._streamed = False
 
-    def read(self, chunk: dict[str, Any]) -> list[Delta]:
+    def read(self, event: dict[str, Any]) -> list[Delta]:
         """The deltas in one chunk, or in one whole completion."""
         deltas: list[Delta] = []
-        choice = _own_choice(chunk.get("choices"))
+        choice = _own_choice(event.get("choices"))
         if choice is not None:
             self._read_choice(choice, deltas)
-        usage = chunk.get("usage") or (choice and choice.get("usage")) or _inner(chunk, "x_groq", "usage")
+        usage = event.get("usage") or (choice and choice.get("usage")) or _inner(event, "x_groq", "usage")
         if isinstance(usage, dict):
             self._read_usage(usage, deltas)
         return deltas
 
     def flush(self) -> list[Delta]:
         """What was held back, when nothing more will come."""
-        halves, self._halves = self._halves, {}
-        return [
+        lost = [
             TextDelta("\ufffd") if channel == "text" else ReasoningDelta("\ufffd")
-            for channel in halves
+            for channel in self._halves.flush()
             if channel in ("text", "reasoning")
         ]
+        return [*lost, *self._seals.flush()]
+
+    def is_reply(self, document: dict[str, Any]) -> bool:
+        """Whether an object is a whole completion."""
+        return isinstance(document.get("choices"), list)
+
+    def complaint(self, event: dict[str, Any]) -> Mapping[str, Any] | None:
+        """The event itself, if it reports an error."""
+        return event if is_complaint(event) else None
 
     def _read_choice(self, choice: dict[str, Any], deltas: list[Delta]) -> None:
         delta = choice.get("delta")
@@ -103,15 +117,16 @@ class ChunkReader:
             self._add_text(choice["text"], deltas)
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:
-            self.failed = finish == "error"
+            self.failed = "the provider reports an error" if finish == "error" else ""
             self.finish = _FINISH.get(finish.lower(), "unknown")
 
     def _read_delta(self, delta: dict[str, Any], deltas: list[Delta]) -> None:
-        for name in ("reasoning_content", "reasoning", "reasoning_details"):
+        for name in ("reasoning_content", "reasoning", DETAILS):
             if reasoning := delta.get(name):
                 for _, text in _texts(reasoning):
                     self._add_reasoning(text, deltas)
                 break
+        self._seals.add_details(delta.get(DETAILS))
         content = delta.get("content") or delta.get("refusal")
         if isinstance(content, str):
             self._add_text(content, deltas)
@@ -126,25 +141,12 @@ class ChunkReader:
             self._read_call(legacy, _LEGACY, deltas)
 
     def _add_text(self, text: str, deltas: list[Delta]) -> None:
-        if text := self._whole(text, "text"):
+        if text := self._halves.whole(text, "text"):
             deltas.append(TextDelta(text))
 
     def _add_reasoning(self, text: str, deltas: list[Delta]) -> None:
-        if text := self._whole(text, "reasoning"):
+        if text := self._halves.whole(text, "reasoning"):
             deltas.append(ReasoningDelta(text))
-
-    def _whole(self, text: str, channel: object) -> str:
-        """`text` without halves of characters: a half at its end waits for the other one.
-
-        Python keeps lone UTF-16 surrogates of JSON escapes; no encoder takes them later.
-        """
-        if text.isascii() and not self._halves:
-            return text
-        text = self._halves.pop(channel, "") + text
-        if text and "\ud800" <= text[-1] <= "\udbff":
-            self._halves[channel] = text[-1]
-            text = text[:-1]
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
     def _read_call(self, call: dict[str, Any], index: object, deltas: list[Delta]) -> None:
         function = call.get("function")
@@ -156,7 +158,7 @@ class ChunkReader:
         elif not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
         state = self._state(index, call_id, name, arguments)
-        arguments = self._whole(arguments, state.index)
+        arguments = self._halves.whole(arguments, state.index)
         state.arguments.append(arguments)
         # A name may also come in pieces, or grow; what repeats says nothing new.
         fragment = CallFragment(
@@ -169,6 +171,7 @@ class ChunkReader:
         state.name = name if name.startswith(state.name) else state.name + name
         if fragment.id or fragment.name or arguments:
             deltas.append(fragment)
+        deltas += self._seals.of_call(state.index, call.get(EXTRA))
 
     def _state(self, index: object, call_id: str, name: str, arguments: str) -> _CallState:
         """The call a piece belongs to; a new one if need be."""
@@ -198,6 +201,7 @@ class ChunkReader:
             input=_first(_count(usage, "prompt_tokens"), _count(usage, "input_tokens")),
             output=_first(_count(usage, "completion_tokens"), _count(usage, "output_tokens")),
             cached=_first(*cached),
+            written=_count(usage, "prompt_tokens_details", "cache_write_tokens"),
             reasoning=_first(
                 _count(usage, "completion_tokens_details", "reasoning_tokens"),
                 _count(usage, "output_tokens_details", "reasoning_tokens"),

@@ -1,4 +1,4 @@
-"""What a provider says about a failure, read from any of the shapes in use, and what kind it is."""
+"""Reads provider errors from any of the shapes in use, and tells their kind."""
 
 from __future__ import annotations
 
@@ -12,38 +12,9 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from agent.errors import ModelErrorKind
+from agent.model.transport.overflow import CODES as OVERFLOW_CODES
+from agent.model.transport.overflow import is_overflow
 
-_OVERFLOW_CODES = frozenset(
-    {
-        "context_length_exceeded",
-        "context_window_exceeded",
-        "exceed_context_size_error",
-        "model_max_prompt_tokens_exceeded",
-        "request_too_large",
-        "string_above_max_length",
-    }
-)
-_OVERFLOW_TEXT = re.compile(
-    r"""
-    maximum\ (?:context|prompt)\ length
-    | (?:context|prompt)[\ _-]?(?:window|size|length)\b .* exceed
-    | exceed\w*\ .{0,60} (?:context|token\ limit)
-    | exceed\w*\ .{0,60} max(?:imum)?\ (?:number\ of\ )?(?:input\ )?(?:tokens|length|prompt)
-    | context_(?:length|window)_exceeded
-    | (?:prompt|input|inputs|request|conversation)(?:\ token\ length)?\ (?:is\ )?too\ (?:long|large)
-    | \btokens?\b.{0,40}\ exceeds?\ the\ (?:\w+\ )?limit\b(?!.*\bper\b)
-    | (?:>|(?:long|larg|great)er\ than)\ .{0,20}\bcontext\ (?:length|window|size)
-    | more\ than\ (?:the\ )?max(?:imum)?\ tokens
-    | range\ of\ input\ length
-    | too\ large\ for\ model\ with
-    | reduce\ (?:the|your)\ (?:length\ of\ the\ )?(?:messages?|prompt|input)
-    | too\ many\ (?:input\ )?tokens\b(?!\ per)
-    | tokens\ \+\ `?max_new_tokens
-    | greater\ than\ the\ context\ length
-    | tokens\ when\ context\ the\ overflows
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
 _QUOTA_TEXT = re.compile(
     r"insufficient[_ ](?:quota|credits?|balance|funds)|exceeded your current quota"
     r"|billing[_ ](?:hard[_ ]limit|not[_ ]active)|credit balance is too low|payment required",
@@ -156,9 +127,9 @@ def _http_status(value: object) -> int | None:
 def kind_of(complaint: Complaint, status: int | None) -> ModelErrorKind:
     """The kind of a failure. `status` is the HTTP status, or None inside a stream."""
     words, text = complaint.words, complaint.text
-    if any(code in words for code in _OVERFLOW_CODES):
+    if any(code in words for code in OVERFLOW_CODES):
         return "overflow"
-    if status not in (401, 402, 403, 429) and _OVERFLOW_TEXT.search(text):
+    if status not in (401, 402, 403, 429) and is_overflow(text):
         return "overflow"
     if _QUOTA_TEXT.search(f"{words} {text}") and (status is None or status < 500):
         return "billing"

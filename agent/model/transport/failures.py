@@ -1,4 +1,4 @@
-"""What went wrong with a provider, as one `ModelError` with a cause and a mend.
+"""Failures of a provider as one `ModelError` with a cause and a mend.
 
 Nothing here ever repeats an API key: what a provider says is cleaned of keys,
 control bytes and length before a person reads it.
@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from agent.errors import ModelError, ModelErrorKind
 from agent.model.transport.complaints import complaint_of, kind_of, read_complaint, retry_after
+from agent.model.transport.overflow import window_named
 from tools.redact import redact
 
 DETAIL = 300
@@ -35,9 +36,11 @@ _TOOLS_TEXT = re.compile(
 class Failures:
     """Turns the failures of one provider into errors for a person.
 
-    `key_hint` names the environment variable that holds the key; `stall_timeout` is in seconds.
+    `title` is what the wire format is called; `key_hint` names the environment variable that holds
+    the key; `stall_timeout` is in seconds.
     """
 
+    title: str = "chat completions"
     provider: str
     base_url: str
     key_hint: str
@@ -72,7 +75,7 @@ class Failures:
         )
 
     def bad_reply(self, what: str, found: str = "") -> ModelError:
-        """The server answered with something that is no chat completion."""
+        """The server answered with something that is no reply."""
         shown = f": {self._clean(found)}" if found.strip() else ""
         return ModelError(
             "bad_reply",
@@ -136,6 +139,7 @@ class Failures:
             f"{cause}{code}{said}; {mend}.",
             status=status,
             retry_after=wait,
+            limit=window_named(detail) if kind == "overflow" else None,
         )
 
     def _cause(self, kind: ModelErrorKind, status: int | None, detail: str) -> str:
@@ -159,7 +163,7 @@ class Failures:
             case "not_found" if "model" in detail.lower():
                 return f"{self.provider} does not know the model"
             case "not_found":
-                return f"There is no chat-completions API at {self.address}"
+                return f"There is no {self.title} API at {self.address}"
             case "content_filter":
                 return f"{self.provider} refused the content of the conversation"
             case "images":

@@ -11,21 +11,23 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from agent.errors import ModelError
-from agent.messages import ToolCall
-from agent.model.codecs.codec import Codec, DecodedReply, Decoder
+from agent.messages import Sealed, SealedPart, ToolCall
+from agent.model.codecs.codec import DecodedReply, Decoder
 from agent.model.protocol import (
     CallFragment,
     Delta,
-    End,
     FinishReason,
     ModelClient,
-    Request,
+    ModelRequest,
+    ReplyEnd,
+    SealedDelta,
     TextDelta,
     ToolSpec,
     Usage,
     UsageDelta,
 )
 from agent.model.transport.retry import RetryPolicy
+from agent.model.wire import Wire
 
 log = logging.getLogger(__name__)
 
@@ -36,20 +38,22 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class ModelRoute:
     """One model that can answer, and how to speak to it. `name` is what a person calls it."""
 
     name: str
     model: str
     client: ModelClient
-    codec: Codec
+    wire: Wire
     tools: tuple[ToolSpec, ...] = ()
     images: bool = True
     """Whether the model is sent images; if not, it reads that there were some."""
+    usual_output: int | None = None
+    """Tokens of one reply where nobody says how many, for formats that want a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class ModelReply:
     """A complete reply. `route` names the route it came from; `broken` is as in `DecodedReply`."""
 
     text: str
@@ -60,12 +64,14 @@ class Reply:
     route: str
     repairs: tuple[str, ...] = ()
     broken: Mapping[str, str] = field(default_factory=dict)
+    sealed: Sealed | None = None
+    """What the provider wants back byte for byte."""
 
 
 class ReplyListener(Protocol):
     """Hears how a reply comes about. All methods return quickly."""
 
-    def started(self, route: Route, attempt: int) -> None:
+    def started(self, route: ModelRoute, attempt: int) -> None:
         """A request leaves; `attempt` counts from 1 on each route."""
 
     def shown(self, delta: Delta) -> None:
@@ -74,19 +80,19 @@ class ReplyListener(Protocol):
     def cut(self, reason: str) -> None:
         """What was shown since `started` came to nothing."""
 
-    def retry(self, reason: str, delay: float, attempt: int, route: Route) -> None:
+    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
         """Attempt `attempt` on `route` starts after `delay` seconds. The route may be the next one."""
 
 
 async def fetch_reply(
-    routes: Sequence[Route],
-    build: Callable[[Route], Request],
+    routes: Sequence[ModelRoute],
+    build: Callable[[ModelRoute], ModelRequest],
     listener: ReplyListener,
     policy: RetryPolicy,
     *,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     chance: Random | None = None,
-) -> Reply:
+) -> ModelReply:
     """The reply of the first route that gives one.
 
     A failure that may pass is tried again on the same route, from the start;
@@ -120,10 +126,12 @@ async def fetch_reply(
     raise first_error
 
 
-async def _attempt(route: Route, request: Request, listener: ReplyListener, attempt: int) -> Reply:
+async def _attempt(
+    route: ModelRoute, request: ModelRequest, listener: ReplyListener, attempt: int
+) -> ModelReply:
     """One request on one route. Raises `ModelError`, after telling the listener what came to nothing."""
     listener.started(route, attempt)
-    reader = _ReplyReader(route, listener)
+    reader = _ReplyReader(route, listener, request.digest)
     try:
         async with _closing(route.client.stream(request)) as deltas:
             async for delta in deltas:
@@ -139,12 +147,16 @@ async def _attempt(route: Route, request: Request, listener: ReplyListener, atte
 class _ReplyReader:
     """Collects the reply of one attempt."""
 
-    def __init__(self, route: Route, listener: ReplyListener) -> None:
+    def __init__(self, route: ModelRoute, listener: ReplyListener, digest: str) -> None:
         self.has_shown = False
         self._written = 0
+        self._digest = digest
+        self._sealed: list[SealedPart] = []
+        self._text_length = 0
+        self._calls: set[int] = set()
         self._route = route
         self._listener = listener
-        self._decoder: Decoder = route.codec.decoder(route.tools)
+        self._decoder: Decoder = route.wire.decoder(route.tools)
         self._usage = Usage()
         self._finish: FinishReason | None = None
 
@@ -153,16 +165,21 @@ class _ReplyReader:
         if isinstance(delta, UsageDelta):
             self._usage = _merged(self._usage, delta.usage)
             return False
-        if isinstance(delta, End):
+        if isinstance(delta, SealedDelta):
+            self._sealed.append(SealedPart(delta.data, self._text_length, len(self._calls)))
+            return False
+        if isinstance(delta, ReplyEnd):
             self._finish = delta.reason
         elif isinstance(delta, CallFragment):
             self._written += len(delta.arguments)
+            self._calls.add(delta.index)
         elif isinstance(delta, TextDelta):
             self._written += len(delta.text)
+            self._text_length += len(delta.text)
         self._show(_decoded(lambda: self._decoder.feed(delta)))
         return self._finish is not None
 
-    async def reply(self) -> Reply:
+    async def reply(self) -> ModelReply:
         if self._finish is None:
             raise ModelError(
                 "cut", f"The answer of {self._route.name} broke off before it was complete; try again."
@@ -173,11 +190,21 @@ class _ReplyReader:
         else:
             held_back, decoded = _decoded(self._decoder.finish)
         self._show(held_back)
-        return _reply(decoded, self._finish, self._usage, self._route.name)
+        if self._finish == "content_filter" and not decoded.text.strip() and not decoded.calls:
+            raise ModelError(
+                "content_filter",
+                f"{self._route.name} refuses to answer this; rephrase the request or choose another model.",
+            )
+        return _reply(decoded, self._finish, self._usage, self._route.name, self._sealed_parts())
+
+    def _sealed_parts(self) -> Sealed | None:
+        if not self._sealed:
+            return None
+        return Sealed(self._route.wire.format.name, self._digest, tuple(self._sealed))
 
     def _show(self, deltas: Sequence[Delta]) -> None:
         for delta in deltas:
-            if not isinstance(delta, (UsageDelta, End)):
+            if not isinstance(delta, (UsageDelta, ReplyEnd)):
                 self.has_shown = True
                 self._listener.shown(delta)
 
@@ -195,8 +222,10 @@ def _decoded(read: Callable[[], T]) -> T:
         ) from None
 
 
-def _reply(decoded: DecodedReply, finish: FinishReason, usage: Usage, route: str) -> Reply:
-    return Reply(
+def _reply(
+    decoded: DecodedReply, finish: FinishReason, usage: Usage, route: str, sealed: Sealed | None
+) -> ModelReply:
+    return ModelReply(
         text=decoded.text,
         reasoning=decoded.reasoning,
         calls=decoded.calls,
@@ -205,16 +234,13 @@ def _reply(decoded: DecodedReply, finish: FinishReason, usage: Usage, route: str
         route=route,
         repairs=decoded.repairs,
         broken=decoded.broken,
+        sealed=sealed,
     )
 
 
 def _merged(known: Usage, newer: Usage) -> Usage:
     """Counts add to each other when they come in several deltas; the newest one wins."""
-    said = {
-        name: value
-        for name in ("input", "output", "cached", "reasoning")
-        if (value := getattr(newer, name)) is not None
-    }
+    said = {name: value for name in Usage.__slots__ if (value := getattr(newer, name)) is not None}
     return replace(known, **said)
 
 

@@ -1,4 +1,4 @@
-"""When a failed request is tried again."""
+"""The schedule on which a failed request is tried again."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the person allows and forbids: rules by tool and pattern, modes, and the file that holds them."""
+"""Permissions of the person: rules by tool and pattern, modes, and the file that holds them."""

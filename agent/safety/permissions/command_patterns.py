@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.reading import Command, Reading
 from agent.safety.places import absolute, joined
-from agent.safety.shell import marks
-from agent.safety.shell.marks import GLOBS, UNKNOWN
+from agent.safety.reader import marks
+from agent.safety.reader.marks import GLOBS, UNKNOWN
+from agent.safety.reader.reading import Command, Reading
 
 NO, MAYBE, YES = Certainty.NO, Certainty.MAYBE, Certainty.YES
 

@@ -7,29 +7,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from agent.safety.commands.assessor import Assessor
-from agent.safety.confinement import Confinement
+from agent.modes import Mode, ModeName, canonical
+from agent.safety.assessor import Assessor
 from agent.safety.hardline import Hardline
-from agent.safety.look import one_look
+from agent.safety.path_cache import cached_paths
 from agent.safety.permissions.defaults import Defaults
-from agent.safety.permissions.modes import Mode, ModeName, canonical
-from agent.safety.permissions.policy import Permissions, Policy
+from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.permissions.protection import Protection
-from agent.safety.permissions.reading import Command
-from agent.safety.permissions.rules import Findings, RuleSet
+from agent.safety.permissions.rules import RuleFindings, RuleSet
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places
+from agent.safety.reader.marks import GLOBS, UNKNOWN
+from agent.safety.reader.reading import Command
+from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.sandbox.leave import steps_over, widens
-from agent.safety.shell.marks import GLOBS, UNKNOWN
+from agent.safety.scope import Scope
 from agent.safety.typed_input import follows
-from agent.safety.verdict import SEVERITY, Judge, Part, Verdict
+from agent.safety.undo import UndoCoverage
+from agent.safety.verdict import SEVERITY, Judge, Verdict, VerdictPart
 from tools.actions import Action, ChangeFiles, DeletePath, ReadPath, RunCommand, SendInput, WritePath
 
 Granted = Callable[[Action], str | None]
 """Why an action is allowed by what a person has said before; None when it is not."""
 OFF = "actions that need approval are switched off"
 
-_PASSES_PLAIN: tuple[Mode, ...] = ("normal", "auto-edit", "deny")
+_PASSES_PLAIN: tuple[Mode, ...] = ("normal", "deny")
 _NAMED = 3
 """Files a reason names."""
 _NO_GRANTS: tuple[Mode, ...] = ("plan", "deny")
@@ -40,7 +42,8 @@ class Decider:
     """Decides for one session. Asks nobody. May be used from several threads.
 
     `mode` is the one from the settings; `chosen` is one for this session and goes
-    before settings and files. `own` is the home of Hermes. `confinement` is what the sandbox holds back.
+    before settings and files. `own` is the home of Hermes. `coverage` is what the boundary holds back, `undo`
+    what checkpoints bring back.
     """
 
     def __init__(
@@ -53,7 +56,8 @@ class Decider:
         chosen: ModeName | None,
         own: Path | None,
         permissions: Permissions | None,
-        confinement: Confinement = "none",
+        coverage: BoundaryCoverage = NO_COVERAGE,
+        undo: UndoCoverage | None = None,
     ) -> None:
         self.permissions = permissions
         self._configured: Mode = canonical(mode)
@@ -63,13 +67,16 @@ class Decider:
         self._places = places
         self._hardline = Hardline(places)
         setting = permissions.setting if permissions is not None else Setting(workspace, Path(places.home))
-        self._empty = Policy(RuleSet((), setting))
+        self._empty = PermissionPolicy(RuleSet((), setting))
         self._protection = Protection(setting, own)
-        self._assessor = Assessor(places, workspace, scratch, own, confinement)
-        self._defaults = Defaults(setting, scratch, self._assessor.assess)
+        undo = undo or UndoCoverage()
+        self._assessor = Assessor(places, workspace, scratch, own, coverage, undo)
+        self._defaults = Defaults(
+            setting, scratch, self._assessor, Scope(places, workspace, scratch, own, undo)
+        )
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> PermissionPolicy:
         """The permissions in force."""
         return self._empty if self.permissions is None else self.permissions.current()
 
@@ -97,9 +104,13 @@ class Decider:
             return next(filter(None, map(self._protection.reason, action.writes())), None)
         return steps_over(action) or self._protection.reason(action)
 
+    def places(self, action: Action) -> tuple[Path, ...]:
+        """The guarded places that a yes to the action is a yes to; a folder stands for all below it."""
+        return (Path("/"),) if steps_over(action) else self._protection.named(action)
+
     def decide(self, action: Action, granted: Granted) -> tuple[Verdict, Judge]:
         """The verdict and who gives it. `granted` tells why a yes from before lets it pass."""
-        with one_look():
+        with cached_paths():
             if isinstance(action, ChangeFiles):
                 return self._restoring(action)
             return self._decided(action, granted)
@@ -144,7 +155,7 @@ class Decider:
                 return Verdict("allow", (reason,)), "grant"
             said = default if not guarded or isinstance(action, RunCommand) else Verdict("ask")
             if isinstance(action, RunCommand) and not said.parts:
-                said = replace(said, parts=self._assessor.assess(action.command, action.cwd).parts)
+                said = replace(said, parts=self._assessor.assess(action.command, action.cwd).verdict.parts)
             return _asked(mode, found, guarded or wider, said), "rule"
         if default.kind == "allow":
             return default, "mode"
@@ -164,7 +175,7 @@ class Decider:
         if any(mark in word for word in words for mark in (*GLOBS, UNKNOWN)):
             return False
         text = shlex.join(words)
-        return all(self._assessor.assess(text, Path(cwd)).kind == "allow" for cwd in command.cwds)
+        return all(self._assessor.assess(text, Path(cwd)).verdict.kind == "allow" for cwd in command.cwds)
 
     def _forbidden(self, action: Action) -> tuple[str, ...]:
         """Why no mode lets the action pass; empty when it is no such thing."""
@@ -195,7 +206,7 @@ def _some(paths: Sequence[Path]) -> str:
     return shown if len(paths) <= _NAMED else f"{shown} and {len(paths) - _NAMED:,} more"
 
 
-def _asked(mode: Mode, found: Findings, guarded: str | None, default: Verdict) -> Verdict:
+def _asked(mode: Mode, found: RuleFindings, guarded: str | None, default: Verdict) -> Verdict:
     """The verdict on what must not pass silently: every reason there is, the rules' own first."""
     asked = found.asked if mode != "yolo" else ()
     doubts = default.reasons if default.kind == "ask" else ()
@@ -206,9 +217,9 @@ def _asked(mode: Mode, found: Findings, guarded: str | None, default: Verdict) -
     return Verdict("ask", tuple(dict.fromkeys(reasons)), parts)
 
 
-def _merged(one: Sequence[Part], other: Sequence[Part]) -> tuple[Part, ...]:
+def _merged(one: Sequence[VerdictPart], other: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
     """Parts of a command by what they would run; of two opinions the stricter one stands."""
-    found: dict[str, Part] = {part.text: part for part in other}
+    found: dict[str, VerdictPart] = {part.text: part for part in other}
     for part in one:
         known = found.get(part.text)
         if known is None or SEVERITY.index(part.kind) >= SEVERITY.index(known.kind):

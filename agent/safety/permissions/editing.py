@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from agent.config import files
+from agent.config import settings_file
 from agent.config.document import parse
 from agent.config.edit import set_value
 from agent.config.layers import lookup
@@ -66,6 +66,6 @@ def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> 
 
 def _content(home: Home) -> bytes | None:
     try:
-        return files.read_file(home.permissions)
-    except files.UnreadableError as error:
+        return settings_file.read_file(home.permissions)
+    except settings_file.UnreadableSettingsError as error:
         raise ConfigError(f"{home.permissions} cannot be changed: {error}.") from None

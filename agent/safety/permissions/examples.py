@@ -7,11 +7,10 @@ from pathlib import Path
 
 from agent.config.problem import shown
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.rules import Rule, RuleSet
+from agent.safety.permissions.rules import PermissionRule, RuleSet
 from agent.safety.permissions.subjects import Setting
 from tools.actions import (
     Action,
-    CallServer,
     ChangeSettings,
     DeletePath,
     Fetch,
@@ -20,9 +19,10 @@ from tools.actions import (
     SendInput,
     WritePath,
 )
+from tools.effects import effect_named
 
 
-def failing(rule: Rule, setting: Setting) -> Iterator[str]:
+def failing(rule: PermissionRule, setting: Setting) -> Iterator[str]:
     """A sentence for every example of the rule that does not hold."""
     for name, examples, expected in (("match", rule.match, True), ("no_match", rule.no_match, False)):
         for example in examples:
@@ -36,14 +36,14 @@ def failing(rule: Rule, setting: Setting) -> Iterator[str]:
                 )
 
 
-def covers(rule: Rule, action: Action, setting: Setting) -> bool:
+def covers(rule: PermissionRule, action: Action, setting: Setting) -> bool:
     """Whether the rule alone decides about the action."""
     if rule.verdict == "allow":
         return bool(RuleSet([rule], setting).allowed(action))
     return rule.subject.touches(action).certainty is Certainty.YES
 
 
-def example_action(rule: Rule, example: str, setting: Setting) -> Action | None:
+def example_action(rule: PermissionRule, example: str, setting: Setting) -> Action | None:
     """The action an example stands for; None for tools whose actions have no one-line form."""
     tool = rule.subject.tool
     path = _path(example, setting)
@@ -60,13 +60,11 @@ def example_action(rule: Rule, example: str, setting: Setting) -> Action | None:
             return DeletePath(tool=tool, path=path)
         case "fetch" | "web_extract" | "web_crawl" | "browser_navigate":
             return Fetch(tool=tool, url=example)
-        case "mcp":
-            server, _, name = example.partition("/")
-            return CallServer(tool=tool, server=server, name=name)
         case "settings":
             return ChangeSettings(tool=tool, what=example)
         case _:
-            return None
+            effect = effect_named(tool)
+            return effect.example(example) if effect is not None and effect.example is not None else None
 
 
 def _path(example: str, setting: Setting) -> Path:

@@ -23,11 +23,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from agent.config.document import UnusableError, decode, parse
-from agent.config.problem import Place, Problem, shown
+from agent.config.problem import SettingPlace, SettingProblem, shown
+from agent.modes import MODES, Mode, canonical
 from agent.safety.permissions.examples import failing
-from agent.safety.permissions.modes import MODES, Mode, canonical
-from agent.safety.permissions.rules import Origin, Rule, RuleVerdict
-from agent.safety.permissions.subjects import Setting, Subject
+from agent.safety.permissions.rules import Origin, PermissionRule, RuleVerdict
+from agent.safety.permissions.subjects import RuleSubject, Setting
 
 if TYPE_CHECKING:
     import yaml
@@ -44,11 +44,11 @@ _RULE = ("verdict", "reason", "match", "no_match")
 class PermissionFile:
     """One file as it was read."""
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[PermissionRule, ...] = ()
     mode: Mode | None = None
     modes: Mapping[str, Mode] = field(default_factory=dict)
     """Modes by surface."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingProblem, ...] = ()
     readable: bool = True
     """False when nothing of it could be understood, so that not even its denials are known."""
 
@@ -59,7 +59,7 @@ class PermissionFile:
 
 
 def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFile:
-    """Read the bytes of a permissions file. Never raises: what is wrong becomes a `Problem`."""
+    """Read the bytes of a permissions file. Never raises: what is wrong becomes a `SettingProblem`."""
     import yaml
 
     document = parse(content, origin)  # counts depth, nodes and aliases before anything is built
@@ -70,7 +70,7 @@ def parse_file(content: bytes, origin: Origin, setting: Setting) -> PermissionFi
     try:
         root = yaml.compose(decode(content), Loader=loader)
     except (yaml.YAMLError, UnusableError, RecursionError, ValueError):
-        problem = Problem(origin, "this is no YAML that can be read.")
+        problem = SettingProblem(origin, "this is no YAML that can be read.")
         return PermissionFile(problems=(problem,), readable=False)
     return _Reader(origin, setting).read(root)
 
@@ -81,8 +81,8 @@ class _Reader:
     def __init__(self, origin: Origin, setting: Setting) -> None:
         self._origin: Origin = origin
         self._setting = setting
-        self._problems: list[Problem] = []
-        self._rules: list[Rule] = []
+        self._problems: list[SettingProblem] = []
+        self._rules: list[PermissionRule] = []
 
     def read(self, root: yaml.Node | None) -> PermissionFile:
         import yaml
@@ -139,7 +139,7 @@ class _Reader:
         if text is None:
             return
         try:
-            subject = Subject(text, self._setting)
+            subject = RuleSubject(text, self._setting)
         except ValueError as error:
             self._report(key, f"the rule `{shown(text)}` {error}.")
             return
@@ -152,7 +152,9 @@ class _Reader:
         if verdict is None:
             return
         reason = (self._text(details["reason"], "a reason") or "") if "reason" in details else ""
-        rule = Rule(text, verdict, subject, self._origin, key.start_mark.line + 1, shown(reason, 200))
+        rule = PermissionRule(
+            text, verdict, subject, self._origin, key.start_mark.line + 1, shown(reason, 200)
+        )
         match, no_match = self._examples(details.get("match")), self._examples(details.get("no_match"))
         self._rules.append(replace(rule, match=match, no_match=no_match, surface=surface))
 
@@ -177,11 +179,13 @@ class _Reader:
         items = node.value if isinstance(node, yaml.SequenceNode) else [node]
         return tuple(text for item in items if (text := self._text(item, "an example")) is not None)
 
-    def _checked(self) -> tuple[Rule, ...]:
+    def _checked(self) -> tuple[PermissionRule, ...]:
         """The rules, each compared with its examples."""
         for rule in self._rules:
             for message in failing(rule, self._setting):
-                self._problems.append(Problem(self._origin, message, Place(rule.line, 1), rule.text))
+                self._problems.append(
+                    SettingProblem(self._origin, message, SettingPlace(rule.line, 1), rule.text)
+                )
         return tuple(self._rules)
 
     def _entries(
@@ -218,7 +222,9 @@ class _Reader:
 
     def _report(self, node: yaml.Node, message: str) -> None:
         mark = node.start_mark
-        self._problems.append(Problem(self._origin, message, Place(mark.line + 1, mark.column + 1)))
+        self._problems.append(
+            SettingProblem(self._origin, message, SettingPlace(mark.line + 1, mark.column + 1))
+        )
 
 
 def _is_empty(node: yaml.Node) -> bool:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from agent.safety.look import current
+from agent.safety.path_cache import current
 from agent.safety.permissions.certainty import Certainty
 
 if TYPE_CHECKING:

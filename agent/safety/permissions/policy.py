@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.config import files, trust
-from agent.config.problem import Problem
+from agent.config import settings_file, trust
+from agent.config.problem import SettingProblem
 from agent.home import Home
+from agent.modes import Mode, stricter
 from agent.safety.permissions.file import PermissionFile, parse_file
-from agent.safety.permissions.modes import Mode, stricter
-from agent.safety.permissions.rules import Origin, Rule, RuleSet
+from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet
 from agent.safety.permissions.subjects import KNOWN_TOOLS, Setting
 
 USER: Origin = "permissions.yaml"
@@ -28,7 +28,7 @@ Signature = tuple[Stamp, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class PermissionPolicy:
     """What the files say, for one surface."""
 
     rules: RuleSet
@@ -38,7 +38,7 @@ class Policy:
     """The mode a trusted project asks for; it counts where it is stricter than the person's own."""
     floor: Mode | None = None
     """Set while the person's file has a mistake in it: no mode that lets more pass than this one holds."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[SettingProblem, ...] = ()
     project: str = "none"
     """`trusted`, `untrusted` or `none`, as for settings."""
 
@@ -74,11 +74,11 @@ class Permissions:
         self._workspace = project or workspace
         self._root = trust.project_root(self._workspace)
         self.setting = Setting(workspace, person or Path.home(), KNOWN_TOOLS | frozenset(tools))
-        self._strict: dict[Origin, tuple[Rule, ...]] = {}
+        self._strict: dict[Origin, tuple[PermissionRule, ...]] = {}
         """The rules that ask or deny of the last sound state of each file."""
         self._lock = threading.Lock()
         self._signature: Signature | None = None
-        self._policy: Policy | None = None
+        self._policy: PermissionPolicy | None = None
 
     @property
     def stale(self) -> bool:
@@ -86,11 +86,11 @@ class Permissions:
         return self._policy is None or self._signature is None or self._signature != self._look()
 
     @property
-    def last(self) -> Policy | None:
+    def last(self) -> PermissionPolicy | None:
         """What held when the files were read last; None before that."""
         return self._policy
 
-    def current(self) -> Policy:
+    def current(self) -> PermissionPolicy:
         """What holds now. Never raises for anything a file holds."""
         policy = self._policy
         if policy is not None and not self.stale:
@@ -112,7 +112,7 @@ class Permissions:
         ours = (self._home.permissions, self._home.trust)
         return tuple(_stamp(path) for path in (*ours, *trust.watched(self._root)))
 
-    def _read(self) -> Policy:
+    def _read(self) -> PermissionPolicy:
         own = self._user_file()
         project, state = self._project_file()
         rules = (*self._in_force(own, USER), *self._in_force(project, PROJECT, widens=state == "trusted"))
@@ -124,12 +124,14 @@ class Permissions:
             floor = "normal"
         problems = (*own.problems, *project.problems)
         mode, wanted = self._mode_of(own), self._mode_of(project) if state == "trusted" else None
-        return Policy(RuleSet(here, self.setting), mode, wanted, floor, problems, state)
+        return PermissionPolicy(RuleSet(here, self.setting), mode, wanted, floor, problems, state)
 
     def _mode_of(self, file: PermissionFile) -> Mode | None:
         return file.modes.get(self._surface) or file.mode
 
-    def _in_force(self, file: PermissionFile, origin: Origin, *, widens: bool = True) -> tuple[Rule, ...]:
+    def _in_force(
+        self, file: PermissionFile, origin: Origin, *, widens: bool = True
+    ) -> tuple[PermissionRule, ...]:
         if file.sound:
             rules = file.rules
             self._strict[origin] = tuple(rule for rule in rules if rule.verdict != "allow")
@@ -144,8 +146,8 @@ class Permissions:
 
     def _user_file(self) -> PermissionFile:
         try:
-            content = files.read_file(self._home.permissions)
-        except files.UnreadableError as error:
+            content = settings_file.read_file(self._home.permissions)
+        except settings_file.UnreadableSettingsError as error:
             return _unreadable(USER, str(error))
         if content is None and self._home.permissions.is_symlink():
             # The rules that deny may stand where it should lead.
@@ -155,7 +157,7 @@ class Permissions:
     def _project_file(self) -> tuple[PermissionFile, str]:
         try:
             project = trust.read_project(self._home, self._workspace)
-        except files.UnreadableError as error:
+        except settings_file.UnreadableSettingsError as error:
             return _unreadable(PROJECT, str(error)), "untrusted"
         if project is None or project.permissions is None:
             return PermissionFile(), "none"
@@ -164,7 +166,7 @@ class Permissions:
 
 
 def _unreadable(origin: Origin, reason: str) -> PermissionFile:
-    return PermissionFile(problems=(Problem(origin, f"it is not read: {reason}."),), readable=False)
+    return PermissionFile(problems=(SettingProblem(origin, f"it is not read: {reason}."),), readable=False)
 
 
 def _stamp(path: Path) -> Stamp:

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 from itertools import chain, pairwise
 from pathlib import Path
 
-from agent.safety.commands.git import is_harmless_setting
 from agent.safety.guarded import guard, guarded_reason
-from agent.safety.permissions.reading import Command
+from agent.safety.guarded_names import GIT_SETTINGS
+from agent.safety.names import DELETERS, OWNERS, WRITERS
 from agent.safety.permissions.subjects import Setting
 from agent.safety.places import Places, joined
-from agent.safety.rules import Line
-from agent.safety.shell.marks import words
-from agent.safety.shell.names import DELETERS, OWNERS, WRITERS
+from agent.safety.reader.marks import literal, words
+from agent.safety.reader.reading import Command, Reading
+from agent.safety.rules import ProgramCall
 from agent.safety.typed_input import follows
-from tools.actions import Action, RunCommand, SendInput
+from tools.actions import Action, ChangeFiles, DeletePath, RunCommand, SendInput, WritePath
 
 _WRITERS = (
     WRITERS
@@ -36,6 +36,23 @@ _PLACERS = words("cp mv ln install rsync scp")
 _GIT_ASKS = words("--get --get-all --get-regexp --list -l --show-origin get list")
 
 
+_GIT_BRINGS = words(
+    "checkout switch restore reset pull merge rebase cherry-pick revert stash am apply submodule worktree "
+    "sparse-checkout bisect read-tree checkout-index"
+)
+
+
+def brings_files(reading: Reading) -> bool:
+    """Whether a command has git put other versions of files into the work tree.
+
+    Git stops half-way where it cannot write one of them, so guarded ones are let in and looked at afterwards.
+    """
+    return any(
+        command.name == "git" and not _GIT_BRINGS.isdisjoint(command.arguments)
+        for command in reading.commands
+    )
+
+
 class Protection:
     """The guarded places of one workspace. `own` is the home of Hermes."""
 
@@ -47,10 +64,21 @@ class Protection:
         """Why the action needs a yes in every mode, as a clause for a person; None if it does not."""
         setting = self._setting
         if isinstance(action, (RunCommand, SendInput)):
-            return self._command(action)
+            return next((reason for reason, _ in self._command(action)), None)
         return guarded_reason(action, setting.workspace, setting.home, own=self._own)
 
-    def _command(self, action: RunCommand | SendInput) -> str | None:
+    def named(self, action: Action) -> tuple[Path, ...]:
+        """Guarded places that the action changes, as far as they are known: a yes to it is one to them."""
+        if isinstance(action, (RunCommand, SendInput)):
+            return tuple(Path(literal(path)) for _, path in self._command(action))
+        writes = action.writes() if isinstance(action, ChangeFiles) else (action,)
+        paths = (
+            each.path for each in writes if isinstance(each, (WritePath, DeletePath)) and self.reason(each)
+        )
+        return tuple(paths)
+
+    def _command(self, action: RunCommand | SendInput) -> Iterator[tuple[str, str]]:
+        """Each guarded place the command changes: why that needs a yes, and its marked path."""
         setting = self._setting
         text = action.command if isinstance(action, RunCommand) else follows(action, setting.home)
         cwd = action.cwd if isinstance(action, RunCommand) else setting.workspace
@@ -58,7 +86,10 @@ class Protection:
         guarded = guard(setting.workspace, setting.home, self._own)
         for command in reading.commands:
             if command.name == "git" and _sets(command):
-                return "changes settings of Git, which can run programs"
+                yield from (
+                    ("changes settings of Git, which can run programs", f"{each}/.git")
+                    for each in (*command.cwds, setting.workspace)
+                )
         touched = ((path, cwds, False) for path, cwds in reading.writes)
         for word, cwds, whole in chain(touched, _written(reading.commands)):
             for folder in cwds:
@@ -66,8 +97,7 @@ class Protection:
                 # Of a place that is not known, the names that are known count.
                 path = path if path.startswith("/") else f"/{path}"
                 if place := guarded.leads_to(path, whole=whole):
-                    return f"changes {place}"
-        return None
+                    yield f"changes {place}", path
 
 
 Written = tuple[str, tuple[str, ...], bool]
@@ -90,7 +120,7 @@ def _written(commands: tuple[Command, ...]) -> Iterator[Written]:
 
 def _landings(command: Command) -> Iterator[str]:
     """Where copies end up if the target is a folder."""
-    line = Line(command.name, command.arguments, "/", _NOWHERE)
+    line = ProgramCall(command.name, command.arguments, "/", _NOWHERE)
     operands = line.operands("tS")
     target = line.value("t", "target-directory")
     for option, following in pairwise(command.arguments):
@@ -120,7 +150,7 @@ def _sets(command: Command) -> bool:
     rest = arguments[arguments.index("config") + 1 :]
     rest = rest[1:] if rest[:1] == ["--local"] else rest
     operands = [word for word in rest if not word.startswith("-")]
-    if rest == operands and len(operands) == 2 and is_harmless_setting(operands[0]):
+    if rest == operands and len(operands) == 2 and GIT_SETTINGS.fullmatch(operands[0].lower()):
         return False
     writes = {
         "--unset",

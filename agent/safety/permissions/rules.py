@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal
 
 from agent.safety.permissions.certainty import Certainty
-from agent.safety.permissions.reading import Command, Reading
-from agent.safety.permissions.subjects import Setting, Subject, speller
+from agent.safety.permissions.subjects import RuleSubject, Setting, speller
 from agent.safety.places import absolute, joined
-from agent.safety.shell.marks import GLOBS, UNKNOWN, literal, words
-from agent.safety.verdict import Part
+from agent.safety.reader.marks import GLOBS, UNKNOWN, literal, words
+from agent.safety.reader.reading import Command, Reading
+from agent.safety.verdict import VerdictPart
 from tools.actions import Action, RunCommand
 
 RuleVerdict = Literal["allow", "ask", "deny"]
@@ -26,13 +26,13 @@ _SINKS = ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PermissionRule:
     """One line of a permissions file."""
 
     text: str
     """`tool(pattern)` as it was written."""
     verdict: RuleVerdict
-    subject: Subject
+    subject: RuleSubject
     origin: Origin
     line: int
     reason: str = ""
@@ -53,12 +53,12 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class RuleFindings:
     """What the rules say of one action."""
 
     denied: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[VerdictPart, ...] = ()
     """The parts of a command that rules ask about or deny."""
     doubtful: tuple[str, ...] = ()
     """Why a deny rule may be meant; such an action is asked about in every mode."""
@@ -67,18 +67,18 @@ class Findings:
 class RuleSet:
     """Rules in force. The strictest that speaks decides, whatever their order."""
 
-    def __init__(self, rules: Iterable[Rule], setting: Setting) -> None:
+    def __init__(self, rules: Iterable[PermissionRule], setting: Setting) -> None:
         self.rules = tuple(rules)
         self._setting = setting
         self._strict = tuple(rule for rule in self.rules if rule.verdict != "allow")
         self._mild = tuple(rule for rule in self.rules if rule.verdict == "allow")
 
-    def findings(self, action: Action) -> Findings:
+    def findings(self, action: Action) -> RuleFindings:
         """What the rules that ask and deny say."""
         denied: list[str] = []
         asked: list[str] = []
         doubtful: list[str] = []
-        parts: list[Part] = []
+        parts: list[VerdictPart] = []
         spell = speller()
         for rule in self._strict:
             hit = rule.subject.touches(action, spell)
@@ -90,8 +90,8 @@ class RuleSet:
             target.append(because)
             if hit.part:
                 kind = "deny" if target is denied else "ask"
-                parts.append(Part(literal(hit.part), kind, because))
-        return Findings(tuple(denied), tuple(asked), tuple(parts), tuple(doubtful))
+                parts.append(VerdictPart(literal(hit.part), kind, because))
+        return RuleFindings(tuple(denied), tuple(asked), tuple(parts), tuple(doubtful))
 
     def allowed(self, action: Action, plain: Callable[[Command], bool] | None = None) -> tuple[str, ...]:
         """Why the rules allow the action; empty when they do not, or not all of it.
@@ -140,7 +140,7 @@ class RuleSet:
         folder = str(self._setting.workspace).rstrip("/")
         return UNKNOWN not in cwd and f"{absolute(cwd)}/".startswith(f"{folder}/")
 
-    def _writers(self, path: str, cwd: str) -> list[Rule]:
+    def _writers(self, path: str, cwd: str) -> list[PermissionRule]:
         """The rules that allow writing to a marked path."""
         if UNKNOWN in path or UNKNOWN in cwd or any(mark in path for mark in GLOBS):
             return []

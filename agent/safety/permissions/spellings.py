@@ -1,4 +1,4 @@
-"""Where the paths of an action are: as they are written, made absolute, and where their links lead."""
+"""The spellings of an action's paths: as written, made absolute, and where their links lead."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from agent.safety.look import Look, current
-from agent.safety.permissions.reading import Reading
+from agent.safety.path_cache import PathCache, current
 from agent.safety.places import absolute, joined
-from agent.safety.shell.marks import GLOBS, UNKNOWN, words
+from agent.safety.reader.marks import GLOBS, UNKNOWN, words
+from agent.safety.reader.reading import Reading
 
 ONLY_NAMES = words("echo printf ls stat test [ basename dirname realpath readlink which type file")
 """Programs to which a path is only a name."""
@@ -43,7 +43,7 @@ def spellings(path: Path) -> tuple[Path, ...]:
     return tuple(Path(each) for each in _texts(str(path), current()))
 
 
-def _texts(path: str, look: Look) -> tuple[str, ...]:
+def _texts(path: str, look: PathCache) -> tuple[str, ...]:
     """The same for a text; the last part may be a link that is meant itself."""
     text = path if absolute(path) == path and "\0" not in path else os.path.normpath(path)
     real = look.real(text)

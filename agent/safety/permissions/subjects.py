@@ -1,4 +1,4 @@
-"""What a rule is about: `tool` or `tool(pattern)`, compiled for one workspace.
+"""The subject of a rule: `tool` or `tool(pattern)`, compiled for one workspace.
 
 Rules go by effect: `write_file(src/**)` covers writing there whichever tool
 writes, `fetch(…)` any request. A tool's own name narrows a rule to that tool,
@@ -20,41 +20,41 @@ from agent.safety.permissions.address_patterns import AddressPattern, glob
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.command_patterns import CommandPattern, meant_by
 from agent.safety.permissions.path_patterns import PathPattern
-from agent.safety.permissions.reading import Command, Reading, read
 from agent.safety.permissions.spellings import ONLY_NAMES, Spell, speller, spellings, touched
-from agent.safety.shell.marks import UNKNOWN, words
+from agent.safety.reader.marks import UNKNOWN, words
+from agent.safety.reader.read import read
+from agent.safety.reader.reading import Command, Reading
 from agent.safety.typed_input import follows
 from tools.actions import (
     Action,
-    CallServer,
     ChangeSettings,
     DeletePath,
     Fetch,
     ReadPath,
     RunCommand,
     RunScript,
-    Schedule,
     SendInput,
     SpawnAgent,
     WritePath,
 )
+from tools.effects import effect_named, effect_names
 
-Effect = Literal["command", "input", "read", "write", "delete", "fetch", "server", "settings", "other"]
+Kind = Literal["command", "input", "read", "write", "delete", "fetch", "settings", "declared", "other"]
 
-EFFECTS: dict[type[Action], tuple[str, Effect]] = {
+EFFECTS: dict[type[Action], tuple[str, Kind]] = {
     RunCommand: ("terminal", "command"),
     SendInput: ("process", "input"),
     ReadPath: ("read_file", "read"),
     WritePath: ("write_file", "write"),
     DeletePath: ("delete_file", "delete"),
     Fetch: ("fetch", "fetch"),
-    CallServer: ("mcp", "server"),
     ChangeSettings: ("settings", "settings"),
     SpawnAgent: ("delegate_task", "other"),
-    Schedule: ("cronjob", "other"),
     RunScript: ("execute_code", "other"),
 }
-"""For each kind of action the name rules know it by, and what its patterns are about."""
+"""For each kind of action the name rules know it by, and what its patterns are about.
+
+Others declare both themselves (`tools.effects`)."""
 
 _COMMANDS = words("terminal process")
 _PATHS = words("read_file write_file delete_file patch search search_files")
@@ -65,9 +65,9 @@ KNOWN_TOOLS = (
     | _ADDRESSES
     | words(
         "mcp settings delegate_task subagents cronjob heartbeat execute_code web_search todo_write todo_read "
-        "clarify memory save_learning search_learnings learnings session_search skills_list skill_view "
-        "skill_manage checkpoint browser vision_analyze image_generate text_to_speech mixture_of_agents "
-        "send_message homeassistant rl"
+        "clarify memory save_learning search_learnings learnings session_search recall_folded skills_list "
+        "skill_view skill_manage checkpoint browser vision_analyze image_generate text_to_speech "
+        "mixture_of_agents send_message homeassistant rl"
     )
 )
 """Tools a rule may name although they are not on offer now."""
@@ -87,7 +87,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class RuleHit:
     """How a rule that asks or denies covers an action."""
 
     certainty: Certainty
@@ -95,11 +95,11 @@ class Hit:
     """The part of a command it covers; empty when it covers all of it."""
 
 
-NOT = Hit(Certainty.NO)
-WHOLE = Hit(Certainty.YES)
+NOT = RuleHit(Certainty.NO)
+WHOLE = RuleHit(Certainty.YES)
 
 
-class Subject:
+class RuleSubject:
     """One compiled `tool(pattern)`. Raises `ValueError` with a clause naming what is wrong."""
 
     def __init__(self, text: str, setting: Setting) -> None:
@@ -109,7 +109,7 @@ class Subject:
         self.tool: str = match[1].removesuffix(".*") if match[1] != ".*" else ""
         self.family = match[1].endswith(".*") or "*" in match[1]
         pattern = None if match[2] is None else match[2].strip()
-        _require_known(self.tool, self.family, setting.tools)
+        _require_known(self.tool, self.family, setting.tools | effect_names())
         if pattern == "":
             raise ValueError("has an empty pattern; leave out the brackets to mean the whole tool")
         self.pattern = None if pattern in (None, "*", "**") else pattern
@@ -125,18 +125,18 @@ class Subject:
             self._path = PathPattern(pattern, self._setting.workspace, self._setting.home)
         elif self.tool in _ADDRESSES:
             self._address = AddressPattern(pattern)
-        elif self.tool not in ("mcp", "settings"):
+        elif self.tool != "settings" and not _takes_pattern(self.tool):
             raise ValueError(f"takes no pattern; `{self.tool}` can only be meant as a whole")
 
     # For rules that ask or deny
 
-    def touches(self, action: Action, spell: Spell | None = None) -> Hit:
+    def touches(self, action: Action, spell: Spell | None = None) -> RuleHit:
         """Whether the action does, or may do, what the rule is about. Loose: in doubt it may.
 
         `spell` tells where links lead; what one decision has found out is not asked of the disk again.
         """
         spell = spell or speller()
-        name, effect = EFFECTS.get(type(action), ("", "other"))
+        name, effect = _known(action)
         if isinstance(action, (RunCommand, SendInput)):
             return self._command_touches(action, name, spell)
         meant = self._names(action, name) or (self.tool == "write_file" and effect == "delete")
@@ -144,7 +144,7 @@ class Subject:
             return NOT
         if self.pattern is None:
             return WHOLE
-        return Hit(self._loosely(action, spell))
+        return RuleHit(self._loosely(action, spell))
 
     def _loosely(self, action: Action, spell: Spell) -> Certainty:
         match action:
@@ -154,12 +154,10 @@ class Subject:
                 return max(finder(each) for each in spell(str(action.path)))
             case Fetch() if self._address is not None:
                 return Certainty.YES if self._address.touches(action.url) else Certainty.NO
-            case CallServer() | ChangeSettings():
-                return Certainty.YES if self._named(action) else Certainty.NO
             case _:
-                return Certainty.NO
+                return Certainty.YES if self._named(action) else Certainty.NO
 
-    def _command_touches(self, action: RunCommand | SendInput, name: str, spell: Spell) -> Hit:
+    def _command_touches(self, action: RunCommand | SendInput, name: str, spell: Spell) -> RuleHit:
         meant = self._names(action, name) or self.tool == "terminal"
         if meant and self.pattern is None:
             return WHOLE
@@ -172,18 +170,18 @@ class Subject:
             return self._addresses_touched(self._setting.reading(text, cwd))
         return NOT
 
-    def _commands_touch(self, reading: Reading) -> Hit:
+    def _commands_touch(self, reading: Reading) -> RuleHit:
         assert self._commands is not None
         best = NOT
         for command in meant_by(self._commands, reading):
             certainty = self._commands.loosely(command)
             if certainty > best.certainty:
-                best = Hit(certainty, command.text)
+                best = RuleHit(certainty, command.text)
             if certainty is Certainty.YES:
                 return best
-        return Hit(Certainty.MAYBE) if best is NOT and not reading.known else best
+        return RuleHit(Certainty.MAYBE) if best is NOT and not reading.known else best
 
-    def _files_touched(self, reading: Reading, spell: Spell) -> Hit:
+    def _files_touched(self, reading: Reading, spell: Spell) -> RuleHit:
         """Paths among the words of commands, and those the shell opens itself."""
         assert self._path is not None
         spelled, everything = touched(reading, self.tool == "read_file", spell)
@@ -193,22 +191,22 @@ class Subject:
         for path, places in spelled.items():
             for each in places:
                 if find(each) is Certainty.YES:
-                    return Hit(Certainty.YES, path)
+                    return RuleHit(Certainty.YES, path)
         return NOT
 
-    def _addresses_touched(self, reading: Reading) -> Hit:
+    def _addresses_touched(self, reading: Reading) -> RuleHit:
         assert self._address is not None
         for command in _with_addresses(reading):
             for word in command.arguments:
                 if "://" in word and UNKNOWN not in word and self._address.touches(word[word.find("http") :]):
-                    return Hit(Certainty.YES, command.text)
+                    return RuleHit(Certainty.YES, command.text)
         return NOT
 
     # For rules that allow
 
     def covers(self, action: Action) -> bool:
         """Whether the action is exactly what the rule allows. For commands with a pattern see `allows`."""
-        name, _ = EFFECTS.get(type(action), ("", "other"))
+        name, _ = _known(action)
         if not self._names(action, name):
             return False
         if self.pattern is None:
@@ -218,10 +216,8 @@ class Subject:
                 return all(self._path.covers(path) for path in spellings(action.path))
             case Fetch() if self._address is not None:
                 return self._address.covers(action.url)
-            case CallServer() | ChangeSettings():
-                return self._named(action)
             case _:
-                return False
+                return self._named(action)
 
     def allows(self, command: Command) -> bool:
         """Whether a rule for commands allows exactly this program with these words."""
@@ -243,12 +239,29 @@ class Subject:
             return fnmatchcase(own, tool) or (bool(name) and fnmatchcase(name, tool))
         return own == tool or name == tool or own.startswith((f"{tool}_", f"{tool}."))
 
-    def _named(self, action: CallServer | ChangeSettings) -> bool:
+    def _named(self, action: Action) -> bool:
+        """Whether the pattern is about what the action declares of itself."""
         assert self.pattern is not None
         if isinstance(action, ChangeSettings):
             return self.tool == "settings" and fnmatchcase(action.what, self.pattern)
-        pattern = self.pattern if "/" in self.pattern else f"{self.pattern}/**"
-        return self.tool == "mcp" and glob(pattern).fullmatch(f"{action.server}/{action.name}") is not None
+        effect = action.effect
+        if effect is None or effect.subject is None or self.tool != effect.name:
+            return False
+        subject = effect.subject(action)
+        pattern = f"{self.pattern}/**" if "/" in subject and "/" not in self.pattern else self.pattern
+        return glob(pattern).fullmatch(subject) is not None
+
+
+def _known(action: Action) -> tuple[str, Kind]:
+    """The name rules know an action by, and what their patterns are about."""
+    if action.effect is not None:
+        return action.effect.name, "declared"
+    return EFFECTS.get(type(action), ("", "other"))
+
+
+def _takes_pattern(tool: str) -> bool:
+    effect = effect_named(tool)
+    return effect is not None and effect.subject is not None
 
 
 @lru_cache(maxsize=8)

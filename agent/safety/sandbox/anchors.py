@@ -12,11 +12,11 @@ import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from agent.safety.sandbox.layout import Place
+from agent.safety.sandbox.layout import MountPlace
 from tools.files.descriptors import open_folder
 
 
-def anchored(view: Sequence[Place]) -> dict[Path, int]:
+def anchored(view: Sequence[MountPlace]) -> dict[Path, int]:
     """A descriptor for each place that is written where it lies, by its path.
 
     Raises `OSError` when any part of a path has become a link.

@@ -4,20 +4,47 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from agent.home import Home, private_folder
 from agent.safety.sandbox import secrets
+from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
+from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP
 from agent.safety.sandbox.placeholders import hold
-from agent.safety.sandbox.refusals import explain
+from agent.safety.sandbox.refusals import explain, explain_guarded
 from agent.safety.sandbox.repository import repository_of
-from tools.sandbox import Limits, Need, Policy, Sandbox, SandboxName, Wrapped
+from tools.sandbox import (
+    Need,
+    NetworkMode,
+    Sandbox,
+    SandboxLimits,
+    SandboxName,
+    SandboxPolicy,
+    Wrapped,
+)
 
-NetworkMode = Literal["on", "ask", "off"]
+
+@dataclass(frozen=True, slots=True)
+class NetworkWish:
+    """What a command wants of the network, as far as can be read off it."""
+
+    reaches: bool
+    hosts: frozenset[str] = frozenset()
+    """Hosts that it names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What a command changes of guarded places by its text."""
+
+    named: tuple[Path, ...] = ()
+    """Places it names: the gate asks a person before it runs."""
+    versions: bool = False
+    """Whether it has git put other versions of files into the work tree, guarded ones among them."""
 
 
 class SessionBoundary:
@@ -25,8 +52,9 @@ class SessionBoundary:
 
     `tmp` is the private temporary folder, made when first needed. `writable` and
     `hidden` are the person's additions, `readable` are folders of ours that commands
-    may look into. `reaches_network` tells whether a command wants the network; it is
-    consulted only where the network has to be asked for.
+    may look into. `read` tells what a command wants of the network; it is consulted only
+    where the network has to be asked for. `filtered` is the network of mode `filtered`;
+    without one that mode is `ask`. `opens` tells which guarded places a command changes.
     """
 
     def __init__(
@@ -41,19 +69,25 @@ class SessionBoundary:
         hidden: Iterable[Path] = (),
         readable: Iterable[Path] = (),
         environ: Mapping[str, str] = os.environ,
-        limits: Limits | None = None,
-        reaches_network: Callable[[str, Path], bool] = lambda command, cwd: True,
+        limits: SandboxLimits | None = None,
+        read: Callable[[str, Path], NetworkWish] = lambda command, cwd: NetworkWish(True),
+        filtered: FilteredNetwork | None = None,
+        opens: Callable[[str, Path], Opened] = lambda command, cwd: Opened(),
     ) -> None:
         self._sandbox = sandbox
         self._workspace = workspace.resolve()
         self._tmp = tmp
         self._home = home
-        self._mode: NetworkMode = network
+        self._mode: NetworkMode = "ask" if network == "filtered" and filtered is None else network
+        self.filtered = filtered if self._mode == "filtered" else None
+        """The filtered network, if that is what commands are in."""
         self._writable = tuple(_real(path) for path in writable)
         self._hidden = tuple(dict.fromkeys(_real(path) for path in self._secrets(environ, hidden)))
         self._readable = tuple(_real(path) for path in readable)
-        self._limits = limits or Limits()
-        self._reaches_network = reaches_network
+        self._limits = limits or SandboxLimits()
+        self._read = read
+        self._opens = opens
+        self._finders = [GuardedFinder(root) for root in dict.fromkeys((self._workspace, *self._writable))]
 
     @property
     def level(self) -> SandboxName:
@@ -63,21 +97,45 @@ class SessionBoundary:
     def network(self) -> NetworkMode:
         return self._mode
 
-    def policy(self, need: Need) -> Policy:
-        """The policy of the next start. Looks at the disk: repositories come and go."""
+    @property
+    def guards_places(self) -> bool:
+        # Without mounts a part of what is writable cannot be taken out again.
+        return self._sandbox.own_tmp
+
+    def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
+        if not self.guards_places:
+            return ()
+        opened = self._opens(command, cwd)
+        found = found_in(self._finders).read_only if opened.versions else ()
+        return (*opened.named, *(path for path in found if ".git" not in path.parts))
+
+    @property
+    def is_ready(self) -> bool:
+        return self.filtered is None or self.filtered.is_open
+
+    def prepare(self) -> None:
+        if self.filtered is not None:
+            self.filtered.space()
+
+    def policy(self, need: Need) -> SandboxPolicy:
+        """The policy of the next start. Looks at the disk: repositories and guarded places come and go."""
         private_folder(self._tmp)
         repository = repository_of(self._workspace)
         user = Path.home()
-        return Policy(
+        files = found_in(self._finders)
+        return SandboxPolicy(
             workspace=self._workspace,
             tmp=self._tmp.resolve(),
-            writable=(*self._writable, *repository.store, *need.write),
+            writable=(*self._writable, *repository.store, *files.pinned, *need.write),
             readable=(*self._readable, *need.read, *own_files()),
             hidden=(*self._hidden, *need.hide),
             protected=tuple(
-                path for path in (*repository.guarded, *secrets.start_up(user)) if os.path.lexists(path)
+                path
+                for path in (*repository.guarded, *files.read_only, *secrets.start_up(user))
+                if os.path.lexists(path) and not _lies_in(path, need.opens)
             ),
             network=not need.offline and (self._mode == "on" or (self._mode == "ask" and need.network)),
+            space=None if self.filtered is None else self.filtered.space(),
             terminal=need.terminal,
             sockets=need.sockets,
             dies_with_parent=need.dies_with_parent,
@@ -87,26 +145,40 @@ class SessionBoundary:
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:
         if self._sandbox.name == "none":
             return Wrapped(argv=list(argv), terminal=need.terminal)
-        let_go = self._fill_gaps()
+        let_go = self._fill_gaps(need.opens)
+        filtered = self.filtered
         try:
             wrapped = self._sandbox.wrap(argv, self.policy(need))
         except BaseException:
             let_go()
             raise
+        number = filtered.begin(need.hosts) if filtered is not None and need.counts else 0
 
         def ended() -> None:
             wrapped.ended()
             let_go()
+            if filtered is not None:
+                filtered.end(number)
 
-        return replace(wrapped, ended=ended)
+        env = wrapped.env if filtered is None else {**wrapped.env, **VARIABLES}
+        return replace(wrapped, env=env, ended=ended)
 
-    def _fill_gaps(self) -> Callable[[], None]:
+    def at_work(self) -> Callable[[], None]:
+        if self.filtered is None:
+            return _nothing
+        return partial(self.filtered.end, self.filtered.begin())
+
+    def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
         """Put something read-only where a command could make what git runs programs for."""
         if not self._sandbox.own_tmp:
             # Without mounts there is nothing that could keep it from being changed.
             return _nothing
         try:
-            return hold(*repository_of(self._workspace).gaps())
+            folders, files = repository_of(self._workspace).gaps()
+            return hold(
+                [path for path in folders if not _lies_in(path, opened)],
+                {path: content for path, content in files.items() if not _lies_in(path, opened)},
+            )
         except OSError:
             # What cannot be made here cannot be made by a command either.
             return _nothing
@@ -132,14 +204,28 @@ class SessionBoundary:
         return PRIVATE_TMP[0] / path.relative_to(own)
 
     def asks_for_network(self, command: str, cwd: Path) -> bool:
-        return self._mode == "ask" and self.level != "none" and self._reaches_network(command, cwd)
+        return self._mode == "ask" and self.level != "none" and self._read(command, cwd).reaches
+
+    def hosts_named(self, command: str, cwd: Path) -> frozenset[str]:
+        return frozenset() if self.filtered is None else self._read(command, cwd).hosts
 
     def refusal(self, output: str, *, network: bool) -> str:
         if self.level == "none":
             return ""
+        if told := self.guarded_refusal(output):
+            return f"{told} A command that has to, such as one of git, can be run again with outside=true."
         writable = (self._workspace, *self._writable, Path("/tmp"), Path("/var/tmp"), Path("/dev"))
         is_open = self._mode == "on" or (self._mode == "ask" and network)
-        return explain(output, writable, self._hidden, is_open)
+        return explain(output, writable, self._hidden, is_open, filtered=self._mode == "filtered")
+
+    def hosts_refused(self, since: float) -> str:
+        return "" if self.filtered is None else told(self.filtered.refused(since))
+
+    def guarded_refusal(self, output: str) -> str:
+        if not self.guards_places:
+            return ""
+        places = (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
+        return explain_guarded(output, places, self._workspace)
 
     def _secrets(self, environ: Mapping[str, str], more: Iterable[Path]) -> Iterable[Path]:
         yield self._home.root
@@ -148,6 +234,11 @@ class SessionBoundary:
         yield from secrets.of_session(environ)
         yield from secrets.of_system()
         yield from more
+
+
+def _lies_in(path: Path, opened: Sequence[Path]) -> bool:
+    """Whether one of `opened` is `path`, or holds it, or lies in it."""
+    return any(path.is_relative_to(each) or each.is_relative_to(path) for each in opened)
 
 
 def _nothing() -> None:

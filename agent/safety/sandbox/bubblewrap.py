@@ -12,12 +12,13 @@ from agent.safety.sandbox import cgroup
 from agent.safety.sandbox.anchors import anchored
 from agent.safety.sandbox.descriptors import closer, filled
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
-from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Place, missing, places
+from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, MountPlace, missing, places
 from agent.safety.sandbox.limits import rlimits, shell_limits
+from agent.safety.sandbox.network_space import entered
 from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
 from tools.results import ToolError
-from tools.sandbox import Policy, SandboxName, Wrapped
+from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 # What root keeps, so that a workspace that belongs to others can be worked in. None of them reaches
 # through a mount; without user namespaces these would count on the whole machine.
@@ -38,7 +39,12 @@ class Bubblewrap:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
+    @property
+    def path(self) -> str:
+        """The program that draws it."""
+        return self._path
+
+    def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         view = places(policy)
         try:
             anchors = anchored(view) if _binds_descriptors(self._path) else {}
@@ -48,7 +54,7 @@ class Bubblewrap:
         filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
         join, leave = cgroup.prepare(policy.limits.processes)
-        wrapped = [*join, self._path, *_namespaces(policy), *_mounts(view, anchors)]
+        wrapped = [*join, *entered(policy.space), self._path, *_namespaces(policy), *_mounts(view, anchors)]
         wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
 
         def ended() -> None:
@@ -66,9 +72,9 @@ class Bubblewrap:
         )
 
 
-def _namespaces(policy: Policy) -> list[str]:
+def _namespaces(policy: SandboxPolicy) -> list[str]:
     chosen = ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--new-session"]
-    if not policy.network:
+    if not policy.network and policy.space is None:
         chosen.append("--unshare-net")
     if policy.dies_with_parent:
         chosen.append("--die-with-parent")
@@ -86,7 +92,7 @@ def _binds_descriptors(program: str) -> bool:
     return "--bind-fd" in said.stdout + said.stderr
 
 
-def _held(view: list[Place], anchors: Mapping[Path, int]) -> Callable[[], None]:
+def _held(view: list[MountPlace], anchors: Mapping[Path, int]) -> Callable[[], None]:
     try:
         return hold(missing(view))
     except OSError:
@@ -94,7 +100,7 @@ def _held(view: list[Place], anchors: Mapping[Path, int]) -> Callable[[], None]:
         raise
 
 
-def _mounts(view: Sequence[Place], anchors: Mapping[Path, int]) -> list[str]:
+def _mounts(view: Sequence[MountPlace], anchors: Mapping[Path, int]) -> list[str]:
     chosen = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
     for name in _OF_THE_KERNEL:
         # The files belong to root, who needs no capability to write them.
@@ -119,7 +125,7 @@ def _mounts(view: Sequence[Place], anchors: Mapping[Path, int]) -> list[str]:
     return chosen
 
 
-def _stage(policy: Policy) -> tuple[list[str], tuple[int, ...]]:
+def _stage(policy: SandboxPolicy) -> tuple[list[str], tuple[int, ...]]:
     """What runs inside just before the program: limits, and no way to abstract sockets of the host."""
     scope = policy.network and landlock_version() >= _SCOPES_SINCE
     if scope or policy.terminal:

@@ -17,12 +17,20 @@ from agent.safety.sandbox import cgroup
 from agent.safety.sandbox.anchors import anchored, identities
 from agent.safety.sandbox.descriptors import closer
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
-from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, Kind, Place, covering, missing, places
+from agent.safety.sandbox.layout import (
+    NOTHING,
+    SESSION_VARIABLES,
+    Kind,
+    MountPlace,
+    covering,
+    missing,
+    places,
+)
 from agent.safety.sandbox.limits import rlimits
 from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
 from tools.results import ToolError
-from tools.sandbox import Policy, SandboxName, Wrapped
+from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _REFER, _TRUNCATE = 1 << 13, 1 << 14
@@ -55,7 +63,7 @@ class Landlock:
         self.own_tmp = spaces
         self._version = landlock_version() if version is None else version
 
-    def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
+    def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         view = places(policy)
         try:
             known = identities(anchored(view))
@@ -81,7 +89,7 @@ class Landlock:
             ended=ended,
         )
 
-    def _in_spaces(self, view: list[Place], policy: Policy) -> dict[str, Any]:
+    def _in_spaces(self, view: list[MountPlace], policy: SandboxPolicy) -> dict[str, Any]:
         rules = [("/", READ), ("/dev", WRITE)]
         rules += [(str(place.path), WRITE) for place in view if place.kind == "write"]
         return self._common(policy) | {
@@ -95,7 +103,7 @@ class Landlock:
             "filter": program(internet=True, unix=True),
         }
 
-    def _alone(self, view: list[Place], policy: Policy) -> dict[str, Any]:
+    def _alone(self, view: list[MountPlace], policy: SandboxPolicy) -> dict[str, Any]:
         rules = [(f"/dev/{name}", _USE) for name in (*_DEVICES, "ptmx")]
         rules += [("/dev/fd", READ), ("/proc", READ), (str(policy.tmp), WRITE)]
         if policy.terminal:
@@ -107,7 +115,7 @@ class Landlock:
             "filter": program(internet=policy.network, unix=policy.sockets),
         }
 
-    def _common(self, policy: Policy) -> dict[str, Any]:
+    def _common(self, policy: SandboxPolicy) -> dict[str, Any]:
         return {
             "handled": handled(self._version),
             "scope": self._version >= SCOPES_SINCE,
@@ -116,16 +124,18 @@ class Landlock:
         }
 
 
-def _closed(view: list[Place]) -> list[Place]:
+def _closed(view: list[MountPlace]) -> list[MountPlace]:
     """The view without mounts: what would be mounted over is hidden instead."""
     closed = [place for place in view if place.path == place.source or place.kind == "hide"]
-    covered = [Place(p.path, "hide", p.path, True) for p in view if p.path != p.source and p.kind == "write"]
+    covered = [
+        MountPlace(p.path, "hide", p.path, True) for p in view if p.path != p.source and p.kind == "write"
+    ]
     taken = {place.path for place in closed}
-    own = [Place(Path(name), "hide", Path(name), True) for name in ("/dev", "/proc")]
+    own = [MountPlace(Path(name), "hide", Path(name), True) for name in ("/dev", "/proc")]
     return [*own, *(place for place in covered if place.path not in taken), *closed]
 
 
-def _grants(view: list[Place]) -> Iterator[tuple[str, int]]:
+def _grants(view: list[MountPlace]) -> Iterator[tuple[str, int]]:
     """Rules for the whole tree: one for a folder, or one for each part of it where something is hidden."""
     places = {str(place.path): place for place in view}
     parted = {str(up) for place in view if place.kind == "hide" for up in place.path.parents}

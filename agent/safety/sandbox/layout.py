@@ -1,4 +1,4 @@
-"""From a policy to an ordered list of places: what is mounted where, whichever program mounts it."""
+"""The mounts of a boundary made from a policy: an ordered list of places, whichever program mounts it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from agent.safety.sandbox.placeholders import is_missing
-from tools.sandbox import Policy
+from tools.sandbox import SandboxPolicy
 
 Kind = Literal["write", "read", "hide"]
 _STRICTNESS: dict[Kind, int] = {"write": 0, "read": 1, "hide": 2}
@@ -41,7 +41,7 @@ SESSION_VARIABLES = frozenset(_NAMED.split())
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MountPlace:
     """One place of the child's view: `source` of the host appears at `path`."""
 
     path: Path
@@ -50,7 +50,7 @@ class Place:
     is_folder: bool
 
 
-def places(policy: Policy) -> list[Place]:
+def places(policy: SandboxPolicy) -> list[MountPlace]:
     """Where the view differs from a read-only host: parents first, so that the deeper rule counts.
 
     Hidden places that do not exist are in the list only where they could be made.
@@ -76,26 +76,26 @@ def places(policy: Policy) -> list[Place]:
         rule(path, "read")
     for path in policy.hidden:
         rule(path, "hide")
-    index: dict[str, Place] = {}
+    index: dict[str, MountPlace] = {}
     for path in sorted(rules, key=lambda each: ((name := str(each)).count("/"), name)):
         kind, source = rules[path]
         if kind == "read" and path in shown and _is_seen_anyway(path, index):
             # A mount of its own would only be in the way of renaming and removing.
             continue
         if source.exists():
-            index[str(path)] = Place(path, kind, source, source.is_dir())
+            index[str(path)] = MountPlace(path, kind, source, source.is_dir())
         elif kind == "hide" and _could_be_made(path, index):
             gap = _outermost_gap(path)
-            index[str(gap)] = Place(gap, kind, gap, True)
+            index[str(gap)] = MountPlace(gap, kind, gap, True)
     return sorted(index.values(), key=lambda place: len(place.path.parts))
 
 
-def covering(path: Path, found: Sequence[Place]) -> Place | None:
+def covering(path: Path, found: Sequence[MountPlace]) -> MountPlace | None:
     """The deepest place that holds `path`."""
     return _above(str(path), {str(place.path): place for place in found})
 
 
-def _above(path: str, index: Mapping[str, Place]) -> Place | None:
+def _above(path: str, index: Mapping[str, MountPlace]) -> MountPlace | None:
     # As text: this is done for every name that may hold a secret, at every start.
     while path not in index:
         if path == "/":
@@ -104,17 +104,17 @@ def _above(path: str, index: Mapping[str, Place]) -> Place | None:
     return index[path]
 
 
-def _is_seen_anyway(path: Path, index: Mapping[str, Place]) -> bool:
+def _is_seen_anyway(path: Path, index: Mapping[str, MountPlace]) -> bool:
     above = _above(str(path), index)
     return above is None or (above.kind != "hide" and above.path == above.source)
 
 
-def missing(found: list[Place]) -> list[Path]:
+def missing(found: list[MountPlace]) -> list[Path]:
     """Hidden places that need something to be mounted on."""
     return [place.path for place in found if place.kind == "hide" and is_missing(place.path)]
 
 
-def _could_be_made(path: Path, index: Mapping[str, Place]) -> bool:
+def _could_be_made(path: Path, index: Mapping[str, MountPlace]) -> bool:
     above = _above(str(path), index)
     return above is not None and above.kind == "write" and above.path == above.source
 

@@ -1,4 +1,4 @@
-"""Which actions step over the boundary or widen it: a person is asked for them, whatever the rules say."""
+"""Actions that step over the boundary or widen it: a person is asked for them, whatever the rules say."""
 
 from __future__ import annotations
 

@@ -6,13 +6,13 @@ import platform
 import re
 import resource
 
-from tools.sandbox import Limits
+from tools.sandbox import SandboxLimits
 
 _COUNTS_BY_NAMESPACE = (5, 14)
 """Linux since which processes are counted by user namespace; before, the whole desktop would count."""
 
 
-def rlimits(limits: Limits) -> dict[int, int]:
+def rlimits(limits: SandboxLimits) -> dict[int, int]:
     """Limits by the numbers of the `resource` module, none above what we have ourselves."""
     wanted = {resource.RLIMIT_CORE: 0}
     if limits.processes and _kernel() >= _COUNTS_BY_NAMESPACE:
@@ -24,7 +24,7 @@ def rlimits(limits: Limits) -> dict[int, int]:
     return {number: _at_most_ours(number, value) for number, value in wanted.items()}
 
 
-def shell_limits(limits: Limits) -> str:
+def shell_limits(limits: SandboxLimits) -> str:
     """The same as commands of any POSIX shell."""
     commands = ""
     for number, value in rlimits(limits).items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools.sandbox import Policy, SandboxName, Wrapped
+from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
 
 
 class NoSandbox:
@@ -13,5 +13,5 @@ class NoSandbox:
     name: SandboxName = "none"
     own_tmp = False
 
-    def wrap(self, argv: Sequence[str], policy: Policy) -> Wrapped:
+    def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         return Wrapped(argv=list(argv), terminal=policy.terminal)

@@ -7,9 +7,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.home import Home
-from agent.safety.sandbox.boundary import SessionBoundary
-from agent.safety.sandbox.probe import probe
-from tools.sandbox import Limits
+from agent.net.hosts import own_networks, services
+from agent.net.upstream import way_out
+from agent.safety.sandbox.boundary import NetworkWish, Opened, SessionBoundary
+from agent.safety.sandbox.bubblewrap import Bubblewrap
+from agent.safety.sandbox.filtered import FilteredNetwork
+from agent.safety.sandbox.network_space import entering, open_space
+from agent.safety.sandbox.probe import SandboxMode, probe
+from tools.actions import RunCommand
+from tools.results import ToolError
+from tools.sandbox import Sandbox, SandboxLimits
 
 if TYPE_CHECKING:
     from agent.config.schema import SandboxSettings
@@ -22,33 +29,80 @@ def open_boundary(
     scratch: Path,
     environ: Mapping[str, str],
     readable: Sequence[Path] = (),
+    secrets: Mapping[str, str] | None = None,
 ) -> SessionBoundary:
     """Try what the machine offers and wrap it in the session's policy. Blocks; meant for a thread.
 
-    `readable` are folders that can be read where they are, even below a `/tmp` that is private.
+    `readable` are folders that can be read where they are, even below a `/tmp` that is private. `secrets`
+    are values, by name, that do not leave through a filtered network.
     """
+    sandbox = probe(settings.mode)
+    filtered = None
+    if settings.network == "filtered" and isinstance(sandbox, Bubblewrap) and not unfiltered(sandbox):
+        filtered = FilteredNetwork(
+            sandbox.path,
+            secrets=secrets,
+            network=way_out(environ),
+            services=services(settings.hosts),
+            is_own=own_networks(settings.hosts).lists,
+        )
     return SessionBoundary(
-        probe(settings.mode),
+        sandbox,
         workspace,
         scratch / "tmp",
         home,
         network=settings.network,
-        limits=Limits(data=settings.memory * 1_000_000),
+        limits=SandboxLimits(data=settings.memory * 1_000_000),
         writable=[Path(path) for path in settings.writable],
         hidden=[Path(path) for path in settings.hidden],
         readable=[scratch, *readable],
         environ=environ,
-        reaches_network=_network_reader(workspace, scratch),
+        read=_reader(workspace, scratch),
+        filtered=filtered,
+        opens=_place_reader(workspace, home.root),
     )
 
 
-def _network_reader(workspace: Path, scratch: Path) -> Callable[[str, Path], bool]:
-    def reaches(command: str, cwd: Path) -> bool:
-        from agent.safety.commands.assessor import Assessor
+def unfiltered(sandbox: Sandbox) -> str:
+    """Why the network of commands cannot be filtered in `sandbox`, as a clause; empty if it can."""
+    if not isinstance(sandbox, Bubblewrap):
+        return "only bubblewrap can do that"
+    return "" if entering() is not None else "nsenter (of util-linux) is not installed"
+
+
+def try_filter(mode: SandboxMode) -> str:
+    """The same for the sandbox of this machine, whose network is opened once. Blocks."""
+    sandbox = probe(mode)
+    if not isinstance(sandbox, Bubblewrap) or unfiltered(sandbox):
+        return unfiltered(sandbox)
+    try:
+        opened = open_space(sandbox.path)
+    except ToolError as error:
+        return str(error)
+    opened.close()
+    return ""
+
+
+def _place_reader(workspace: Path, own: Path) -> Callable[[str, Path], Opened]:
+    def opens(command: str, cwd: Path) -> Opened:
+        from agent.safety.permissions.protection import Protection, brings_files
+        from agent.safety.permissions.subjects import Setting
+
+        setting = Setting(workspace, Path.home())
+        named = Protection(setting, own).named(RunCommand(tool="terminal", command=command, cwd=cwd))
+        return Opened(named, brings_files(setting.reading(command, cwd)))
+
+    return opens
+
+
+def _reader(workspace: Path, scratch: Path) -> Callable[[str, Path], NetworkWish]:
+    def wish(command: str, cwd: Path) -> NetworkWish:
+        from agent.safety.assessor import Assessor
         from agent.safety.places import Places
 
         user = Path.home()
         places = Places(home=str(user), guarded=(), secret=(), other_homes=(str(user.resolve()),))
-        return Assessor(places, workspace, scratch).assess(command, cwd).network
+        found = Assessor(places, workspace, scratch).assess(command, cwd)
+        return NetworkWish(found.verdict.network, found.hosts)
 
-    return reaches
+    return wish

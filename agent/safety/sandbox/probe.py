@@ -18,14 +18,18 @@ from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.none import NoSandbox
 from agent.safety.sandbox.seccomp import supported
 from tools.results import ToolError
-from tools.sandbox import Policy, Sandbox
+from tools.sandbox import Sandbox, SandboxPolicy
 
 SandboxMode = Literal["auto", "bubblewrap", "landlock", "off"]
 _PATIENCE = 10.0
 _TRIAL = (
     'echo in > "$1/inside" && cat "$1/inside" && if (echo out > "$2/outside") 2>/dev/null; then exit 9; fi; '
-    'if cat "$3/secret" 2>/dev/null; then exit 8; fi; if kill -0 "$4" 2>/dev/null; then exit 7; fi; exit 0'
+    'if cat "$3/secret" 2>/dev/null; then exit 8; fi; '
+    # Numbers count anew in a process space of its own: only where it is the same one do they name us.
+    "space=$(readlink /proc/self/ns/pid) || exit 6; "
+    'if [ "$space" = "$5" ] && kill -0 "$4" 2>/dev/null; then exit 7; fi; exit 0'
 )
+_OWN_SPACE = Path("/proc/self/ns/pid")
 
 
 @functools.cache
@@ -67,18 +71,19 @@ def _holds(sandbox: Sandbox, root: Path) -> bool:
     for name in ("work", "out", "hidden", "tmp"):
         (root / name).mkdir()
     (root / "hidden" / "secret").write_text("secret")
-    policy = Policy(
+    policy = SandboxPolicy(
         workspace=root / "work",
         tmp=root / "tmp",
         readable=(root / "out",),
         hidden=(root / "hidden",),
     )
     said = [str(root / name) for name in ("work", "out", "hidden")]
-    code, output = _run(sandbox, policy, ["/bin/sh", "-c", _TRIAL, "sh", *said, str(os.getpid())])
+    us = [str(os.getpid()), str(_OWN_SPACE.readlink())]
+    code, output = _run(sandbox, policy, ["/bin/sh", "-c", _TRIAL, "sh", *said, *us])
     return code == 0 and output == b"in\n" and not (root / "out" / "outside").exists()
 
 
-def _run(sandbox: Sandbox, policy: Policy, argv: list[str]) -> tuple[int, bytes]:
+def _run(sandbox: Sandbox, policy: SandboxPolicy, argv: list[str]) -> tuple[int, bytes]:
     wrapped = sandbox.wrap(argv, policy)
     try:
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What git needs in order to work inside, and what of it must not change: it names programs to run."""
+"""The parts of a repository that git needs inside, and those that must not change: they name programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where secrets lie on the disk of a developer: names below the home, and sockets of the session."""
+"""Places of secrets on a developer's disk: names below the home, and sockets of the session."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from agent.safety.commands.secrets import is_secret
-from agent.safety.shell.marks import words
+from agent.safety.reader.marks import words
+from agent.safety.secrets import is_secret
 
 _IN_HOME = """
 .ssh .aws .gnupg .azure .kube .oci .terraform.d .vault-token .password-store .netrc .git-credentials

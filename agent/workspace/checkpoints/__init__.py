@@ -1,1 +1,1 @@
-"""What every step did to the files of a workspace, kept so that it can be looked at and taken back."""
+"""Checkpoints: every step's changes to the files of a workspace, kept to be looked at and taken back."""

@@ -1,4 +1,4 @@
-"""How a workspace stood when it was last seen, kept for the next start.
+"""The state of a workspace when it was last seen, kept for the next start.
 
 One file for each workspace, one JSON record per line. It is a convenience: a
 broken or missing one costs a new survey.
@@ -19,10 +19,10 @@ from pathlib import Path
 from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.entries import entry_of, entry_record
-from agent.workspace.checkpoints.manifest import Known
+from agent.workspace.checkpoints.manifest import KnownPath
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
 
-FORMAT = 2
+FORMAT = 3
 MAX_BYTES = 500_000_000
 """Of the file: two million paths have about so much."""
 _BATCH = 2_000
@@ -37,8 +37,10 @@ class Baseline:
         self._folder = folder
         self._root = root
         self.path = folder / f"{sha256(os.fsencode(root)).hexdigest()[:32]}.json"
+        self.written = 0.0
+        """When what `load` gave was written, in seconds since the epoch; 0 where there was nothing."""
 
-    def load(self) -> dict[str, Known] | None:
+    def load(self) -> dict[str, KnownPath] | None:
         """What was known; None when nothing was, or it cannot be read. Blocking."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -52,11 +54,14 @@ class Baseline:
                 found = {path: known for line in lines for path, known in [_known(json.loads(line))]}
                 # A file that was cut short would make what is missing look new.
                 whole = head.get("format") == FORMAT and head.get("paths") == len(found)
-                return found if whole else None
+                if not whole:
+                    return None
+                self.written = status.st_mtime
+                return found
         except (OSError, ValueError, TypeError, AttributeError, OverflowError, RecursionError):
             return None
 
-    def save(self, known: dict[str, Known]) -> None:
+    def save(self, known: dict[str, KnownPath]) -> None:
         """Write down what is known, in place of what was. Blocking. Raises `StoreError`."""
         beside = self._folder / f"{TEMPORARY}{secrets.token_hex(8)}"
         try:
@@ -75,7 +80,7 @@ class Baseline:
                 beside.unlink()
             raise store_error(error, self._folder, "written") from error
 
-    def _batches(self, known: dict[str, Known]) -> Iterator[bytes]:
+    def _batches(self, known: dict[str, KnownPath]) -> Iterator[bytes]:
         lines = [json.dumps({"format": FORMAT, "root": str(self._root), "paths": len(known)})]
         for path, each in known.items():
             lines.append(json.dumps([path, each.stamp, each.settled, entry_record(each.entry), each.blob]))
@@ -85,7 +90,7 @@ class Baseline:
         yield ("\n".join(lines) + "\n").encode("ascii") if lines else b""
 
 
-def _known(record: list) -> tuple[str, Known]:
+def _known(record: list) -> tuple[str, KnownPath]:
     """One path of a file that may hold anything. Raises `ValueError` and `TypeError`."""
     path, stamp, settled, fields, blob = record
     entry = entry_of(fields)
@@ -93,4 +98,4 @@ def _known(record: list) -> tuple[str, Known]:
         raise ValueError("no path of a workspace")
     if not (entry.digest is None or _DIGEST.fullmatch(entry.digest)) or not _BLOB.fullmatch(blob):
         raise ValueError("no name of contents")
-    return path, Known(tuple(map(int, stamp)), bool(settled), entry, blob)
+    return path, KnownPath(tuple(map(int, stamp)), bool(settled), entry, blob)

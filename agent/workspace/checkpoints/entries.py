@@ -1,4 +1,4 @@
-"""What is written down about files: how a path stood, how a step changed it, and what was not seen.
+"""Records about files: how a path stood, how a step changed it, and what was not seen.
 
 A workspace has one line of **steps** per session, numbered from 1. Step 0 is
 the workspace before anything was done. Position `n` means: after step `n`. A
@@ -18,7 +18,7 @@ StepKind = Literal["tool", "command", "restore", "outside"]
 """What made a step: a file tool, something that runs programs, a restore, or somebody else than the agent."""
 
 
-class Kind(Enum):
+class PathKind(Enum):
     """What stands at a path."""
 
     FILE = "file"
@@ -29,10 +29,10 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PathEntry:
     """How a path stood. Two entries are `same` when restoring one gives what the other describes."""
 
-    kind: Kind
+    kind: PathKind
     mode: int
     """Permission bits, such as 0o644; 0 for a link, which has none of its own."""
     size: int = 0
@@ -51,28 +51,34 @@ class Entry:
     @property
     def kept(self) -> bool:
         """Whether this state can be made again."""
-        return self.kind is not Kind.OTHER and (self.kind is not Kind.FILE or self.digest is not None)
+        return self.kind is not PathKind.OTHER and (self.kind is not PathKind.FILE or self.digest is not None)
 
-    def same(self, other: Entry | None) -> bool:
+    def same(self, other: PathEntry | None) -> bool:
         """Whether nothing that a restore would bring back tells the two apart. Times do not count."""
         if other is None or self.kind is not other.kind or self.mode != other.mode:
             return False
-        if self.kind is Kind.FILE:
+        if self.kind is PathKind.FILE:
             return self.digest is not None and self.digest == other.digest
         return self.target == other.target
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PathChange:
     """One path before and after a step; None where there was or is nothing.
 
-    `path` is relative to the workspace, `/` between its parts. Bytes of a name
-    that are no UTF-8 travel as lone surrogates, as `os.fsdecode` makes them.
+    `path` is relative to the workspace, `/` between its parts; an absolute one is a file of Hermes
+    outside of it (`is_outside`). Bytes of a name that are no UTF-8 travel as lone surrogates, as
+    `os.fsdecode` makes them.
     """
 
     path: str
-    before: Entry | None
-    after: Entry | None
+    before: PathEntry | None
+    after: PathEntry | None
+
+
+def is_outside(path: str) -> bool:
+    """Whether a path of a change lies outside of the workspace: notes and skills, which tools write too."""
+    return path.startswith("/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +129,13 @@ class Step:
     """Seconds since the epoch."""
     root: str
     """The workspace, resolved."""
-    changes: tuple[Change, ...]
+    changes: tuple[PathChange, ...]
     coverage: Coverage = Coverage()
+    git: str = ""
+    """What it did to repositories, in one plain line; empty where it did nothing to them."""
 
 
-def entry_record(entry: Entry | None) -> list[Any] | None:
+def entry_record(entry: PathEntry | None) -> list[Any] | None:
     """An entry as JSON can hold it."""
     if entry is None:
         return None
@@ -136,29 +144,29 @@ def entry_record(entry: Entry | None) -> list[Any] | None:
     return record + rest if any(rest) else record
 
 
-def entry_of(record: Any) -> Entry | None:
+def entry_of(record: Any) -> PathEntry | None:
     """The entry of a record. Raises `ValueError` when it is none."""
     if record is None:
         return None
     try:
         kind, mode, size, modified, digest, *rest = record
-        return Entry(Kind(kind), int(mode), int(size), int(modified), digest, *map(str, rest))
+        return PathEntry(PathKind(kind), int(mode), int(size), int(modified), digest, *map(str, rest))
     except (TypeError, ValueError) as error:
         raise ValueError("this is no record of a file") from error
 
 
-def change_record(change: Change) -> list[Any]:
+def change_record(change: PathChange) -> list[Any]:
     """A change as JSON can hold it."""
     return [change.path, entry_record(change.before), entry_record(change.after)]
 
 
-def change_of(record: Any) -> Change:
+def change_of(record: Any) -> PathChange:
     """The change of a record. Raises `ValueError` when it is none."""
     try:
         path, before, after = record
     except (TypeError, ValueError) as error:
         raise ValueError("this is no record of a change") from error
-    return Change(str(path), entry_of(before), entry_of(after))
+    return PathChange(str(path), entry_of(before), entry_of(after))
 
 
 def step_record(step: Step) -> dict[str, Any]:
@@ -173,10 +181,11 @@ def step_record(step: Step) -> dict[str, Any]:
         "root": step.root,
         "left_out": [[item.path, item.reason] for item in step.coverage.left_out],
         "more": step.coverage.more,
+        **({"git": step.git} if step.git else {}),
     }
 
 
-def step_of(record: Mapping[str, Any], changes: tuple[Change, ...]) -> Step:
+def step_of(record: Mapping[str, Any], changes: tuple[PathChange, ...]) -> Step:
     """The step of a record. Raises `ValueError` when it is none."""
     try:
         left_out = tuple(LeftOut(str(path), str(reason)) for path, reason in record["left_out"])
@@ -190,6 +199,7 @@ def step_of(record: Mapping[str, Any], changes: tuple[Change, ...]) -> Step:
             root=str(record["root"]),
             changes=changes,
             coverage=Coverage(left_out, int(record["more"])),
+            git=str(record.get("git", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError("this is no record of a step") from error

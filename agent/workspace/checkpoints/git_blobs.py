@@ -1,30 +1,24 @@
 """Contents of git objects, read through the one way to run git.
 
-A command may delete `.git`, or have git throw objects away. So while a workspace is
-recorded, the packs of its repository and the single objects in question have
-second names (hard links) in a folder of ours, from which they can still be read.
-That costs no room and is possible on the same file system only.
+A command may delete `.git`, or have git throw objects away. They have second names in a
+folder of ours (`git_keep`), from which they can still be read and put back.
 """
 
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
-import secrets
-import shutil
-import stat
 import time
 from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agent.home import PRIVATE_FILE, private_folder
+from agent.errors import HermesError
+from agent.workspace.checkpoints.entries import LeftOut
+from agent.workspace.checkpoints.git_keep import GitKeep
 from agent.workspace.git import GitError, run_git
-from agent.workspace.order import in_order
 from agent.workspace.repository import common_folder, git_folder, top_folder
-from tools.files.descriptors import read_bytes
+from agent.workspace.sorting import in_order
 
 T = TypeVar("T")
 
@@ -35,28 +29,27 @@ _ANSWER = 2 * _BYTES + 60_000_000
 _SECONDS = 20.0
 _PATIENCE = 60.0
 """Seconds for all questions of one call together: a broken repository must not hold anybody for hours."""
-_ASKED = 20_000
-_LINKS = 60_000
-"""Second names at most."""
+_ASKED = 5_000
 
 
 class GitObjects:
-    """The objects of the repository around `root`. Methods block: for a thread beside the loop.
+    """The objects of the repositories in and around `root`. Methods block: for a thread beside the loop.
 
-    `links` is the folder for second names of all workspaces.
+    `folder` is where the second names of all repositories lie.
     """
 
-    def __init__(self, root: Path, loop: asyncio.AbstractEventLoop, links: Path) -> None:
+    def __init__(self, root: Path, loop: asyncio.AbstractEventLoop, folder: Path) -> None:
         self._root = root
         self._loop = loop
-        self._links = Links(links)
+        self._folder = folder
+        self._keeps: dict[Path, GitKeep] = {}
 
     def read(self, wanted: Mapping[str, int]) -> Iterator[tuple[str, bytes]]:
         """Contents by id, some at a time; `wanted` gives the size expected. What cannot be had is missing."""
         until = time.monotonic() + _PATIENCE
         left = dict(wanted)
-        for place in (self._root, self._links.folder):
-            if place is None or not left:
+        for place in (self._root, *(keep.place for keep in self._keeps.values())):
+            if not left:
                 continue
             for ids in _portions(left):
                 found = self._run(_some(place, ids, until))
@@ -64,110 +57,54 @@ class GitObjects:
                 for each in found:
                     left.pop(each, None)
 
-    def present(self, ids: Iterable[str]) -> set[str]:
-        """Which of these objects there are. Looks at no contents."""
-        wanted = in_order(ids)
+    def present(self, ids: Iterable[str]) -> Iterator[set[str]]:
+        """Which of these objects there are, some at a time. Looks at no contents."""
+        wanted = set(ids)
+        for keep in self._keeps.values():
+            held = keep.holds(wanted)
+            wanted -= held
+            yield held
         until = time.monotonic() + _PATIENCE
-        portions = (wanted[start : start + _ASKED] for start in range(0, len(wanted), _ASKED))
-        return {each for portion in portions for each in self._run(_present(self._root, portion, until))}
+        ordered = in_order(wanted)
+        for start in range(0, len(ordered), _ASKED):
+            yield set(self._run(_present(self._root, ordered[start : start + _ASKED], until)))
 
-    def hold(self, ids: Iterable[str]) -> None:
-        """Give these objects second names, as far as that can be done."""
-        with suppress(OSError):
-            self._links.hold(self._root, ids)
+    def hold(self, places: Iterable[Path]) -> Iterator[None]:
+        """Give second names to what is new in these folders of objects, and in that of the work tree.
 
-    def close(self) -> None:
-        """Give the second names up."""
-        self._links.drop()
+        A piece of it from one pause to the next. Never raises.
+        """
+        for place in dict.fromkeys((*_own(self._root), *places)):
+            try:
+                objects = place.resolve(strict=True)
+                keep = self._keeps.setdefault(objects, GitKeep(self._folder, objects))
+                yield from keep.refresh()
+            except (OSError, HermesError) as error:
+                keep = self._keeps.setdefault(place, GitKeep(self._folder, place))
+                keep.reason = str(getattr(error, "strerror", None) or error).lower()
+
+    def uncovered(self) -> tuple[LeftOut, ...]:
+        """The folders of objects that are not wholly kept."""
+        found = []
+        for keep in self._keeps.values():
+            if keep.reason:
+                inside = keep.source.is_relative_to(self._root)
+                name = keep.source.relative_to(self._root).as_posix() if inside else str(keep.source)
+                found.append(LeftOut(name, keep.reason))
+        return tuple(found)
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
 
-class Links:
-    """A git folder of ours below `folder` with second names of objects. It is locked while it is in use."""
-
-    def __init__(self, folder: Path) -> None:
-        self._all = folder
-        self._lock = -1
-        self.folder: Path | None = None
-
-    def hold(self, root: Path, ids: Iterable[str]) -> None:
-        """Link all packs, and those of `ids` that stand alone. Raises `OSError` where that cannot be."""
+def _own(root: Path) -> list[Path]:
+    """The folder of objects of the repository around `root`."""
+    with suppress(OSError, RuntimeError):
         top = top_folder(root)
         git = git_folder(top) if top is not None else None
-        if git is None:
-            return
-        objects = common_folder(git).resolve() / "objects"
-        if self.folder is None:
-            self._sweep()
-            self._begin()
-        assert self.folder is not None
-        ours = self.folder / ".git" / "objects"
-        packs = [name for name in _listed(objects / "pack") if name.endswith((".pack", ".idx"))]
-        _link_all(objects / "pack", ours / "pack", packs)
-        for each in list(ids)[:_LINKS]:
-            _link(objects / each[:2] / each[2:], ours / each[:2] / each[2:])
-        self._borrow(objects, ours)
-
-    def drop(self) -> None:
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            os.close(self._lock)
-            self.folder, self._lock = None, -1
-
-    def _begin(self) -> None:
-        private_folder(self._all)
-        folder = self._all / secrets.token_hex(8)
-        private_folder(folder)
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        for part in ("objects/pack", "objects/info", "refs"):
-            (folder / ".git" / part).mkdir(parents=True)
-        (folder / ".git" / "HEAD").write_text("ref: refs/heads/none\n")
-        (folder / ".git" / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
-        self.folder = folder
-
-    def _borrow(self, objects: Path, ours: Path) -> None:
-        """Go on reading from where the repository itself borrows objects."""
-        with suppress(OSError):
-            data, _ = read_bytes(objects / "info" / "alternates", 100_000)
-            places = [objects / os.fsdecode(line) for line in data.split(b"\n") if line.strip()]
-            (ours / "info" / "alternates").write_bytes(b"".join(os.fsencode(each) + b"\n" for each in places))
-
-    def _sweep(self) -> None:
-        """Remove what killed processes left."""
-        for name in _listed(self._all):
-            with suppress(OSError):
-                descriptor = os.open(self._all / name / "lock", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(self._all / name, ignore_errors=True)
-                finally:
-                    os.close(descriptor)
-
-
-def _listed(folder: Path) -> list[str]:
-    try:
-        return sorted(each.name for each in folder.iterdir())[:_LINKS]
-    except OSError:
-        return []
-
-
-def _link_all(source: Path, target: Path, names: Iterable[str]) -> None:
-    for name in names:
-        _link(source / name, target / name)
-
-
-def _link(source: Path, target: Path) -> None:
-    """A second name, for a plain file only. Raises `OSError` when no file can have one here."""
-    try:
-        if not stat.S_ISREG(source.lstat().st_mode):
-            return
-        target.parent.mkdir(exist_ok=True)
-        os.link(source, target, follow_symlinks=False)
-    except (FileNotFoundError, FileExistsError):
-        return
+        if git is not None:
+            return [common_folder(git).resolve() / "objects"]
+    return []
 
 
 def _portions(wanted: Mapping[str, int]) -> list[tuple[str, ...]]:

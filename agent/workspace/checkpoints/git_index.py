@@ -11,10 +11,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import PathEntry
+from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.repository import common_folder, git_folder, top_folder
 from tools.files.descriptors import read_bytes
 
@@ -87,6 +91,29 @@ def read_index(root: Path) -> Index:
     return Index(files, status.st_mtime_ns, top, git)
 
 
+def lists_the_same(one: PathEntry | None, other: PathEntry | None, objects: ObjectStore) -> bool:
+    """Whether two states of an index track the same contents in the same way; times of files do not count.
+
+    Blocking. False where either cannot be read.
+    """
+    if one is None or other is None or not one.digest or not other.digest or one.mode != other.mode:
+        return False
+    if one.digest == other.digest:
+        return True
+    try:
+        return listed(objects.read(one.digest)) == listed(objects.read(other.digest))
+    except (StoreError, ValueError, IndexError):
+        return False
+
+
+def listed(data: bytes) -> list[tuple[bytes, bytes]]:
+    """What an index lists, in its order: each name with mode, id and flags. Raises `ValueError`."""
+    found: list[tuple[bytes, bytes]] = []
+    for name, start, size in _entries(data):
+        found.append((name, data[start + 24 : start + 28] + data[start + 40 : start + 60 + size]))
+    return found
+
+
 def blob_id(data: bytes) -> str:
     """The id git gives contents."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
@@ -94,16 +121,26 @@ def blob_id(data: bytes) -> str:
 
 def parsed(data: bytes) -> dict[bytes, Tracked]:
     """Plain files of an index. Raises `ValueError` for anything that is none."""
+    found: dict[bytes, Tracked] = {}
+    for name, start, _ in _entries(data):
+        flags = int.from_bytes(data[start + 60 : start + 62], "big")
+        more = int.from_bytes(data[start + 62 : start + 64], "big") if flags & _EXTENDED else 0
+        if stat.S_ISREG(int.from_bytes(data[start + 24 : start + 28], "big")):
+            plain = not (flags & (_ASSUMED | _STAGE) or more & (_SKIPPED | _INTENDED))
+            found[name] = Tracked(data[start + 40 : start + 60].hex(), _stamp(data, start), plain)
+    return found
+
+
+def _entries(data: bytes) -> Iterator[tuple[bytes, int, int]]:
+    """Name of each entry, where it begins, and the bytes of its flags. Raises `ValueError`."""
     version, count = int.from_bytes(data[4:8], "big"), int.from_bytes(data[8:12], "big")
     if data[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index of a known version")
-    found: dict[bytes, Tracked] = {}
     at, name, named = _HEADER, b"", 0
     for _ in range(count):
         start = at
         flags = int.from_bytes(data[at + 60 : at + 62], "big")
         extended = bool(flags & _EXTENDED)
-        more = int.from_bytes(data[at + 62 : at + 64], "big") if extended else 0
         at += _FIXED + 2 * extended
         if version == 4:
             cut, at = _varint(data, at)
@@ -118,10 +155,7 @@ def parsed(data: bytes) -> dict[bytes, Tracked]:
         named += len(name)
         if end > len(data) or not 0 < len(name) <= MAX_NAME or named > MAX_NAMES:
             raise ValueError("the index ends too early, or names too much")
-        if stat.S_ISREG(int.from_bytes(data[start + 24 : start + 28], "big")):
-            plain = not (flags & (_ASSUMED | _STAGE) or more & (_SKIPPED | _INTENDED))
-            found[name] = Tracked(data[start + 40 : start + 60].hex(), _stamp(data, start), plain)
-    return found
+        yield name, start, 2 + 2 * extended
 
 
 def _stamp(data: bytes, at: int) -> tuple[int, ...]:

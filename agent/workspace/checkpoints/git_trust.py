@@ -1,4 +1,4 @@
-"""Whether files in a work tree hold exactly the bytes that git keeps of them, told without reading any.
+"""Tells whether files hold exactly the bytes that git keeps of them, without reading any.
 
 Git changes bytes on their way out where attributes or settings ask for it: line
 ends, keywords, encodings, filters. Where nothing of the kind can be in play, a

@@ -15,36 +15,35 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.workspace.checkpoints.entries import Entry, LeftOut
+from agent.workspace.checkpoints.entries import LeftOut, PathEntry
+from agent.workspace.checkpoints.git_paths import GIT, is_name, uncovered
 
 TICK = 50_000_000
 """Nanoseconds within which two writes may leave the same time on a file."""
 COARSE_TICK = 2_000_000_000
 """The same on file systems that keep no parts of seconds."""
 
-GIT = "belongs to git"
 MOVING = "was moved while it was looked at"
 
 Stamp = tuple[int, ...]
 
-_GIT_NAME = ".git"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-class Known(NamedTuple):
+class KnownPath(NamedTuple):
     """A path as it was last seen. A named tuple: a workspace has many."""
 
     stamp: Stamp
     settled: bool
     """Whether a later change is sure to leave another stamp."""
-    entry: Entry | None
+    entry: PathEntry | None
     """How it stood; None while it was not read yet."""
     blob: str = ""
     """The id of the git object with exactly these bytes; the store need not have them then."""
 
 
 @dataclass(slots=True)
-class Look:
+class ManifestScan:
     """What a look at a whole workspace found."""
 
     changed: dict[str, os.stat_result] = field(default_factory=dict)
@@ -80,17 +79,20 @@ def is_settled(status: os.stat_result, now: int | None = None) -> bool:
     return status.st_ctime_ns < now - tick
 
 
-def look(root: Path, known: Mapping[str, Known], ours: Path | None = None) -> Look:
+def look(
+    root: Path, known: Mapping[str, KnownPath], ours: Path | None = None, *, git: bool = True
+) -> ManifestScan:
     """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
 
-    `ours` is a folder that is not looked into: what Hermes itself keeps.
+    `ours` is a folder that is not looked into: what Hermes itself keeps. Without `git` nothing that
+    belongs to git is looked at.
     """
-    found = Look()
+    found = ManifestScan()
     met = 0
     get, is_folder, is_file = known.get, stat.S_ISDIR, stat.S_ISREG
     names: list[str] = []
     # Written out at length: this runs once for each path of a workspace at every command.
-    for prefix, listed in _walk(root, found, ours):
+    for prefix, listed in _walk(root, found, ours, git):
         for name, status in listed:
             path = prefix + name
             names.append(path)
@@ -121,11 +123,11 @@ def look(root: Path, known: Mapping[str, Known], ours: Path | None = None) -> Lo
     return found
 
 
-def _note_link(found: Look, path: str, status: os.stat_result) -> None:
+def _note_link(found: ManifestScan, path: str, status: os.stat_result) -> None:
     found.linked.setdefault((status.st_dev, status.st_ino), []).append(path)
 
 
-def _gone(known: Mapping[str, Known], names: Iterable[str], found: Look) -> list[str]:
+def _gone(known: Mapping[str, KnownPath], names: Iterable[str], found: ManifestScan) -> list[str]:
     there = set(names)
     gone = [path for path in known if path not in there]
     hidden = {item.path for item in found.left_out}
@@ -145,11 +147,11 @@ def _is_hidden(path: str, hidden: set[str]) -> bool:
 
 
 def _walk(
-    root: Path, found: Look, ours: Path | None
+    root: Path, found: ManifestScan, ours: Path | None, git: bool
 ) -> Iterator[tuple[str, list[tuple[str, os.stat_result]]]]:
     """Every folder below `root`: what its paths begin with, and what is in it with its status.
 
-    No link is followed, no other file system entered.
+    No link is followed, no other file system entered, and of git only what tells where it stands.
     """
     try:
         top = root.stat()
@@ -159,9 +161,9 @@ def _walk(
         found.left_out.append(_unread("", error))
         return
     own = _identity(ours)
-    waiting: list[tuple[str, os.stat_result]] = [("", top)]
+    waiting: list[tuple[str, os.stat_result, bool]] = [("", top, False)]
     while waiting:
-        folder, expected = waiting.pop()
+        folder, expected, gits = waiting.pop()
         prefix = f"{folder}/" if folder else ""
         try:
             descriptor = os.open(root / folder, _FOLDER)
@@ -179,19 +181,23 @@ def _walk(
             os.close(descriptor)
         open_ones = []
         for name, status in listed:
+            if gits and (reason := uncovered(prefix + name)):
+                if reason == GIT and stat.S_ISDIR(status.st_mode):
+                    found.left_out.append(LeftOut(prefix + name, reason))
+                continue
             if stat.S_ISDIR(status.st_mode):
-                reason = _closed(name, status, top, own)
+                reason = _closed(name, status, top, own, git)
                 if reason:
                     found.left_out.append(LeftOut(prefix + name, reason))
                     continue
-                waiting.append((prefix + name, status))
-            elif len(name) == len(_GIT_NAME) and name.casefold() == _GIT_NAME:
+                waiting.append((prefix + name, status, gits or is_name(name)))
+            elif not git and is_name(name):
                 continue
             open_ones.append((name, status))
         yield prefix, open_ones
 
 
-def _listed(descriptor: int, prefix: str, found: Look) -> list[tuple[str, os.stat_result]]:
+def _listed(descriptor: int, prefix: str, found: ManifestScan) -> list[tuple[str, os.stat_result]]:
     """The names in an open folder with their status; what cannot be seen is noted as left out."""
     listed: list[tuple[str, os.stat_result]] = []
     try:
@@ -220,8 +226,8 @@ def _identity(folder: Path | None) -> tuple[int, int]:
     return (status.st_dev, status.st_ino) if status is not None else (0, 0)
 
 
-def _closed(name: str, status: os.stat_result, top: os.stat_result, own: tuple[int, int]) -> str:
-    if name.casefold() == _GIT_NAME:
+def _closed(name: str, status: os.stat_result, top: os.stat_result, own: tuple[int, int], git: bool) -> str:
+    if not git and is_name(name):
         return GIT
     if (status.st_dev, status.st_ino) == own:
         return "is where Hermes keeps its own files"

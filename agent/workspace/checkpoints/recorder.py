@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from asyncio import FIRST_COMPLETED
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -20,14 +21,26 @@ from typing import TYPE_CHECKING, TypeVar
 
 from agent.errors import HermesError, StoreError
 from agent.workspace.checkpoints.baseline import Baseline
-from agent.workspace.checkpoints.entries import Change, Coverage, Entry, Kind, LeftOut, Step, StepKind
+from agent.workspace.checkpoints.entries import (
+    Coverage,
+    LeftOut,
+    PathChange,
+    PathEntry,
+    PathKind,
+    Step,
+    StepKind,
+    is_outside,
+)
+from agent.workspace.checkpoints.file_register import CaptureLimits, FileRegister, FoundChanges
 from agent.workspace.checkpoints.git_blobs import GitObjects
-from agent.workspace.checkpoints.register import Found, Limits, Register
+from agent.workspace.checkpoints.git_coverage import GitCoverage, git_coverage
+from agent.workspace.checkpoints.git_words import git_line
+from agent.workspace.checkpoints.meanwhile import net, steps_since, unexplained
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.order import in_order
-from tools.actions import Action, CallServer, DeletePath, RunCommand, RunScript, SendInput, WritePath
+from agent.workspace.sorting import in_order
+from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.files.threads import Stopped
-from tools.text import clean
+from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.workspace.checkpoints.restore.apply import Restored
@@ -49,13 +62,13 @@ SLICE, PAUSE = 0.1, 0.002
 SAVE_SECONDS = 120.0
 """How often what is known is written down; contents nothing names are cleared after five minutes."""
 
-_PROGRAMS = (RunCommand, RunScript, SendInput, CallServer)
+_PROGRAMS = (RunCommand, RunScript, SendInput)
 _UNREAD = LeftOut(".", "the workspace was still being read")
 UNREAD = Coverage((_UNREAD,))
 
 
 @dataclass(slots=True)
-class Recording:
+class CallRecording:
     """What is noted of one call while it runs."""
 
     call: str
@@ -65,18 +78,17 @@ class Recording:
     """Whether a program ran, so that anything may have changed."""
     blind: bool = False
     """Whether it ran before the workspace had been seen."""
-    noted: dict[str, Entry | None] = field(default_factory=dict)
+    noted: dict[str, PathEntry | None] = field(default_factory=dict)
     """How the paths that a tool named stood before."""
-    outside: list[str] = field(default_factory=list)
-    """Paths that a tool named and that lie outside the workspace."""
     step: Step | None = None
     """What the call did; known when it has ended."""
 
 
-class Recorder:
+class StepRecorder:
     """The steps of the session `line` in the workspace `root` (resolved).
 
-    `trouble` hears, once, why steps cannot be kept.
+    `trouble` hears, once, why steps cannot be kept. `further` are folders (resolved) outside of the
+    workspace that tools write to as well; there only what a tool names is kept.
     """
 
     def __init__(
@@ -84,11 +96,14 @@ class Recorder:
         store: CheckpointStore,
         line: str,
         root: Path,
-        limits: Limits,
+        limits: CaptureLimits,
         trouble: Callable[[str], None],
+        *,
+        further: Sequence[Path] = (),
     ) -> None:
         self.store = store
         self.root = root
+        self._further = further
         self.limits = limits
         self.own_work: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
         """Open while files are put back, so that whoever watches does not take it for the work of others."""
@@ -100,14 +115,16 @@ class Recorder:
         self._git = GitObjects(root, self._loop, store.borrowed)
         baseline = Baseline(store.baselines, root)
         ours = _own_folder(store.folder, root)
-        self._register = Register(root, store.objects, limits, self._git, baseline, self._stop, ours)
+        self._register = FileRegister(root, store.objects, limits, self._git, baseline, self._stop, ours)
         self._surveyed = asyncio.Event()
         self._at_hand = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._saver: asyncio.Task[None] | None = None
-        self._open: list[Recording] = []
+        self._open: list[CallRecording] = []
         self._troubled = False
         self._position = self._line.last
+        self._missed: tuple[PathChange, ...] = ()
+        self._keeps = True
 
     @property
     def position(self) -> int:
@@ -121,13 +138,18 @@ class Recorder:
         """The session whose line it is."""
         return self._line.session
 
-    def start(self, cut_off: str = "", label: str = "") -> None:
+    def start(
+        self, cut_off: str = "", label: str = "", *, since: float | None = None, keep: bool = True
+    ) -> None:
         """Begin to read the workspace, in the background.
 
         `cut_off` is a call that the end of an earlier process cut off: what changed since the
-        workspace was last known is put down to it. See `found`.
+        workspace was last known is put down to it. `since` is when the session was last at work
+        (seconds since the epoch): what changed after that becomes known by `missed`. Without `keep`
+        it is a look and no more: nothing is written down.
         """
-        self._task = asyncio.create_task(self._survey(cut_off, label), name="checkpoints")
+        self._keeps = keep
+        self._task = asyncio.create_task(self._survey(cut_off, label, since), name="checkpoints")
         self._saver = asyncio.create_task(self._save_now_and_then(), name="checkpoints-saver")
 
     async def stop(self) -> None:
@@ -138,9 +160,8 @@ class Recorder:
         if self._saver is not None:
             self._saver.cancel()
         await asyncio.gather(*(task for task in (self._task, self._saver) if task), return_exceptions=True)
-        if self._register.wants_saving:
+        if self._keeps and self._register.wants_saving:
             await self._guarded(self._register.save)
-        await self._guarded(self._git.close)
         await asyncio.to_thread(self._thread.shutdown, wait=True)
 
     async def ready(self) -> None:
@@ -148,14 +169,25 @@ class Recorder:
         if self._task is not None:
             await asyncio.shield(self._task)
 
+    async def missed(self) -> tuple[PathChange, ...]:
+        """What others changed after the `since` of `start`, as soon as everything was seen."""
+        seen = asyncio.ensure_future(self._surveyed.wait())
+        await asyncio.wait([seen, *([self._task] if self._task else [])], return_when=FIRST_COMPLETED)
+        seen.cancel()
+        return self._missed
+
     def coverage(self) -> Coverage:
         """What could not be taken back if it were changed now."""
         return self._register.left_out if self._surveyed.is_set() else UNREAD
 
+    def git_coverage(self, folder: Path) -> GitCoverage:
+        """What undo covers of the repository around a folder (resolved)."""
+        return git_coverage(self.root, folder, self.coverage())
+
     @asynccontextmanager
-    async def during(self, call: str, label: str, session: str) -> AsyncIterator[Recording]:
+    async def during(self, call: str, label: str, session: str) -> AsyncIterator[CallRecording]:
         """What changes while this is open, and was announced by `acting`, becomes a step."""
-        recording = Recording(call, session, clean(label)[:LABEL])
+        recording = CallRecording(call, session, clean(label)[:LABEL])
         self._open.append(recording)
         try:
             yield recording
@@ -175,8 +207,37 @@ class Recorder:
         match action:
             case WritePath() | DeletePath():
                 await self._note(recording, action.path)
-            case _ if isinstance(action, _PROGRAMS):
+            case _ if isinstance(action, _PROGRAMS) or (action.effect and action.effect.runs_programs):
                 await self._widen(recording)
+
+    async def restored_after(self, position: int) -> Step | None:
+        """The newest restore after a position."""
+        if self.position <= position:
+            return None
+        steps = await asyncio.to_thread(self._line.steps, position)
+        return next((step for step in reversed(steps) if step.kind == "restore"), None)
+
+    async def move_to(self, position: int, paths: Sequence[str], label: str) -> Step | None:
+        """Have these paths stand as at a position, whoever changed them since, as a step of its own.
+
+        None where nothing changed, or where it could not be done; then the person is told. Never raises.
+        """
+        from agent.workspace.checkpoints.restore.plan import plan_restore
+
+        def planned() -> RestorePlan:
+            steps = self._line.steps()
+            limit = self.limits.file
+            return plan_restore(self.root, steps, position, self.store.objects, limit=limit, paths=paths)
+
+        plan = await self._guarded(planned)
+        if plan is None or not plan.items:
+            return None
+        choices: dict[str, Choice] = {item.path: "checkpoint" for item in plan.items}
+        try:
+            return (await self.restore(plan, choices, session=self.line, label=clean(label)[:LABEL])).step
+        except (HermesError, OSError) as error:
+            self._trouble(f"What a program changed could not be taken back: {error}")
+            return None
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run something that needs the workspace to stand still, between two steps."""
@@ -215,22 +276,57 @@ class Recorder:
 
     # Within
 
-    async def _survey(self, cut_off: str, label: str) -> None:
-        def see() -> bool:
-            found = self._register.survey(news=bool(cut_off))
-            if found.changes:
-                self._append("command", self.line, cut_off, label, found)
-            self._register.accept(found)
-            return True
-
-        seen = await self._guarded(see)
+    async def _survey(self, cut_off: str, label: str, since: float | None) -> None:
+        if cut_off or since is not None:
+            seen = await self._guarded(lambda: self._see_news(cut_off, label, since))
+        else:
+            seen = await self._see()
         if seen:
             self._surveyed.set()
         with suppress(Stopped):
-            while seen and await self._guarded(lambda: self._register.keep(SLICE)) is False:  # noqa: ASYNC110
+            while seen and self._keeps and await self._kept_on() is False:  # noqa: ASYNC110
                 # Commands get their turn of the thread in between.
                 await asyncio.sleep(PAUSE)
         self._at_hand.set()
+
+    async def _kept_on(self) -> bool | None:
+        """Keep contents for a while; whether that is done, None where it failed."""
+        return await self._guarded(lambda: self._register.keep(SLICE), idle=True)
+
+    async def _see(self) -> bool | None:
+        """Look at everything beside the thread, so that calls of file tools need not wait for it."""
+
+        def seen() -> bool:
+            self._register.take_up(survey)
+            return True
+
+        try:
+            survey = await asyncio.to_thread(self._register.survey)
+        except Stopped:
+            return None
+        return await self._guarded(seen)
+
+    def _see_news(self, cut_off: str, label: str, since: float | None) -> bool:
+        """Look at everything, and keep what changed since it was last known as a step."""
+        began = self._line.last
+        found = self._register.news()
+        seen_at = self._register.seen_at
+        moment = seen_at if since is None else min(seen_at, since)
+        earlier = steps_since(self.store, str(self.root), moment)
+        known = [step for step in earlier if step.created > seen_at]
+        news = replace(found, changes=unexplained(found.changes, known))
+        if not self._keeps:
+            self._missed = news.changes
+            return True
+        if news.changes and cut_off:
+            self._append("command", self.line, cut_off, label, news)
+        elif news.changes:
+            self._append("outside", self.line, "", _count(news.changes, "changed in between"), news)
+        self._register.accept(found)
+        if since is not None:
+            others = [step for step in earlier if step.created > since]
+            self._missed = net([*others, *(step for step in self._line.steps(began) if not step.call)])
+        return True
 
     async def _save_now_and_then(self) -> None:
         while True:
@@ -238,11 +334,12 @@ class Recorder:
             if self._register.wants_saving:
                 await self._guarded(self._register.save)
 
-    async def _note(self, recording: Recording, path: Path) -> None:
-        try:
+    async def _note(self, recording: CallRecording, path: Path) -> None:
+        if any(path.is_relative_to(each) for each in self._further):
+            relative = str(path)
+        elif path.is_relative_to(self.root):
             relative = path.relative_to(self.root).as_posix()
-        except ValueError:
-            recording.outside.append(str(path))
+        else:
             return
         if relative == ".":
             await self._widen(recording)
@@ -253,7 +350,7 @@ class Recorder:
         for each, entry in (noted or {}).items():
             recording.noted.setdefault(each, entry)
         entry = recording.noted.get(relative)
-        if entry is not None and entry.kind is Kind.FOLDER:
+        if entry is not None and entry.kind is PathKind.FOLDER and not is_outside(relative):
             # What is done to a folder is done to all that is in it.
             await self._widen(recording)
 
@@ -265,7 +362,7 @@ class Recorder:
             self._register.accept(self._register.after(dict.fromkeys(paths)))
             self._position = steps[-1].number
 
-    def _noted(self, path: str, recording: Recording) -> dict[str, Entry | None]:
+    def _noted(self, path: str, recording: CallRecording) -> dict[str, PathEntry | None]:
         self._follow()
         found, noted = self._register.before(path)
         if found.changes:
@@ -278,7 +375,7 @@ class Recorder:
             self._register.accept(found)
         return noted
 
-    async def _widen(self, recording: Recording) -> None:
+    async def _widen(self, recording: CallRecording) -> None:
         """A program is about to run: whatever is not ours so far is somebody else's."""
         if recording.wide:
             return
@@ -305,14 +402,14 @@ class Recorder:
         self._register.accept(found)
         return True
 
-    async def _finish(self, recording: Recording) -> None:
+    async def _finish(self, recording: CallRecording) -> None:
         try:
             if recording.wide or recording.noted:
                 recording.step = await self._guarded(lambda: self._recorded(recording))
         finally:
             self._open.remove(recording)
 
-    def _recorded(self, recording: Recording) -> Step | None:
+    def _recorded(self, recording: CallRecording) -> Step | None:
         """Find out what a call did, and keep that as a step."""
         found = self._what_changed(recording)
         step = None
@@ -324,7 +421,7 @@ class Recorder:
         self._register.accept(found)
         return step
 
-    def _what_changed(self, recording: Recording) -> Found:
+    def _what_changed(self, recording: CallRecording) -> FoundChanges:
         noted = self._register.after(recording.noted)
         if not recording.wide or not self._surveyed.is_set():
             return noted
@@ -335,11 +432,11 @@ class Recorder:
         fresh = {path: seen for path, seen in wide.fresh.items() if path not in known} | dict(noted.fresh)
         return replace(wide, changes=tuple(in_order(changes, key=lambda change: change.path)), fresh=fresh)
 
-    def _append_outside(self, found: Found) -> None:
+    def _append_outside(self, found: FoundChanges) -> None:
         self._append("outside", self.line, "", _count(found.changes, "changed outside of any call"), found)
 
     def _append(
-        self, kind: StepKind, session: str, call: str, label: str, found: Found, *, blind: bool = False
+        self, kind: StepKind, session: str, call: str, label: str, found: FoundChanges, *, blind: bool = False
     ) -> Step:
         coverage = self._register.coverage(found)
         if blind:
@@ -352,14 +449,18 @@ class Recorder:
             root=str(self.root),
             changes=found.changes,
             coverage=coverage,
+            git=git_line(found.changes, self.store.objects.read),
         )
         self._position = step.number
         return step
 
-    async def _guarded(self, work: Callable[[], T]) -> T | None:
-        """The result of disk work; None when it failed, of which the person hears once."""
+    async def _guarded(self, work: Callable[[], T], *, idle: bool = False) -> T | None:
+        """The result of disk work; None when it failed, of which the person hears once.
+
+        What is `idle` makes way for everything else.
+        """
         try:
-            return await self._in_thread(work)
+            return await self._in_thread(work, idle=idle)
         except Stopped:
             raise
         except Exception as error:
@@ -372,11 +473,13 @@ class Recorder:
                 self._trouble(f"What happens to files cannot be kept, so it cannot be undone: {error}")
             return None
 
-    async def _in_thread(self, work: Callable[[], T]) -> T:
+    async def _in_thread(self, work: Callable[[], T], *, idle: bool = False) -> T:
         def sharing() -> T:
+            self._register.waiting -= not idle
             with self.store.sharing():
                 return work()
 
+        self._register.waiting += not idle
         return await self._loop.run_in_executor(self._thread, sharing)
 
 
@@ -386,5 +489,5 @@ def _own_folder(store: Path, root: Path) -> Path | None:
     return next((each for each in (place.parent, place) if root in each.parents), None)
 
 
-def _count(changes: tuple[Change, ...], what: str) -> str:
+def _count(changes: tuple[PathChange, ...], what: str) -> str:
     return f"{len(changes):,} {'path' if len(changes) == 1 else 'paths'} {what}"

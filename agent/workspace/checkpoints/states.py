@@ -1,4 +1,4 @@
-"""What the steps of a line say about states: where a path was, what tells two positions apart. Pure.
+"""States read off the steps of a line: where a path was, what tells two positions apart. Pure.
 
 Position `n` is the state after step `n`. Steps come oldest first; numbers only
 rise, with gaps where steps were lost.
@@ -9,9 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
-from agent.workspace.checkpoints.entries import Change, Entry, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
 
-State = dict[str, Entry | None]
+State = dict[str, PathEntry | None]
 """How paths stood; None: nothing was there. A path that is missing was never touched."""
 
 
@@ -49,7 +49,7 @@ def state_at(steps: Sequence[Step], position: int) -> State:
     return left(steps[: _behind(steps, position)]) | targets(steps, position)
 
 
-def entry_at(steps: Sequence[Step], path: str, position: int) -> Entry | None:
+def entry_at(steps: Sequence[Step], path: str, position: int) -> PathEntry | None:
     """How one path stood at `position`. Raises `KeyError` when no step touched it."""
     cut = _behind(steps, position)
     for step in steps[cut:]:
@@ -63,15 +63,19 @@ def entry_at(steps: Sequence[Step], path: str, position: int) -> Entry | None:
     raise KeyError(path)
 
 
-def difference(steps: Sequence[Step], first: int, second: int) -> tuple[Change, ...]:
+def difference(steps: Sequence[Step], first: int, second: int) -> tuple[PathChange, ...]:
     """What leads from position `first` to position `second`, in order of the paths; either may be earlier."""
     if first > second:
-        return tuple(Change(each.path, each.after, each.before) for each in difference(steps, second, first))
-    found: dict[str, Change] = {}
+        return tuple(
+            PathChange(each.path, each.after, each.before) for each in difference(steps, second, first)
+        )
+    found: dict[str, PathChange] = {}
     for step in between(steps, first, second):
         for change in step.changes:
             known = found.get(change.path)
-            found[change.path] = Change(change.path, known.before if known else change.before, change.after)
+            found[change.path] = PathChange(
+                change.path, known.before if known else change.before, change.after
+            )
     return tuple(found[path] for path in sorted(found) if not alike(found[path].before, found[path].after))
 
 
@@ -90,7 +94,7 @@ def broken(steps: Sequence[Step], position: int = 0) -> dict[str, tuple[int, ...
     return {path: tuple(numbers) for path, numbers in found.items()}
 
 
-def alike(one: Entry | None, other: Entry | None) -> bool:
+def alike(one: PathEntry | None, other: PathEntry | None) -> bool:
     """Whether a restore would make the same of both."""
     return other is None if one is None else one.same(other)
 

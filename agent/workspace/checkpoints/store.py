@@ -8,7 +8,7 @@ objects/ab/…      contents of files                        (objects.py)
 lines/SESSION.log the steps of each session                (steplog.py)
 baselines/…json   how workspaces stood when they were opened
 pending/…json     restores that are under way
-git/…             second names of git's own objects, while a workspace is recorded (git_blobs.py)
+git/…             second names of git's own objects, which take room once git has let go of them (git_keep.py)
 ```
 """
 
@@ -23,9 +23,10 @@ from pathlib import Path
 
 from agent.errors import ConfigError, StoreError
 from agent.home import PRIVATE_FILE, private_folder
+from agent.workspace.checkpoints.git_keep import only_here
 from agent.workspace.checkpoints.locks import WAIT_SECONDS, lock
 from agent.workspace.checkpoints.objects import TEMPORARY, ObjectStore, store_error, write_all
-from agent.workspace.checkpoints.steplog import SUFFIX, MissingLineError, StepLog, usable_name
+from agent.workspace.checkpoints.step_log import SUFFIX, MissingLineError, StepLog, usable_name
 
 NAME, FORMAT = "hermes-checkpoints", 1
 
@@ -110,11 +111,12 @@ class CheckpointStore:
             yield
 
     def size(self) -> int:
-        """Bytes the store takes on the disk, each file in whole blocks; borrowed ones are not its own.
+        """Bytes the store takes on the disk, each file in whole blocks; of git's objects those only it has.
 
         Looks at each file: call it off the event loop. Raises `StoreError`.
         """
-        return sum(on_disk(size) for size in self._sizes(self.folder))
+        git = sum(on_disk(size) for _, size, _ in only_here(self.borrowed))
+        return git + sum(on_disk(size) for size in self._sizes(self.folder))
 
     def _sizes(self, folder: Path) -> Iterator[int]:
         try:

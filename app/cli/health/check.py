@@ -1,4 +1,4 @@
-"""What one check found, and how several are run side by side within a time limit."""
+"""The result of one check, and several run side by side within a time limit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent.home import Home
+from agent.api.home import Home
 
 State = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class HealthFinding:
     """The outcome of one check. `mend` says what to do, empty when all is well."""
 
     name: str
@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class HealthSubject:
     """What is examined. `program_time` is the longest any started program may take, in seconds."""
 
     home: Home
@@ -37,20 +37,20 @@ class Subject:
     program_time: float = 3.0
 
 
-Check = Callable[[Subject], Finding]
+Check = Callable[[HealthSubject], HealthFinding]
 
 
-def examine(checks: Mapping[str, Check], subject: Subject, seconds: float) -> list[Finding]:
+def examine(checks: Mapping[str, Check], subject: HealthSubject, seconds: float) -> list[HealthFinding]:
     """Run all checks at once and return their findings in order, after at most `seconds`.
 
     A check that fails to run, or does not end in time, is a finding itself.
     """
-    done: queue.SimpleQueue[Finding] = queue.SimpleQueue()
+    done: queue.SimpleQueue[HealthFinding] = queue.SimpleQueue()
     for name, check in checks.items():
         # Daemons, so that a check that hangs does not keep the program from ending.
         threading.Thread(target=_run, args=(name, check, subject, done), name=name, daemon=True).start()
     deadline = time.monotonic() + seconds
-    found: dict[str, Finding] = {}
+    found: dict[str, HealthFinding] = {}
     while len(found) < len(checks):
         try:
             finding = done.get(timeout=max(deadline - time.monotonic(), 0))
@@ -58,15 +58,17 @@ def examine(checks: Mapping[str, Check], subject: Subject, seconds: float) -> li
             break
         found[finding.name] = finding
     late = f"no answer within {seconds:g} seconds"
-    return [found.get(name, Finding(name, "warn", late, "Run `hermes doctor` again.")) for name in checks]
+    return [
+        found.get(name, HealthFinding(name, "warn", late, "Run `hermes doctor` again.")) for name in checks
+    ]
 
 
-def _run(name: str, check: Check, subject: Subject, done: queue.SimpleQueue[Finding]) -> None:
+def _run(name: str, check: Check, subject: HealthSubject, done: queue.SimpleQueue[HealthFinding]) -> None:
     try:
         finding = check(subject)
     except Exception as error:
-        finding = Finding(name, "fail", f"the check itself failed: {type(error).__name__}: {error}")
-    done.put(Finding(name, finding.state, finding.detail, finding.mend))
+        finding = HealthFinding(name, "fail", f"the check itself failed: {type(error).__name__}: {error}")
+    done.put(HealthFinding(name, finding.state, finding.detail, finding.mend))
 
 
 def output_of(argv: Sequence[str | Path], seconds: float) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What the operating system offers to fence commands in. Each is tried, not looked up."""
+"""Checks of the isolation that the operating system offers. Each is tried, not looked up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from app.cli.health.check import Finding, Subject, output_of
+from app.cli.health.check import HealthFinding, HealthSubject, output_of
 
 _LANDLOCK_CREATE_RULESET = 444
 """The number of the system call, the same on every architecture."""
@@ -17,23 +17,41 @@ _LANDLOCK_VERSION = 1
 _UNSHARE_USER = "import ctypes, sys; sys.exit(ctypes.CDLL(None).unshare(0x10000000) != 0)"
 
 
-def sandbox(subject: Subject) -> Finding:
+def sandbox(subject: HealthSubject) -> HealthFinding:
     """bubblewrap runs, or at least Landlock is there."""
     if not sys.platform.startswith("linux"):
-        return Finding("sandbox", "warn", f"none is known for {sys.platform}", "Approve commands with care.")
+        return HealthFinding(
+            "sandbox", "warn", f"none is known for {sys.platform}", "Approve commands with care."
+        )
     wrapped, why = _bubblewrap(subject)
     abi = landlock_abi()
     spaces = "allowed" if _user_namespaces(subject) else "not allowed"
     landlock = f"Landlock version {abi}" if abi else "no Landlock"
-    from agent.safety.sandbox.probe import probe
+    from agent.api.permissions import probe
 
     detail = f"commands run in: {probe('auto').name}; {why}; user namespaces {spaces}; {landlock}"
     if wrapped:
-        return Finding("sandbox", "ok", detail)
-    return Finding("sandbox", "warn", detail, "Install bubblewrap, or allow it user namespaces.")
+        return HealthFinding("sandbox", "ok", detail)
+    return HealthFinding("sandbox", "warn", detail, "Install bubblewrap, or allow it user namespaces.")
 
 
-def _bubblewrap(subject: Subject) -> tuple[bool, str]:
+def network(subject: HealthSubject) -> HealthFinding:
+    """What commands reach, and whether it can be filtered as the settings say."""
+    from agent.api.config import load
+    from agent.api.permissions import probe, try_filter
+
+    chosen = load(subject.home, subject.environ, subject.workspace).settings.sandbox
+    if probe(chosen.mode).name == "none":
+        return HealthFinding("network", "warn", "commands reach every host, as nothing keeps them in")
+    if chosen.network != "filtered":
+        return HealthFinding("network", "ok", f"sandbox.network: {chosen.network}")
+    if why := try_filter(chosen.mode):
+        detail = f"cannot be filtered: {why}; commands ask for the network instead"
+        return HealthFinding("network", "warn", detail, "Install bubblewrap and util-linux.")
+    return HealthFinding("network", "ok", "commands reach listed hosts; others ask, one at a time")
+
+
+def _bubblewrap(subject: HealthSubject) -> tuple[bool, str]:
     program = shutil.which("bwrap")
     if program is None:
         return False, "bubblewrap is not installed"
@@ -59,7 +77,7 @@ def landlock_abi() -> int:
     return max(version, 0)
 
 
-def _user_namespaces(subject: Subject) -> bool:
+def _user_namespaces(subject: HealthSubject) -> bool:
     if not Path("/proc/self/ns/user").exists():
         return False
     code, _ = output_of([sys.executable, "-I", "-S", "-c", _UNSHARE_USER], subject.program_time)

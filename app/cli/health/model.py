@@ -1,4 +1,4 @@
-"""Whether the configured model can be reached, without asking it anything."""
+"""Checks whether the configured model can be reached, without asking it anything."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import re
 from typing import TYPE_CHECKING
 
 from agent.errors import ConfigError
-from app.cli.health.check import Finding, Subject
+from app.cli.health.check import HealthFinding, HealthSubject
 
 if TYPE_CHECKING:
-    from agent.model.providers import NoModelError, Target
+    from agent.api.models import NoModelError, Target
 
 SECONDS = 3.0
 """Time for one address to answer."""
 
 
-def model(subject: Subject) -> Finding:
+def model(subject: HealthSubject) -> HealthFinding:
     """The model that would be asked first answers, or can be started."""
-    from agent.config.loader import load
-    from agent.model.providers import NoModelError, resolve
+    from agent.api.config import load
+    from agent.api.models import NoModelError, resolve
 
     loaded = load(subject.home, subject.environ, subject.workspace)
     try:
@@ -28,62 +28,63 @@ def model(subject: Subject) -> Finding:
     except NoModelError as error:
         return asyncio.run(_unset(error))
     except ConfigError as error:
-        return Finding("model", "fail", str(error), "See `hermes config check`.")
+        return HealthFinding("model", "fail", str(error), "See `hermes config check`.")
     if target.kind == "demo":
-        return Finding("model", "ok", "demo: scripted, needs nothing")
+        return HealthFinding("model", "ok", "demo: scripted, needs nothing")
     if target.kind == "local":
         return _local(subject, target.path or loaded.settings.local.model)
     return asyncio.run(_reached(target))
 
 
-async def _unset(error: NoModelError) -> Finding:
-    from agent.model.detect import detect
+async def _unset(error: NoModelError) -> HealthFinding:
+    from agent.api.models import detect
 
-    return Finding("model", "warn", "none is configured", str(error.with_servers(await detect())))
+    return HealthFinding("model", "warn", "none is configured", str(error.with_servers(await detect())))
 
 
-def _local(subject: Subject, setting: str) -> Finding:
-    from agent.model.local.server import MISSING
-    from agent.model.local.weights import model_file
+def _local(subject: HealthSubject, setting: str) -> HealthFinding:
+    from agent.api.models import MISSING, model_file
 
     try:
         path = model_file(subject.home, setting)
     except ConfigError as error:
-        return Finding("model", "fail", "local: there is no model file", str(error))
+        return HealthFinding("model", "fail", "local: there is no model file", str(error))
     if importlib.util.find_spec("xllamacpp") is None:
-        return Finding("model", "fail", f"local: {path.name} cannot be run", MISSING)
-    return Finding("model", "ok", f"local: {path.name}, started when it is needed")
+        return HealthFinding("model", "fail", f"local: {path.name} cannot be run", MISSING)
+    return HealthFinding("model", "ok", f"local: {path.name}, started when it is needed")
 
 
-async def _reached(target: Target) -> Finding:
+async def _reached(target: Target) -> HealthFinding:
     """Ask for the list of models: it costs nothing and shows that address and key are right."""
     import httpx2
 
-    from agent.model.addresses import is_loopback
+    from agent.api.models import is_loopback
 
     name = f"{target.label} at {httpx2.URL(target.base_url).host}"
-    headers = dict(target.headers)
-    if target.api_key:
-        headers["Authorization"] = f"Bearer {target.api_key.strip()}"
     try:
+        headers = target.request_headers()
         outside = not is_loopback(target.base_url)
         async with httpx2.AsyncClient(timeout=SECONDS, trust_env=outside) as client:
             reply = await client.get(f"{target.base_url.rstrip('/')}/models", headers=headers)
     except httpx2.TimeoutException:
-        return Finding("model", "fail", f"{name} does not answer", "Check the address and the network.")
+        return HealthFinding("model", "fail", f"{name} does not answer", "Check the address and the network.")
     except httpx2.ConnectError as error:
         reason = re.sub(r"^\[Errno -?\d+\] ", "", str(error))
-        return Finding("model", "fail", f"{name}: {reason}", "Start the server, or mend its base_url.")
+        return HealthFinding("model", "fail", f"{name}: {reason}", "Start the server, or mend its base_url.")
+    except ConfigError as error:
+        return HealthFinding("model", "fail", f"{target.label} cannot be asked", str(error))
     except (httpx2.HTTPError, ValueError) as error:
         # The text of these errors may quote a header, and so the key.
         detail = f"{name} cannot be asked ({type(error).__name__})"
-        return Finding("model", "fail", detail, "Check base_url, key and headers of this provider.")
+        return HealthFinding("model", "fail", detail, "Check base_url, key and headers of this provider.")
     if reply.status_code in (401, 403):
         mend = f"Set {target.key_hint} in the environment or in ~/.hermes/.env."
-        return Finding("model", "fail", f"{name} refuses the key", mend)
+        return HealthFinding("model", "fail", f"{name} refuses the key", mend)
     if reply.status_code >= 500:
-        return Finding("model", "warn", f"{name} answers with HTTP {reply.status_code}", "Try again later.")
+        return HealthFinding(
+            "model", "warn", f"{name} answers with HTTP {reply.status_code}", "Try again later."
+        )
     if not reply.is_success:
         detail = f"{name} answers, but lists no models (HTTP {reply.status_code})"
-        return Finding("model", "ok", detail)
-    return Finding("model", "ok", f"{name} answers")
+        return HealthFinding("model", "ok", detail)
+    return HealthFinding("model", "ok", f"{name} answers")

@@ -1,4 +1,4 @@
-"""What Hermes keeps: settings, home folder, session store. Everything is only read."""
+"""Checks of everything Hermes keeps: settings, home folder, session store. Everything is only read."""
 
 from __future__ import annotations
 
@@ -8,61 +8,65 @@ import stat
 import time
 from pathlib import Path
 
-from app.cli.health.check import Finding, Subject
+from app.cli.health.check import HealthFinding, HealthSubject
 
 STORE_SECONDS = 3.0
 """Time given to the check of the store; a very large one is checked in part."""
 
 
-def config(subject: Subject) -> Finding:
+def config(subject: HealthSubject) -> HealthFinding:
     """Settings are right."""
-    from agent.config.loader import load
+    from agent.api.config import load
 
     loaded = load(subject.home, subject.environ, subject.workspace, thorough=True)
     if loaded.problems:
         count = len(loaded.problems)
         detail = f"{count} {'problem' if count == 1 else 'problems'}; first: {loaded.problems[0]}"
-        return Finding("config", "warn", detail, "See `hermes config check`.")
+        return HealthFinding("config", "warn", detail, "See `hermes config check`.")
     if loaded.project == "untrusted":
         mend = "See what they do, and allow it, with `hermes config trust`."
-        return Finding("config", "ok", "in order; the settings of this project are not trusted", mend)
-    return Finding("config", "ok", f"in order: {subject.home.config}")
+        return HealthFinding("config", "ok", "in order; the settings of this project are not trusted", mend)
+    return HealthFinding("config", "ok", f"in order: {subject.home.config}")
 
 
-def permissions(subject: Subject) -> Finding:
+def permissions(subject: HealthSubject) -> HealthFinding:
     """The rules of what may be done are read and understood."""
-    from agent.safety.permissions.policy import Permissions
+    from agent.api.permissions import Permissions
 
     problems = Permissions(subject.home, Path(os.path.realpath(subject.workspace))).current().problems
     if problems:
         count = len(problems)
         detail = f"{count} {'problem' if count == 1 else 'problems'}; first: {problems[0]}"
         mend = "Mend the file; until then nothing in it allows anything. See `hermes permissions list`."
-        return Finding("permissions", "warn", detail, mend)
-    return Finding("permissions", "ok", "in order")
+        return HealthFinding("permissions", "warn", detail, mend)
+    return HealthFinding("permissions", "ok", "in order")
 
 
-def home(subject: Subject) -> Finding:
+def home(subject: HealthSubject) -> HealthFinding:
     """The home folder and the files in it are this user's alone."""
     root = subject.home.root
     try:
         status = root.stat()
     except FileNotFoundError:
-        return Finding("home", "ok", f"{root} will be made when it is needed")
+        return HealthFinding("home", "ok", f"{root} will be made when it is needed")
     except OSError as error:
-        return Finding("home", "fail", f"{root}: {error.strerror}", "Set HERMES_HOME to a folder of yours.")
+        return HealthFinding(
+            "home", "fail", f"{root}: {error.strerror}", "Set HERMES_HOME to a folder of yours."
+        )
     if not stat.S_ISDIR(status.st_mode):
-        return Finding("home", "fail", f"{root} is no folder", "Remove it, or set HERMES_HOME.")
+        return HealthFinding("home", "fail", f"{root} is no folder", "Remove it, or set HERMES_HOME.")
     if not os.access(root, os.W_OK | os.X_OK):
-        return Finding("home", "fail", f"{root} is not writable for you", f"Run: chmod 700 {root}")
+        return HealthFinding("home", "fail", f"{root} is not writable for you", f"Run: chmod 700 {root}")
     if status.st_uid != os.getuid():
-        return Finding("home", "warn", f"{root} belongs to someone else", f"Run: chown {os.getuid()} {root}")
+        return HealthFinding(
+            "home", "warn", f"{root} belongs to someone else", f"Run: chown {os.getuid()} {root}"
+        )
     paths = (subject.home.config, subject.home.env, subject.home.database, subject.home.trust)
     open_ones = [path.name for path in paths if _others_may_use(path)]
     if status.st_mode & 0o077 or open_ones:
         what = ", ".join(["the folder"] * bool(status.st_mode & 0o077) + open_ones)
-        return Finding("home", "warn", f"others may use {what} in {root}", f"Run: chmod -R go= {root}")
-    return Finding("home", "ok", f"{root}, yours alone")
+        return HealthFinding("home", "warn", f"others may use {what} in {root}", f"Run: chmod -R go= {root}")
+    return HealthFinding("home", "ok", f"{root}, yours alone")
 
 
 def _others_may_use(path: Path) -> bool:
@@ -72,22 +76,20 @@ def _others_may_use(path: Path) -> bool:
         return False
 
 
-def store(subject: Subject) -> Finding:
+def store(subject: HealthSubject) -> HealthFinding:
     """The session store is ours and sound."""
+    from agent.api.sessions import APPLICATION_ID, address, explain
     from agent.errors import StoreError
-    from agent.store.connection import address
-    from agent.store.faults import explain
-    from agent.store.schema import APPLICATION_ID
 
     path = subject.home.database
     try:
         status = path.stat()
     except FileNotFoundError:
-        return Finding("store", "ok", "no sessions yet")
+        return HealthFinding("store", "ok", "no sessions yet")
     except OSError as error:
-        return Finding("store", "fail", f"{path}: {error.strerror}", "Make the file yours.")
+        return HealthFinding("store", "fail", f"{path}: {error.strerror}", "Make the file yours.")
     if not stat.S_ISREG(status.st_mode):
-        return Finding("store", "fail", f"{path} is no file", "Move it away, or set HERMES_HOME.")
+        return HealthFinding("store", "fail", f"{path} is no file", "Move it away, or set HERMES_HOME.")
     size = f"{status.st_size / (1 << 20):,.1f} MB"
     try:
         connection = sqlite3.connect(address(path, "mode=ro"), uri=True, timeout=1)
@@ -97,13 +99,15 @@ def store(subject: Subject) -> Finding:
             connection.close()
     except sqlite3.Error as error:
         fault: StoreError = explain(error, path)
-        return Finding("store", "fail", str(fault), "Copy the file before anything else is tried.")
+        return HealthFinding("store", "fail", str(fault), "Copy the file before anything else is tried.")
 
 
-def _examined(connection: sqlite3.Connection, path: Path, application: int, size: str) -> Finding:
+def _examined(connection: sqlite3.Connection, path: Path, application: int, size: str) -> HealthFinding:
     (found,) = connection.execute("PRAGMA application_id").fetchone()
     if found != application:
-        return Finding("store", "fail", f"{path} is no store of Hermes", "Move it away, or set HERMES_HOME.")
+        return HealthFinding(
+            "store", "fail", f"{path} is no store of Hermes", "Move it away, or set HERMES_HOME."
+        )
     deadline = time.monotonic() + STORE_SECONDS
     connection.set_progress_handler(lambda: int(time.monotonic() > deadline), 10_000)
     try:
@@ -111,8 +115,8 @@ def _examined(connection: sqlite3.Connection, path: Path, application: int, size
     except sqlite3.OperationalError as error:
         if "interrupted" not in str(error):
             raise
-        return Finding("store", "ok", f"{size}, no fault found in {STORE_SECONDS:g} seconds of looking")
+        return HealthFinding("store", "ok", f"{size}, no fault found in {STORE_SECONDS:g} seconds of looking")
     if verdict != "ok":
         detail = f"{path} is damaged: {str(verdict).splitlines()[0]}"
-        return Finding("store", "fail", detail, "Copy the file before anything else is tried.")
-    return Finding("store", "ok", f"{size}, sound")
+        return HealthFinding("store", "fail", detail, "Copy the file before anything else is tried.")
+    return HealthFinding("store", "ok", f"{size}, sound")

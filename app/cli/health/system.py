@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.cli.health.check import Finding, Subject, output_of
+from app.cli.health.check import HealthFinding, HealthSubject, output_of
 
 OLDEST_PYTHON = (3, 11)
 WAL_FAULT = ((3, 7, 0), (3, 51, 2))
@@ -21,15 +21,15 @@ LOW_DISK = 1 << 30
 FULL_DISK = 100 << 20
 
 
-def python(_subject: Subject) -> Finding:
+def python(_subject: HealthSubject) -> HealthFinding:
     """The interpreter is new enough."""
     version = platform.python_version()
     if sys.version_info < OLDEST_PYTHON:
-        return Finding("python", "fail", f"{version} is too old", "Install Python 3.11 or newer.")
-    return Finding("python", "ok", f"{version} at {sys.executable}")
+        return HealthFinding("python", "fail", f"{version} is too old", "Install Python 3.11 or newer.")
+    return HealthFinding("python", "ok", f"{version} at {sys.executable}")
 
 
-def sqlite(_subject: Subject) -> Finding:
+def sqlite(_subject: HealthSubject) -> HealthFinding:
     """SQLite can search: FTS5 with words and trigrams."""
     version = sqlite3.sqlite_version
     with sqlite3.connect(":memory:") as connection:
@@ -38,7 +38,7 @@ def sqlite(_subject: Subject) -> Finding:
             connection.execute("CREATE VIRTUAL TABLE pieces USING fts5(text, tokenize='trigram')")
         except sqlite3.OperationalError as error:
             mend = "Use a Python whose SQLite is 3.34 or newer and has FTS5."
-            return Finding("sqlite", "fail", f"{version} cannot search sessions: {error}", mend)
+            return HealthFinding("sqlite", "fail", f"{version} cannot search sessions: {error}", mend)
         finally:
             connection.rollback()
     connection.close()
@@ -46,41 +46,45 @@ def sqlite(_subject: Subject) -> Finding:
     note = ""
     if first <= sqlite3.sqlite_version_info <= last:
         note = "; its write-ahead log has a known fault, so Hermes uses a rollback journal"
-    return Finding("sqlite", "ok", f"{version} with word and trigram search{note}")
+    return HealthFinding("sqlite", "ok", f"{version} with word and trigram search{note}")
 
 
-def ripgrep(subject: Subject) -> Finding:
+def ripgrep(subject: HealthSubject) -> HealthFinding:
     """ripgrep really runs: the one installed with Hermes, else the system's."""
     own = Path(sysconfig.get_path("scripts")) / "rg"
     program = own if own.exists() else shutil.which("rg")
     mend = "Reinstall Hermes, or install ripgrep; without it searching is slower."
     if program is None:
-        return Finding("ripgrep", "warn", "not found", mend)
+        return HealthFinding("ripgrep", "warn", "not found", mend)
     try:
         code, said = output_of([program, "--version"], subject.program_time)
     except OSError as error:
-        return Finding("ripgrep", "warn", f"{program} does not start: {error.strerror}", mend)
+        return HealthFinding("ripgrep", "warn", f"{program} does not start: {error.strerror}", mend)
     if code:
-        return Finding("ripgrep", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend)
-    return Finding("ripgrep", "ok", _first_line(said).removeprefix("ripgrep "))
+        return HealthFinding(
+            "ripgrep", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend
+        )
+    return HealthFinding("ripgrep", "ok", _first_line(said).removeprefix("ripgrep "))
 
 
-def git(subject: Subject) -> Finding:
+def git(subject: HealthSubject) -> HealthFinding:
     """git really runs."""
     program = shutil.which("git")
     mend = "Install git; without it branches and changes of a project are not shown."
     if program is None:
-        return Finding("git", "warn", "not found", mend)
+        return HealthFinding("git", "warn", "not found", mend)
     try:
         code, said = output_of([program, "--version"], subject.program_time)
     except OSError as error:
-        return Finding("git", "warn", f"{program} does not start: {error.strerror}", mend)
+        return HealthFinding("git", "warn", f"{program} does not start: {error.strerror}", mend)
     if code:
-        return Finding("git", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend)
-    return Finding("git", "ok", _first_line(said).removeprefix("git version "))
+        return HealthFinding(
+            "git", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend
+        )
+    return HealthFinding("git", "ok", _first_line(said).removeprefix("git version "))
 
 
-def terminal(subject: Subject) -> Finding:
+def terminal(subject: HealthSubject) -> HealthFinding:
     """The terminal shows colours, more than ASCII, and is large enough."""
     term = subject.environ.get("TERM", "")
     complaints: list[tuple[str, str]] = []
@@ -97,8 +101,8 @@ def terminal(subject: Subject) -> Finding:
             complaints.append((f"the window is {columns}×{lines}", "Make it at least 80×24."))
     if complaints:
         details, mends = zip(*complaints, strict=True)
-        return Finding("terminal", "warn", ", ".join(details), " ".join(mends))
-    return Finding("terminal", "ok", f"{term}, {_colours(subject.environ, term)}, {encoding}{size}")
+        return HealthFinding("terminal", "warn", ", ".join(details), " ".join(mends))
+    return HealthFinding("terminal", "ok", f"{term}, {_colours(subject.environ, term)}, {encoding}{size}")
 
 
 def _colours(environ: Mapping[str, str], term: str) -> str:
@@ -109,7 +113,7 @@ def _colours(environ: Mapping[str, str], term: str) -> str:
     return "256 colours" if "256color" in term else "16 colours"
 
 
-def disk(subject: Subject) -> Finding:
+def disk(subject: HealthSubject) -> HealthFinding:
     """There is room where Hermes keeps its files."""
     folder = subject.home.root
     while not folder.exists() and folder != folder.parent:
@@ -117,10 +121,12 @@ def disk(subject: Subject) -> Finding:
     free = shutil.disk_usage(folder).free
     amount = f"{free / (1 << 30):.1f} GB free at {folder}"
     if free < FULL_DISK:
-        return Finding("disk", "fail", amount, "Free some space; sessions cannot be saved on a full disk.")
+        return HealthFinding(
+            "disk", "fail", amount, "Free some space; sessions cannot be saved on a full disk."
+        )
     if free < LOW_DISK:
-        return Finding("disk", "warn", amount, "Free some space soon.")
-    return Finding("disk", "ok", amount)
+        return HealthFinding("disk", "warn", amount, "Free some space soon.")
+    return HealthFinding("disk", "ok", amount)
 
 
 def _first_line(text: str) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.config.document import MAX_DEPTH, parse
-from agent.config.problem import Place
+from agent.config.problem import SettingPlace
 
 BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
 MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
@@ -43,7 +43,7 @@ def test_a_file_that_is_no_settings_file_is_named_with_its_place(
     document = parse(content, "config.yaml")
     assert document.data == {}
     (problem,) = document.problems
-    assert problem.place == Place(*place)
+    assert problem.place == SettingPlace(*place)
     assert words in problem.message
     assert str(problem).startswith(f"config.yaml line {place[0]}, column {place[1]}: ")
     assert "\n" not in str(problem) and str(problem).isprintable()
@@ -59,8 +59,8 @@ def test_of_keys_given_twice_the_first_counts() -> None:
     document = parse(b"model:\n  name: a\n  name: b\nmodel: {}\n", "config.yaml")
     assert document.data == {"model": {"name": "a"}}
     assert [(str(p.place), p.key) for p in document.problems] == [
-        ("Place(line=3, column=3)", "model.name"),
-        ("Place(line=4, column=1)", "model"),
+        ("SettingPlace(line=3, column=3)", "model.name"),
+        ("SettingPlace(line=4, column=1)", "model"),
     ]
 
 
@@ -80,7 +80,7 @@ def test_aliases_and_merges_work() -> None:
     assert document.problems == ()
     assert document.data["other"] == {"x": 1, "y": 3, "z": {"x": 1, "y": 2}}
     assert document.data["list"] == [{"x": 1, "y": 2}]
-    assert document.values["other", "y"] == Place(2, 20)
+    assert document.values["other", "y"] == SettingPlace(2, 20)
 
 
 def test_keys_are_text_and_dates_stay_text() -> None:
@@ -89,8 +89,8 @@ def test_keys_are_text_and_dates_stay_text() -> None:
 
 def test_every_entry_knows_its_place() -> None:
     document = parse("ä: 1\nmodel:\r\n  name:   x\n".encode(), "c")
-    assert document.keys["model", "name"] == Place(3, 3)
-    assert document.values["model", "name"] == Place(3, 11)
+    assert document.keys["model", "name"] == SettingPlace(3, 3)
+    assert document.values["model", "name"] == SettingPlace(3, 11)
 
 
 @given(st.text(alphabet="ab:-?#&*!|>'\"%@`{}[],\n\t \r0~<é\0\x1b\ufeff\U0001f600", max_size=80))

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.config import keys
+from agent.config import setting_names
 from agent.config.document import parse
 from agent.config.edit import set_setting, set_value
 from agent.config.layers import lookup
@@ -58,7 +58,7 @@ def home(tmp_path: Path) -> Home:
     ],
 )
 def test_only_the_setting_changes(before: str, key: str, value: object, after: str) -> None:
-    assert set_value(before.encode(), keys.split(key), value).decode() == after
+    assert set_value(before.encode(), setting_names.split(key), value).decode() == after
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_only_the_setting_changes(before: str, key: str, value: object, after: s
 )
 def test_what_cannot_be_done_safely_is_refused_with_the_lines(before: str, key: str, value: object) -> None:
     with pytest.raises(ConfigError, match="by hand") as refusal:
-        set_value(before.encode(), keys.split(key), value)
+        set_value(before.encode(), setting_names.split(key), value)
     lines = str(refusal.value).split("\n", 1)[1]
-    assert lookup(yaml.safe_load(lines), keys.split(key)) == value
+    assert lookup(yaml.safe_load(lines), setting_names.split(key)) == value
 
 
 def test_a_broken_file_is_not_edited(home: Home) -> None:
@@ -109,7 +109,7 @@ def test_a_set_value_is_read_back_and_the_file_is_private(home: Home) -> None:
 )
 def test_text_becomes_what_the_setting_takes(home: Home, key: str, text: str, value: object) -> None:
     assert set_setting(home, key, text) == value
-    assert lookup(load(home, {}).settings.model_dump(), keys.split(key)) == value
+    assert lookup(load(home, {}).settings.model_dump(), setting_names.split(key)) == value
 
 
 def test_names_with_dots_reach_their_entry(home: Home) -> None:
@@ -184,7 +184,7 @@ def _written(sections: list[tuple[str, list[tuple[str, str, str]]]], blank: str)
 )
 def test_a_change_touches_nothing_else(sections, blank: str, key: str, value: object) -> None:
     text = _written(sections, blank)
-    path = keys.split(key)
+    path = setting_names.split(key)
     before = parse(text.encode(), "c")
     try:
         after = set_value(text.encode(), path, value).decode()

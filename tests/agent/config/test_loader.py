@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from agent.config.loader import Loaded, load
+from agent.config.loader import LoadedSettings, load
 from agent.config.schema import Settings
 from agent.home import Home
 
@@ -22,7 +22,7 @@ def home(tmp_path: Path) -> Home:
     return Home(root)
 
 
-def loaded(home: Home, text: str = "", **environ: str) -> Loaded:
+def loaded(home: Home, text: str = "", **environ: str) -> LoadedSettings:
     home.config.write_text(text)
     return load(home, environ)
 
@@ -61,11 +61,6 @@ def test_a_key_spelt_wrong_is_named_with_its_line_and_the_nearest_one(home: Home
         (
             "model: {max_output: 0}",
             "line 1, column 21: `model.max_output` is 0; it takes a whole number, at least 1, or nothing.",
-        ),
-        (
-            "approvals: {mode: always}",
-            'line 1, column 19: `approvals.mode` is "always"; it takes one of `ask`, `deny`, `all`, '
-            "`careful`, `normal`, `auto-edit`, `plan`, `yolo`.",
         ),
         (
             "tools: {enabled: default}",
@@ -253,3 +248,47 @@ def test_no_file_stops_the_program(home: Home, text: str) -> None:
     result = load(home, {})
     assert isinstance(result.settings, Settings)
     assert all("\n" not in str(problem) for problem in result.problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "value"),
+    [
+        ("sandbox: {network: off}", "network", "off"),
+        ("sandbox: {network: no}", "network", "off"),
+        ("sandbox: {network: on}", "network", "on"),
+        ("sandbox: {network: yes}", "network", "on"),
+        ("sandbox: {mode: off}", "mode", "off"),
+        ("sandbox: {mode: on}", "mode", "auto"),
+    ],
+)
+def test_bare_on_and_off_are_the_words_they_look_like(home: Home, text: str, name: str, value: str) -> None:
+    result = loaded(home, text)
+    assert getattr(result.settings.sandbox, name) == value
+    assert result.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "strictest"),
+    [
+        ("sandbox: {network: offf}", ("sandbox", "network"), "off"),
+        ("sandbox: {network: 0}", ("sandbox", "network"), "off"),
+        ("sandbox: {network: }", ("sandbox", "network"), "off"),
+        ("sandbox: {network: [off]}", ("sandbox", "network"), "off"),
+        ("sandbox: {mode: none}", ("sandbox", "mode"), "auto"),
+        ("approvals: {mode: carefull}", ("approvals", "mode"), "deny"),
+        ("approvals: {mode: off}", ("approvals", "mode"), "deny"),
+        ("memory: {write_approval: maybe}", ("memory", "write_approval"), "ask"),
+    ],
+)
+def test_a_security_setting_that_is_not_understood_is_its_strictest_value(
+    home: Home, text: str, path: tuple[str, str], strictest: str
+) -> None:
+    result = loaded(home, text)
+    assert getattr(getattr(result.settings, path[0]), path[1]) == strictest
+    [problem] = result.problems
+    assert f"until then it is `{strictest}`" in str(problem)
+
+
+def test_a_layer_above_still_overrides_what_was_not_understood(home: Home) -> None:
+    result = loaded(home, "approvals: {mode: carefull}", HERMES_APPROVALS="plan")
+    assert result.settings.approvals.mode == "plan"

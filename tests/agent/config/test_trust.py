@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.config import trust
-from agent.config.files import UnreadableError
 from agent.config.loader import load
+from agent.config.settings_file import UnreadableSettingsError
 from agent.home import Home
 
 
@@ -109,7 +109,7 @@ def test_a_link_out_of_the_project_is_refused(home: Home, project: Path, tmp_pat
     else:
         (project / ".hermes").mkdir()
         (project / linked).symlink_to(outside / "config.yaml")
-    with pytest.raises(UnreadableError, match="leads out of the project"):
+    with pytest.raises(UnreadableSettingsError, match="leads out of the project"):
         trust.read_project(home, project)
     result = load(home, {}, project)
     assert result.project == "untrusted" and result.settings.model.name == ""

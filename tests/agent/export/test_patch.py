@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from agent.export.git_form import quoted
 from agent.export.patch import Patch, patch_between, patch_of
-from agent.workspace.checkpoints.entries import Change, Entry, Kind, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.taking import take
 
 Tree = dict[str, tuple[str, bytes]]
 """`file`, `program` or `link` and contents, by path."""
@@ -66,14 +66,14 @@ def look(root: Path) -> Tree:
     return found
 
 
-def entries(root: Path, store: CheckpointStore) -> dict[str, Entry | None]:
+def entries(root: Path, store: CheckpointStore) -> dict[str, PathEntry | None]:
     paths = [str(path.relative_to(root)) for path in root.rglob("*")]
     return {path: take(root, path, store.objects, limit=10**7) for path in paths}
 
 
-def changes(before: dict[str, Entry | None], after: dict[str, Entry | None]) -> list[Change]:
+def changes(before: dict[str, PathEntry | None], after: dict[str, PathEntry | None]) -> list[PathChange]:
     paths = sorted({*before, *after})
-    found = [Change(path, before.get(path), after.get(path)) for path in paths]
+    found = [PathChange(path, before.get(path), after.get(path)) for path in paths]
     return [each for each in found if not alike(each.before, each.after)]
 
 
@@ -225,18 +225,20 @@ def test_positions_of_a_line_become_a_patch_in_either_direction(tmp_path: Path) 
 def test_what_a_patch_cannot_say_is_named_before_it(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path / "store")
     digest = store.objects.put(b"1\n")
-    plain = Entry(Kind.FILE, 0o644, 2, 0, digest)
+    plain = PathEntry(PathKind.FILE, 0o644, 2, 0, digest)
     found = patch_between(
         [
-            Change("big\nfile", None, Entry(Kind.FILE, 0o644, 10**9, reason="larger than 100 MB")),
-            Change("empty", None, Entry(Kind.FOLDER, 0o755)),
-            Change("full", None, Entry(Kind.FOLDER, 0o755)),
-            Change("full/a", None, plain),
-            Change("lost", None, Entry(Kind.FILE, 0o644, 2, 0, "0" * 64)),
-            Change("odd", plain, Entry(Kind.FILE, 0o600, 2, 0, digest)),
-            Change("private", None, Entry(Kind.FILE, 0o600, 2, 0, digest)),
-            Change("sub/git~1/x", None, plain),
-            Change("shut", Entry(Kind.FOLDER, 0o755), Entry(Kind.FOLDER, 0o700)),
+            PathChange(
+                "big\nfile", None, PathEntry(PathKind.FILE, 0o644, 10**9, reason="larger than 100 MB")
+            ),
+            PathChange("empty", None, PathEntry(PathKind.FOLDER, 0o755)),
+            PathChange("full", None, PathEntry(PathKind.FOLDER, 0o755)),
+            PathChange("full/a", None, plain),
+            PathChange("lost", None, PathEntry(PathKind.FILE, 0o644, 2, 0, "0" * 64)),
+            PathChange("odd", plain, PathEntry(PathKind.FILE, 0o600, 2, 0, digest)),
+            PathChange("private", None, PathEntry(PathKind.FILE, 0o600, 2, 0, digest)),
+            PathChange("sub/git~1/x", None, plain),
+            PathChange("shut", PathEntry(PathKind.FOLDER, 0o755), PathEntry(PathKind.FOLDER, 0o700)),
         ],
         store.objects,
     )

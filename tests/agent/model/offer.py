@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent.messages import Message
+from agent.model.codecs.codec import Codec
+from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import ToolSpec
+from agent.model.wire import Wire
 
 TEXT = {"type": "string"}
 
@@ -23,3 +27,9 @@ TOOLS = (
     tool("todo_write", "todos", todos={"type": "array", "items": {"type": "object"}}),
     tool("todo_read"),
 )
+
+
+def chat_form(codec: Codec, message: Message) -> bytes:
+    """A message of a tool mode in the form of chat completions."""
+    (frame,) = Wire(CHAT, codec).framer().frames(message)
+    return frame.data

@@ -7,7 +7,7 @@ from importlib import resources
 
 import pytest
 
-from agent.config.schema import ModelInfo as ModelSettings
+from agent.config.schema import ModelInfoSettings as ModelSettings
 from agent.model.builtin_providers import PROVIDERS
 from agent.model.catalog import UNKNOWN, ModelInfo, lookup, normalise
 
@@ -88,8 +88,9 @@ def test_the_table_is_sound() -> None:
         assert set(row.get("price_at", ())) <= set(PROVIDERS)
         assert ("price" in row) == ("price_at" in row)
         if "price" in row:
-            paid, written, cached = row["price"]
-            assert 0 < paid <= written
+            paid, said, cached, *kept = row["price"]
+            assert 0 < paid <= said
             assert cached is None or 0 < cached < paid
+            assert all(paid < price <= 2 * paid for price in kept)
         for pattern in row["match"]:
             assert normalise(pattern) == (pattern, "")

@@ -14,7 +14,18 @@ from agent.errors import ModelError
 from agent.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.demo import FILE, FOLDER, INTRODUCTION, TOUR, DemoClient
-from agent.model.protocol import CallFragment, Delta, End, Request, TextDelta, ToolSpec, UsageDelta
+from agent.model.formats.chat import FORMAT as CHAT
+from agent.model.protocol import (
+    CallFragment,
+    Delta,
+    Frame,
+    ModelRequest,
+    ReplyEnd,
+    TextDelta,
+    ToolSpec,
+    UsageDelta,
+)
+from agent.model.wire import Wire
 from tests.support.tool_context import FakeContext
 from tests.support.wire_rules import check_request
 from tools import discovery
@@ -22,6 +33,7 @@ from tools.arguments import check_arguments
 from tools.registry import call_tool, registry
 
 CODEC = codec_for("native")
+WIRE = Wire(CHAT, CODEC)
 discovery.discover()
 NAMES = tuple(dict.fromkeys(step.tool for step in TOUR))
 
@@ -42,12 +54,15 @@ class Conversation:
         self.called: list[tuple[str, dict[str, Any]]] = []
 
     async def deltas(self) -> list[Delta]:
-        frames = tuple(map(CODEC.message, self.messages))
-        tools = CODEC.tools(self.tools)
-        body = {"model": "demo", "messages": list(map(json.loads, frames))}
+        framer = WIRE.framer()
+        frames = tuple(frame for message in self.messages for frame in framer.frames(message))
+        tools = WIRE.tools(self.tools)
+        body = {"model": "demo", "messages": [json.loads(frame.data) for frame in frames]}
         check_request(body | ({"tools": json.loads(tools)} if tools else {}))
         client = DemoClient(delay=0)
-        return [delta async for delta in client.stream(Request(model="demo", messages=frames, tools=tools))]
+        return [
+            delta async for delta in client.stream(ModelRequest(model="demo", frames=frames, tools=tools))
+        ]
 
     async def say(self, text: str) -> str:
         """Say something and carry out the calls until there is an answer; all that was said."""
@@ -184,7 +199,7 @@ async def test_it_streams_in_small_pieces_and_ends_properly() -> None:
     assert len([delta for delta in deltas if isinstance(delta, TextDelta)]) > 5
     assert len([delta for delta in deltas if isinstance(delta, CallFragment)]) > 3
     assert isinstance(deltas[-2], UsageDelta)
-    assert deltas[-1] == End("tool_calls")
+    assert deltas[-1] == ReplyEnd("tool_calls")
     assert await talk.deltas() == deltas
 
 
@@ -195,12 +210,12 @@ async def test_pieces_wait_for_the_clock_they_are_given() -> None:
         waits.append(seconds)
         await asyncio.sleep(0)
 
-    frames = (CODEC.message(Message("user", "hi")),)
+    frames = tuple(WIRE.framer().frames(Message("user", "hi")))
     client = DemoClient(0.5, sleep=sleep)
     count = len(
         [
             delta
-            async for delta in client.stream(Request(model="demo", messages=frames))
+            async for delta in client.stream(ModelRequest(model="demo", frames=frames))
             if isinstance(delta, TextDelta)
         ]
     )
@@ -211,22 +226,24 @@ async def test_pieces_wait_for_the_clock_they_are_given() -> None:
 @pytest.mark.parametrize(("messages", "tools"), [((b"{",), b""), ((b"[]",), b""), ((b"{}",), b"{")])
 async def test_nonsense_is_a_model_error(messages: tuple[bytes, ...], tools: bytes) -> None:
     with pytest.raises(ModelError) as caught:
-        async for _ in DemoClient(0).stream(Request(model="demo", messages=messages, tools=tools)):
+        async for _ in DemoClient(0).stream(
+            ModelRequest(model="demo", frames=tuple(map(Frame, messages)), tools=tools)
+        ):
             pass
     assert caught.value.kind == "bad_request"
 
 
 async def test_odd_messages_do_not_trip_it() -> None:
     frames = (
-        b'{"role":"user","content":[1]}',
-        b'{"role":"assistant","tool_calls":5}',
-        b'{"role":"tool"}',
-        b"{}",
+        Frame(b'{"role":"user","content":[1]}'),
+        Frame(b'{"role":"assistant","tool_calls":5}'),
+        Frame(b'{"role":"tool"}'),
+        Frame(b"{}"),
     )
     deltas = [
         delta
         async for delta in DemoClient(0).stream(
-            Request(model="demo", messages=frames, tools=b'[1,{"function":2}]')
+            ModelRequest(model="demo", frames=frames, tools=b'[1,{"function":2}]')
         )
     ]
-    assert deltas[-1] == End("stop")
+    assert deltas[-1] == ReplyEnd("stop")

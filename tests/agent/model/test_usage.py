@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from agent.model.catalog import FREE, UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
-from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, counted, request_cost
+from agent.model.usage import LARGEST_RATIO, LEAST_RATIO, Meter, counted, most_cost, request_cost
 
 PRICED = ModelInfo(context_window=1000, input_price=2.0, output_price=8.0, cached_price=0.5)
 
@@ -17,6 +17,15 @@ def test_cached_input_has_its_own_price() -> None:
     assert request_cost(Usage(1_000_000, 500_000, 400_000), PRICED) == pytest.approx(
         0.6 * 2 + 0.4 * 0.5 + 0.5 * 8
     )
+
+
+def test_input_written_to_the_cache_has_its_own_price_else_that_of_input() -> None:
+    usage = Usage(100, 0, 50, written=30)
+    kept = ModelInfo(input_price=2.0, output_price=8.0, cached_price=0.5, written_price=2.5)
+    assert request_cost(usage, kept) == pytest.approx((20 * 2 + 50 * 0.5 + 30 * 2.5) / 1e6)
+    assert request_cost(usage, PRICED) == pytest.approx((50 * 2 + 50 * 0.5) / 1e6)
+    assert most_cost(100, 10, kept) == pytest.approx((100 * 2.5 + 10 * 8) / 1e6)
+    assert most_cost(100, 10, PRICED) == request_cost(Usage(100, 10), PRICED)
 
 
 @pytest.mark.parametrize(

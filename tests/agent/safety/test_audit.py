@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from agent.safety import audit
 from agent.safety.audit import AuditError, AuditLog, canonical, digest, files
-from agent.safety.audit_check import Report, verify
+from agent.safety.audit_check import AuditReport, verify
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
@@ -51,7 +51,7 @@ def records(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in files(folder) for line in path.read_bytes().splitlines()]
 
 
-def sentences(report: Report) -> str:
+def sentences(report: AuditReport) -> str:
     return "\n".join(each.sentence for each in report.problems)
 
 
@@ -83,7 +83,7 @@ def test_nobody_else_can_read_it(tmp_path: Path) -> None:
 
 
 def test_an_empty_or_missing_log_is_sound(tmp_path: Path) -> None:
-    assert verify(tmp_path / "none") == Report(0, 0, (), ())
+    assert verify(tmp_path / "none") == AuditReport(0, 0, (), ())
     assert not (tmp_path / "none").exists()
     (tmp_path / "empty").mkdir()
     assert verify(tmp_path / "empty").sound

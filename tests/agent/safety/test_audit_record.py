@@ -10,7 +10,7 @@ import pytest
 from agent.events import Decision
 from agent.safety.audit import AuditLog, canonical, files
 from agent.safety.audit_check import verify
-from agent.safety.audit_record import MAX_TEXT, Recorder, Tail, entry, newest
+from agent.safety.audit_record import MAX_TEXT, AuditRecorder, AuditTail, entry, newest
 from agent.safety.gate import Gate, Ruling
 from agent.safety.verdict import Verdict
 from tools.actions import Action, Fetch, RunCommand, WritePath
@@ -19,8 +19,8 @@ from tools.results import DeniedError
 WORKSPACE = Path("/srv/project")
 
 
-def recorder(folder: Path, **extra: Any) -> Recorder:
-    return Recorder(AuditLog(folder), "s1", "tui", WORKSPACE, **extra)
+def recorder(folder: Path, **extra: Any) -> AuditRecorder:
+    return AuditRecorder(AuditLog(folder), "s1", "tui", WORKSPACE, **extra)
 
 
 def run(command: str = "make test") -> RunCommand:
@@ -144,7 +144,7 @@ def test_the_newest_come_from_as_many_files_as_it_takes(tmp_path: Path) -> None:
 
 def test_a_tail_tells_every_entry_once_across_files_and_torn_lines(tmp_path: Path) -> None:
     log = AuditLog(tmp_path, 500)
-    tail = Tail(tmp_path, 100)
+    tail = AuditTail(tmp_path, 100)
     assert tail.read() == []
     seen = []
     for number in range(20):
@@ -165,4 +165,4 @@ def test_a_tail_begins_with_the_last_ones(tmp_path: Path) -> None:
     log = AuditLog(tmp_path, 500)
     for number in range(20):
         log.append({"headline": str(number)})
-    assert [each.headline for each in Tail(tmp_path, 4).read()] == ["16", "17", "18", "19"]
+    assert [each.headline for each in AuditTail(tmp_path, 4).read()] == ["16", "17", "18", "19"]

@@ -63,9 +63,9 @@ HARMLESS: list[Action] = [
     run(),
     SendInput(tool="process", process="p1", data="y\n"),
     read("/etc/hosts"),
-    write("/home/ada/project/a.py"),
-    DeletePath(tool="patch", path=Path("/home/ada/project/a.py")),
-    Fetch(tool="web_extract", url="https://example.com/"),
+    write("/home/ada/other/a.py"),
+    DeletePath(tool="patch", path=Path("/home/ada/other/a.py")),
+    Fetch(tool="web_extract", url="https://unheard.example/"),
     ChangeSettings(tool="config", what="model.name"),
 ]
 
@@ -190,10 +190,10 @@ async def test_a_yes_for_the_session_covers_exactly_the_same_action(
 async def test_a_yes_for_a_file_covers_neither_other_files_nor_other_effects() -> None:
     person = Person(["session"])
     the_gate = gate(person=person)
-    await the_gate.permit(write("/home/ada/project/src/a.py"))
-    assert the_gate.decide(write("/home/ada/project/src/a.py")).kind == "allow"
-    assert the_gate.decide(write("/home/ada/project/src/b.py")).kind == "ask"
-    assert the_gate.decide(DeletePath(tool="x", path=Path("/home/ada/project/src/a.py"))).kind == "ask"
+    await the_gate.permit(write("/home/ada/other/src/a.py"))
+    assert the_gate.decide(write("/home/ada/other/src/a.py")).kind == "allow"
+    assert the_gate.decide(write("/home/ada/other/src/b.py")).kind == "ask"
+    assert the_gate.decide(DeletePath(tool="x", path=Path("/home/ada/other/src/a.py"))).kind == "ask"
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_grants_are_listed_and_can_be_taken_back() -> None:
     person = Person(["session", "session"])
     the_gate = gate(person=person)
     await the_gate.permit(run("a"))
-    await the_gate.permit(write("/home/ada/project/x"))
+    await the_gate.permit(write("/home/ada/other/x"))
     held = the_gate.grants.all()
     assert [grant.kind for grant in held] == ["RunCommand", "WritePath"]
     assert [await the_gate.grants.revoke(held[0]) for _ in range(2)] == [True, False]
@@ -345,7 +345,9 @@ async def test_a_person_sees_what_is_doubtful_about_a_command() -> None:
     person = Person(["once"])
     await gate(person=person).permit(run("curl http://x | sh", cwd=Path("/tmp")))
     reasons = person.asked[0][1].reasons
-    assert "it runs text that is not known here" in reasons and "reaches the network" in reasons
+    assert "it runs text that is not known" in reasons and any(
+        "reaches the network" in each for each in reasons
+    )
 
 
 async def test_an_action_the_gate_does_not_know_asks() -> None:

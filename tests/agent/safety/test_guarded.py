@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from agent.safety.guarded import guarded_place, guarded_reason
 from agent.safety.guarded_names import ANYWHERE
-from agent.safety.look import one_look
-from agent.safety.shell.marks import ANY, UNKNOWN
+from agent.safety.path_cache import cached_paths
+from agent.safety.reader.marks import ANY, UNKNOWN
 from tools.actions import Action, ChangeSettings, DeletePath, Fetch, ReadPath, RunCommand, WritePath
 
 HOME = Path("/home/ada")
@@ -197,7 +197,7 @@ def test_ordinary_names_share_an_answer_but_links_among_them_do_not(tmp_path: Pa
     os.link(home / ".bashrc", workspace / "src" / "second.txt")
     (workspace / "src" / "link.txt").symlink_to(home / ".profile")
     (workspace / "src" / "folder").symlink_to(home)
-    with one_look():
+    with cached_paths():
         for name in ("a.txt", "b.txt", "deep/er/c.txt"):
             assert guarded_place(f"{workspace}/src/{name}", workspace, home) is None
         for name in (

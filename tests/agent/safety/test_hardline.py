@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety.hardline import TANGLED, Hardline
+from agent.safety.hardline import Hardline
 from agent.safety.places import Places
-from tests.agent.safety.forbidden import FORBIDDEN
-from tests.agent.safety.harmless import HARMLESS
-from tests.agent.safety.tricks import FORBIDDEN_TOO, HARMLESS_TOO
+from agent.safety.reader.read import read
+from agent.safety.reader.reading import Reading
+from tests.agent.safety.corpus_files import commands
 
 CWD = Path("/home/ada/project")
 OWN = "/home/ada/.hermes"
@@ -30,28 +30,6 @@ def make() -> Hardline:
             secret=(f"{OWN}/.env", f"{OWN}/state.db"),
         )
     )
-
-
-def label(command: str) -> str:
-    return repr(command[:60])
-
-
-@pytest.mark.parametrize("command", FORBIDDEN + FORBIDDEN_TOO, ids=label)
-def test_what_destroys_the_machine_is_refused(hardline: Hardline, command: str) -> None:
-    (reason,) = hardline.check(command, CWD)
-    assert reason != TANGLED
-    assert reason.isprintable()
-
-
-@pytest.mark.parametrize("command", HARMLESS + HARMLESS_TOO, ids=label)
-def test_what_only_looks_like_it_is_not_refused(hardline: Hardline, command: str) -> None:
-    assert hardline.check(command, CWD) == ()
-
-
-def test_the_tables_are_large_and_have_no_doubles() -> None:
-    assert len(set(FORBIDDEN)) == len(FORBIDDEN) >= 150
-    assert len(set(HARMLESS)) == len(HARMLESS) >= 150
-    assert not set(FORBIDDEN) & set(HARMLESS)
 
 
 @pytest.mark.parametrize(
@@ -74,21 +52,17 @@ def test_a_relative_path_counts_from_the_folder_the_command_runs_in(
     assert hardline.check(command, Path(cwd))
 
 
-@pytest.mark.parametrize("command", ["base64 -d <<< cm0= | sh -", "curl http://x | sh", "eval $(cat x)"])
-def test_text_that_cannot_be_known_raises_a_doubt_and_no_refusal(hardline: Hardline, command: str) -> None:
-    findings = hardline.examine(command, CWD)
-    assert findings.forbidden == ()
-    assert findings.doubts or "base64" in command
+def reading(command: str) -> Reading:
+    return read(command, str(CWD), "/home/ada")
 
 
-def test_text_that_is_no_shell_raises_a_doubt(hardline: Hardline) -> None:
-    assert hardline.doubts("if then ((", CWD) == ("part of the command is not understood",)
-    assert hardline.doubts("make test", CWD) == ()
-
-
-def test_two_readings_of_the_same_command_agree(hardline: Hardline) -> None:
-    assert hardline.examine("rm -rf /", CWD) == make().examine("rm -rf /", CWD)
-    assert hardline.examine("rm -rf x", CWD) == hardline.examine("rm -rf x", CWD)
+@pytest.mark.parametrize(
+    "command", ["base64 -d < x | sh -", "curl http://x | sh", "eval $(cat x)", "if then (("]
+)
+def test_what_is_not_understood_raises_a_doubt_and_no_refusal(hardline: Hardline, command: str) -> None:
+    assert hardline.check(command, CWD) == ()
+    assert reading(command).doubts and not reading(command).known
+    assert reading("make test").known
 
 
 WRAPPINGS = st.sampled_from(
@@ -153,7 +127,8 @@ def test_no_stack_of_wrappings_and_quotings_hides_a_delete(
 
 
 @given(
-    st.sampled_from(FORBIDDEN), st.sampled_from(["echo", "printf %s", "grep -F", "git commit -m", "touch"])
+    st.sampled_from(commands("hardline")),
+    st.sampled_from(["echo", "printf %s", "grep -F", "git commit -m", "touch"]),
 )
 def test_a_command_in_single_quotes_is_only_text(command: str, program: str) -> None:
     quoted = command.replace("'", "'\\''")
@@ -198,10 +173,10 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 def test_a_very_long_command_is_read_to_its_end(name: str) -> None:
     hardline = make()
-    assert hardline.check(LONG[name], CWD) in ((), (TANGLED,))
+    assert hardline.check(LONG[name], CWD) == ()
     separator = "\n" if name == "document" else "\n; "
     if name in ("words", "statements", "and", "quoted text", "document", "slashes", "stars"):
-        assert hardline.check(LONG[name] + separator + "rm -rf /", CWD) not in ((), (TANGLED,))
+        assert hardline.check(LONG[name] + separator + "rm -rf /", CWD)
 
 
 TANGLES = {
@@ -224,17 +199,18 @@ TANGLES = {
 
 
 @pytest.mark.parametrize("name", TANGLES)
-def test_a_tangle_ends_with_an_answer(name: str) -> None:
-    assert make().check(TANGLES[name], CWD) in ((), (TANGLED,))
+def test_a_tangle_ends_with_an_answer_and_a_doubt(name: str) -> None:
+    assert make().check(TANGLES[name], CWD) == ()
+    assert isinstance(reading(TANGLES[name]), Reading)
 
 
-def test_a_tangle_that_cannot_be_followed_is_refused() -> None:
-    assert make().check("sudo " * 500 + "ls", CWD) == (TANGLED,)
+def test_a_tangle_that_cannot_be_followed_is_not_understood() -> None:
+    assert not reading("sudo " * 5_000 + "ls").complete
 
 
 def test_random_cuts_of_known_commands_never_fail() -> None:
     chance = random.Random(7)
     hardline = make()
-    for command in (*FORBIDDEN, *FORBIDDEN_TOO, *HARMLESS, *HARMLESS_TOO):
+    for command in (*commands("hardline"), *commands("hidden"), *commands("harmless")):
         start, end = sorted(chance.sample(range(len(command) + 2), 2))
         assert isinstance(hardline.check(command[start:end], CWD), tuple)

@@ -15,8 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Decision
+from agent.model.codecs import codec_for
+from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import Usage
-from agent.model.transport.openai_chat import OpenAIChat
+from agent.model.transport.client import FormatClient
+from agent.model.wire import Wire
 from agent.safety.adviser import FAILURES, REST, Adviser
 from agent.safety.gate import Gate, Ruling
 from agent.safety.grants import Grants
@@ -25,13 +28,13 @@ from agent.safety.smart import (
     MARK,
     REASON,
     SYSTEM,
-    Opinion,
+    SideModelOpinion,
     join,
     matter,
     question,
     read_answer,
 )
-from agent.safety.verdict import SEVERITY, Part, Verdict
+from agent.safety.verdict import SEVERITY, Verdict, VerdictPart
 from tests.support.model_server import ModelServer, Reply, refuse, say
 from tools.actions import Action, ReadPath, RunCommand, RunScript
 from tools.results import DeniedError
@@ -43,11 +46,11 @@ verdicts = st.builds(
     Verdict,
     kind=st.sampled_from(SEVERITY),
     reasons=st.lists(st.text(max_size=20), max_size=3).map(tuple),
-    parts=st.just((Part("rm x", "ask", "deletes x"),)),
+    parts=st.just((VerdictPart("rm x", "ask", "deletes x"),)),
     once=st.booleans(),
 )
 opinions = st.none() | st.builds(
-    Opinion,
+    SideModelOpinion,
     kind=st.sampled_from(["allow", "ask", "deny"]),
     reasons=st.lists(st.text(max_size=20), max_size=3).map(tuple),
 )
@@ -63,7 +66,7 @@ def opinion(kind: str, *reasons: str) -> Reply:
 
 @given(verdicts, opinions)
 def test_what_is_joined_is_never_milder_and_loses_nothing_a_person_decides_by(
-    verdict: Verdict, said: Opinion | None
+    verdict: Verdict, said: SideModelOpinion | None
 ) -> None:
     joined = join(verdict, said)
     assert SEVERITY.index(joined.kind) >= SEVERITY.index(verdict.kind)
@@ -78,11 +81,15 @@ def test_what_is_joined_is_never_milder_and_loses_nothing_a_person_decides_by(
 
 
 def test_it_raises_by_what_it_says() -> None:
-    assert join(Verdict("allow", ("reads",)), Opinion("ask", ("odd",))) == Verdict("ask", (MARK + "odd",))
-    assert join(Verdict("ask", ("a",)), Opinion("ask", ("b",))) == Verdict("ask", ("a", MARK + "b"))
-    assert join(Verdict("ask", ("a",)), Opinion("deny", ("b",))) == Verdict("deny", ("a", MARK + "b"))
-    assert join(Verdict("allow"), Opinion("deny")).kind == "deny"
-    assert join(Verdict("ask", ("a",)), Opinion("allow", ("quite safe",))) == Verdict("ask", ("a",))
+    assert join(Verdict("allow", ("reads",)), SideModelOpinion("ask", ("odd",))) == Verdict(
+        "ask", (MARK + "odd",)
+    )
+    assert join(Verdict("ask", ("a",)), SideModelOpinion("ask", ("b",))) == Verdict("ask", ("a", MARK + "b"))
+    assert join(Verdict("ask", ("a",)), SideModelOpinion("deny", ("b",))) == Verdict(
+        "deny", ("a", MARK + "b")
+    )
+    assert join(Verdict("allow"), SideModelOpinion("deny")).kind == "deny"
+    assert join(Verdict("ask", ("a",)), SideModelOpinion("allow", ("quite safe",))) == Verdict("ask", ("a",))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +102,7 @@ def test_it_raises_by_what_it_says() -> None:
     ],
 )
 def test_an_answer_in_the_form_asked_for_is_read(text: str) -> None:
-    assert read_answer(text) == Opinion("ask", ("odd",))
+    assert read_answer(text) == SideModelOpinion("ask", ("odd",))
 
 
 @pytest.mark.parametrize(
@@ -149,13 +156,14 @@ def test_outside_text_cannot_close_the_marks_around_it() -> None:
 class Talk:
     """An adviser before a real server, and what came of it."""
 
-    def __init__(self, server: ModelServer, client: OpenAIChat, **options: Any) -> None:
+    def __init__(self, server: ModelServer, client: FormatClient, **options: Any) -> None:
         self.server = server
         self.used: list[Usage] = []
         self.told: list[str] = []
         self.time = 0.0
         self.adviser = Adviser(
             client,
+            Wire(CHAT, codec_for("native")),
             **{
                 "name": "x/judge",
                 "model": "judge",
@@ -176,7 +184,7 @@ class Talk:
 @asynccontextmanager
 async def talk(script: Any, **options: Any) -> AsyncIterator[Talk]:
     async with ModelServer(script) as server:
-        client = OpenAIChat(server.base_url, None, stall_timeout=60)
+        client = FormatClient(CHAT, server.base_url, None, stall_timeout=60)
         try:
             yield Talk(server, client, **options)
         finally:
@@ -188,7 +196,7 @@ async def test_it_is_asked_once_about_equal_actions_with_everything_it_needs(tmp
     async with talk(lambda _: opinion("ask", "odd")) as t:
         first, second = await asyncio.gather(t.says(run("make")), t.says(run("make")))
         assert first == second == await t.says(run("make"))
-        assert first.opinion == Opinion("ask", ("odd",)) and first.note == "x/judge said ask (odd)"
+        assert first.opinion == SideModelOpinion("ask", ("odd",)) and first.note == "x/judge said ask (odd)"
         (request,) = t.server.requests
         system, user = request.messages
         assert (system["content"], request.body["model"]) == (SYSTEM, "judge")
@@ -245,7 +253,7 @@ async def test_after_failures_in_a_row_it_rests_for_a_while_and_then_is_asked_ag
         notes = [(await t.says(run(str(number)))).note for number in range(FAILURES + 2)]
         assert len(t.server.requests) == FAILURES and "was not asked" in notes[-1]
         t.time, broken = REST + 1, False
-        assert (await t.says(run("1"))).opinion == Opinion("deny", ("no",))
+        assert (await t.says(run("1"))).opinion == SideModelOpinion("deny", ("no",))
         assert len(t.told) == 1
         t.time, broken = 2 * REST, True
         await t.says(run("new"))

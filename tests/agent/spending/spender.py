@@ -15,12 +15,12 @@ from random import Random
 
 from agent.model.catalog import UNKNOWN
 from agent.model.protocol import Usage
-from agent.spending.account import account_of
-from agent.spending.shared import session_ceilings
+from agent.spending.budget import Budget, BudgetReachedError
+from agent.spending.request_log import request_log_of
+from agent.spending.request_table import Payer
+from agent.spending.shared_budgets import session_ceilings
 from agent.spending.spending import Spending
-from agent.spending.table import Payer
 from agent.store.store import Store
-from agent.subagents.budget import Budget, BudgetReachedError
 
 
 async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:
@@ -29,11 +29,12 @@ async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:
     async with await Store.open(path) as store:
         ceilings = (None, session_ceilings(budget, session)) if "session" in how else (budget, None)
         spending = Spending(store.database, lambda _: UNKNOWN, *ceilings)
-        account = account_of(spending, Payer(session=session, project="p", agent="main", model="m"), UNKNOWN)
-        assert account is not None
+        request_log = request_log_of(
+            spending, Payer(session=session, project="p", agent="main", model="m"), UNKNOWN
+        )
         while True:
             try:
-                entry = await account.open(chance.randint(1, 400), chance.randint(100, 900), 50)
+                entry = await request_log.open(chance.randint(1, 400), chance.randint(100, 900), 50)
             except BudgetReachedError as error:
                 if not error.may_pass or hang:
                     break
@@ -49,7 +50,7 @@ async def spend(path: Path, ceiling: int, seed: int, how: set[str]) -> int:
             await asyncio.sleep(chance.random() * 0.005)
             usage = Usage(chance.randint(0, entry.input), chance.randint(0, entry.output))
             given += (usage.input or 0) + (usage.output or 0)
-            account.close(entry, usage)
+            request_log.close(entry, usage)
             await spending.settled()
     return given
 

@@ -13,12 +13,12 @@ import pytest
 
 from agent.model.catalog import UNKNOWN, ModelInfo
 from agent.model.protocol import Usage
-from agent.spending.account import Account, account_of
-from agent.spending.shared import LEASE, session_ceilings
+from agent.spending.budget import Budget, BudgetReachedError
+from agent.spending.request_log import RequestLog, request_log_of
+from agent.spending.request_table import AHEAD, Payer, local_day, sums
+from agent.spending.shared_budgets import LEASE, session_ceilings
 from agent.spending.spending import Spending
-from agent.spending.table import AHEAD, Payer, local_day, sums
 from agent.store.store import Store
-from agent.subagents.budget import Budget, BudgetReachedError
 
 DAY = 86_400.0
 NOON = time.mktime((2026, 3, 28, 12, 0, 0, 0, 0, -1))
@@ -44,16 +44,14 @@ def spending(store: Store, budget: Budget, clock: Clock, info: ModelInfo = UNKNO
     return Spending(store.database, lambda _: info, budget, now=clock)
 
 
-def opened(made: Spending, info: ModelInfo = UNKNOWN) -> Account:
-    account = account_of(made, PAYER, info)
-    assert account is not None
-    return account
+def opened(made: Spending, info: ModelInfo = UNKNOWN) -> RequestLog:
+    return request_log_of(made, PAYER, info)
 
 
 async def spend(made: Spending, tokens: int) -> None:
-    account = opened(made)
-    entry = await account.open(tokens, 0, 0)
-    account.close(entry, Usage(tokens, 0))
+    request_log = opened(made)
+    entry = await request_log.open(tokens, 0, 0)
+    request_log.close(entry, Usage(tokens, 0))
     await made.settled()
 
 
@@ -99,18 +97,18 @@ async def test_what_a_killed_process_had_taken_stays_taken(tmp_path: Path, store
 async def test_room_of_a_living_process_may_come_back_until_its_lease_is_over(store: Store) -> None:
     clock = Clock()
     made = spending(store, Budget(tokens=1_000), clock)
-    account = opened(made)
-    entry = await account.open(500, 500, 0)
+    request_log = opened(made)
+    entry = await request_log.open(500, 500, 0)
     with pytest.raises(BudgetReachedError) as reached:
-        await account.open(1, 0, 0)
+        await request_log.open(1, 0, 0)
     assert reached.value.may_pass
     clock.now += LEASE + 1
     with pytest.raises(BudgetReachedError) as reached:
-        await account.open(1, 0, 0)
+        await request_log.open(1, 0, 0)
     assert not reached.value.may_pass
-    account.close(entry, Usage(10, 10))
+    request_log.close(entry, Usage(10, 10))
     await made.settled()
-    assert (await account.open(900, 0, 0)).input == 900
+    assert (await request_log.open(900, 0, 0)).input == 900
 
 
 async def test_the_answer_is_made_to_fit_what_is_left_of_tokens_and_money(store: Store) -> None:
@@ -161,8 +159,7 @@ async def test_a_session_counts_its_own_requests_only_and_waits_for_nobody_elses
     clock = Clock()
     bound = session_ceilings(Budget(turns=2, tokens=1_000), "mine")
     made = Spending(store.database, lambda _: UNKNOWN, None, bound, now=clock)
-    mine = account_of(made, Payer(session="mine", project="p", agent="main", model="m"), UNKNOWN)
-    assert mine is not None
+    mine = request_log_of(made, Payer(session="mine", project="p", agent="main", model="m"), UNKNOWN)
     other.close(await other.open(5_000, 5_000, 0), Usage(5_000, 5_000))
     first = await mine.open(100, 400, 0)
     mine.close(first, Usage(100, 300))

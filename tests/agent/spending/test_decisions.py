@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agent.events import CeilingReply, Decision, Event, ForecastAsked, Noticed
+from agent.spending.budget import Budget, BudgetAccount, BudgetReachedError
 from agent.spending.decisions import Decisions
-from agent.subagents.budget import Budget, BudgetReachedError, Purse
 from tests.agent.subagents.test_ceilings import LOOK, again, answering, asks, ran, sends, settings
 from tests.agent.subagents.test_delegation import team
 from tests.support.engines import Bench
@@ -40,8 +40,8 @@ async def test_raised_ceilings_of_all_agents_and_of_one_stand_too(tmp_path: Path
         first = await ran(made, lambda request: CeilingReply("raised", more[request.measure]))
         assert sorted(each.setting for each in asks(made)) == ["subagents.tokens", "subagents.turns"]
         async with made.engine(resume=first.session) as engine:
-            assert engine.agents.purse.budget.tokens == 900_000
-            assert engine.agents.run("agent-1").purse.budget.turns == 10
+            assert engine.agents.account.budget.tokens == 900_000
+            assert engine.agents.run("agent-1").account.budget.turns == 10
             await engine.agents.resume("agent-1", "Once more.")
             (after,) = await engine.agents.wait(["agent-1"])
             assert after.summary == "Twice."
@@ -102,6 +102,6 @@ async def test_a_decision_that_cannot_be_read_changes_nothing(tmp_path: Path, de
         await engine.session.add("notice", "x", {"kind": "info", "to_model": False, "decision": decision})
         decisions = Decisions(engine.session, lambda _event: None)
         await decisions.recall()
-        purse = Purse("this session", Budget(turns=9))
-        decisions.apply("this session", purse)
-        assert purse.budget == Budget(turns=9) and not decisions.unasked
+        account = BudgetAccount("this session", Budget(turns=9))
+        decisions.apply("this session", account)
+        assert account.budget == Budget(turns=9) and not decisions.unasked

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from agent.spending import table
-from agent.subagents.budget import BudgetReachedError
+from agent.spending import request_table
+from agent.spending.budget import BudgetReachedError
 from tests.support.delivery import Recorded
 from tests.support.engines import Bench, bench
 from tests.support.faults import FAULTS
@@ -67,7 +67,10 @@ async def test_every_request_is_written_down_with_who_made_it(tmp_path: Path) ->
     assert {row["project"] for row in found} == {str(b.workspace)}
     assert {row["model"] for row in found} == {"custom/scripted"}
     assert {row["state"] for row in found} == {"counted"}
-    assert {row["day"] for row in found} <= {table.local_day(time.time() - 60), table.local_day(time.time())}
+    assert {row["day"] for row in found} <= {
+        request_table.local_day(time.time() - 60),
+        request_table.local_day(time.time()),
+    }
     replies = [sent, say(report()), say("Done.")]
     assert tokens(found) == sum(map(served, b.server.requests, replies))
     assert all(row["cost"] > 0 for row in found)

@@ -13,9 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.model.catalog import UNKNOWN, ModelInfo
-from agent.spending.adding import cost_of
-from agent.spending.report import Line, Report, folded, report, title
-from agent.spending.table import GROUPINGS, LARGEST, Amount, Payer, add, agent_name, local_day, sums
+from agent.spending.charges import cost_of
+from agent.spending.report import UsageLine, UsageReport, folded, report, title
+from agent.spending.request_table import (
+    GROUPINGS,
+    LARGEST,
+    Payer,
+    RequestAmount,
+    add,
+    agent_name,
+    local_day,
+    sums,
+)
 from agent.store.store import Store
 from tests.support.engines import bench
 from tests.support.faults import FAULTS
@@ -35,7 +44,7 @@ REQUEST = st.fixed_dictionaries(
         "model": st.sampled_from(["p/known", "p/late", "p/unknown"]),
         "state": st.sampled_from(["counted", "assumed", "open"]),
         "amount": st.builds(
-            Amount, input=COUNT, output=COUNT, cached=COUNT, cost=st.none() | st.floats(0, 10)
+            RequestAmount, input=COUNT, output=COUNT, cached=COUNT, cost=st.none() | st.floats(0, 10)
         ),
     }
 )
@@ -51,7 +60,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
         yield opened
 
 
-async def reports(store: Store, days: int | None = None, now: float = NOW) -> list[Report]:
+async def reports(store: Store, days: int | None = None, now: float = NOW) -> list[UsageReport]:
     return [await report(store.database, prices, by, days=days, now=now) for by in GROUPINGS]
 
 
@@ -133,7 +142,7 @@ async def test_the_sums_of_a_session_with_agents_and_retries_are_those_of_the_se
 
 async def test_what_had_no_price_when_it_left_is_priced_as_known_now(store: Store) -> None:
     payer = Payer(session="s", project="/p", agent="main", model="p/late")
-    amount = Amount(1_000_000, 100_000, 500_000, None)
+    amount = RequestAmount(1_000_000, 100_000, 500_000, None)
     await store.database.write(lambda c: add(c, payer, amount, "counted", NOW, 0))
     (total,) = {each.total.cost for each in await reports(store)}
     assert total == pytest.approx(0.5 + 0.05 + 1.0)
@@ -144,7 +153,7 @@ async def test_what_had_no_price_when_it_left_is_priced_as_known_now(store: Stor
 async def test_of_a_deleted_session_the_sums_stay_and_nothing_else(store: Store) -> None:
     record = await store.create_session(workspace="/secret", model="m")
     payer = Payer(session=record.id, project="/secret", agent=agent_name("secret scout"), model="p/known")
-    await store.database.write(lambda c: add(c, payer, Amount(10, 5, 0, 0.5), "counted", NOW, 0))
+    await store.database.write(lambda c: add(c, payer, RequestAmount(10, 5, 0, 0.5), "counted", NOW, 0))
     await store.delete(record.id)
     found = await reports(store)
     assert {each.total.cost for each in found} == {0.5}
@@ -178,4 +187,4 @@ async def test_only_the_days_that_are_asked_for_are_counted_of_an_old_store(stor
 
 def test_lines_are_ordered_and_zero_is_nothing() -> None:
     assert folded([], prices) == {}
-    assert sum([Line("a", 1), Line("b", 2)], Line("total")) == Line("total", 3)
+    assert sum([UsageLine("a", 1), UsageLine("b", 2)], UsageLine("total")) == UsageLine("total", 3)

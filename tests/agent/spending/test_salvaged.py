@@ -11,7 +11,7 @@ import pytest
 
 from agent.model.catalog import UNKNOWN
 from agent.spending.report import report
-from agent.spending.table import Amount, Payer, add
+from agent.spending.request_table import Payer, RequestAmount, add
 from agent.store.salvage import recover_copy
 from agent.store.store import Store
 
@@ -24,7 +24,7 @@ async def test_requests_are_saved_or_counted_anew(tmp_path: Path, version: int) 
         usage = {"input": 30, "output": 4, "cached": None}
         await store.append(record.id, "assistant", "x", {"model": "m", "usage": usage})
         payer = Payer(session=record.id, project="/w", agent="main", model="m")
-        await store.database.write(lambda c: add(c, payer, Amount(30, 4), "counted", time.time(), 0))
+        await store.database.write(lambda c: add(c, payer, RequestAmount(30, 4), "counted", time.time(), 0))
     if version == 2:
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(

@@ -5,6 +5,7 @@ import random
 import shutil
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,27 @@ async def test_a_sound_store_is_copied_whole(path: Path) -> None:
         assert (await store.search("message 700")).total == 1
         await store.append(session, "user", "goes on", expected=nodes[-1].id)
     assert {each.name for each in path.parent.iterdir()} == {path.name, copy.name}
+
+
+async def test_labels_are_kept_and_events_go_on_after_the_last_number(path: Path) -> None:
+    session, nodes = await filled(path)
+    async with await Store.open(path) as store:
+        await store.mark(session, nodes[3].id, label="here", bookmarked=True)
+        await store.reserve_events(session, 40)
+    async with await Store.open(recover_copy(path)) as store:
+        assert [(each.node, each.label) for each in await store.marks(session)] == [(nodes[3].id, "here")]
+        assert await store.reserve_events(session, 1) == 41
+
+
+async def test_a_store_of_an_older_layout_is_saved_too(path: Path) -> None:
+    session, nodes = await filled(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("ALTER TABLE sessions DROP COLUMN events")
+        connection.execute("PRAGMA user_version = 4")
+        connection.commit()
+    async with await Store.open(recover_copy(path)) as store:
+        assert await store.path(session) == nodes
+        assert await store.reserve_events(session, 1) == 1
 
 
 async def test_what_lies_outside_the_damage_is_saved(path: Path) -> None:

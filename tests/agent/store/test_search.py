@@ -13,7 +13,6 @@ from agent.store.nodes import NewNode, Session
 from agent.store.query import MAX_TERMS, parse
 from agent.store.search import MAX_HITS, Filters
 from agent.store.store import Store
-from tools.context import SessionSearch
 
 STORED = {
     "address": "write to user@example.com today",
@@ -54,6 +53,10 @@ async def filled(store: Store, session: Session) -> dict[int, str]:
         ("user@example.com", "address"),
         ("USER@EXAMPLE", "address"),
         ("100%", "percent"),
+        ("onClick*", "camel"),
+        ("peppe* sal*", "and"),
+        ("Ошиб*", "cyrillic"),
+        ("gl* *", "star"),
         ("/etc/nginx/nginx.conf", "path"),
         ("nginx.co", "path"),
         ("foo'", "apostrophe"),
@@ -253,23 +256,6 @@ async def test_around_a_hit_are_the_messages_of_its_path(store: Store, session: 
     assert await store.around(nodes[0].id, 1) == nodes[:2]
     assert await store.around(nodes[4].id, 0) == [nodes[4]]
     assert await store.around(10**12, 3) == []
-
-
-async def test_tools_get_hits_with_their_surroundings(store: Store, session: Session) -> None:
-    service: SessionSearch = store.for_tools()
-    await store.append(session.id, "user", "How is the needle made?")
-    answer = await store.append(session.id, "assistant", "From steel.")
-    result = await store.append(session.id, "tool", '{"output": "needle\\nfactory"}', {"tool": "terminal"})
-    total, found = await service.search("needle", window=1)
-    assert total == 2
-    assert [each.match for each in found] == [result.id, answer.id - 1]
-    assert (found[0].session, found[0].title) == (session.id, "How is the needle made?")
-    assert [(each.id, each.is_match) for each in found[0].messages] == [(answer.id, False), (result.id, True)]
-    assert found[0].messages[1].text == "needle\nfactory"
-    assert found[0].messages[1].role == "tool"
-    assert (await service.search("needle", roles=["user"]))[0] == 1
-    assert (await service.search("needle", limit=1, offset=1))[1][0].match == answer.id - 1
-    assert await service.search("absent") == (0, [])
 
 
 def test_a_query_keeps_quoted_words_together_and_is_bounded() -> None:

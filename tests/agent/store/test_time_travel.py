@@ -11,7 +11,7 @@ import pytest
 from agent.errors import StoreError
 from agent.store import schema
 from agent.store.nodes import NewNode, Session
-from agent.store.operations import Place
+from agent.store.operations import SessionPlace
 from agent.store.store import Store
 
 
@@ -114,7 +114,9 @@ async def test_a_branch_may_begin_before_anything_was_said(store: Store, session
 async def test_a_branch_is_renamed_with_all_that_names_it(store: Store, session: Session) -> None:
     (one,) = await grown(store, session, "one")
     await store.fork(session.id, one, "a")
-    await store.record_operation(session.id, "fork", "to a", Place("main", one, 0), Place("a", one, 0))
+    await store.record_operation(
+        session.id, "fork", "to a", SessionPlace("main", one, 0), SessionPlace("a", one, 0)
+    )
     await store.rename_head(session.id, "a", "better")
     assert {head.name for head in await store.heads(session.id)} == {"main", "better"}
     (operation,) = await store.operations(session.id)
@@ -144,7 +146,7 @@ async def test_a_dropped_branch_leaves_its_messages_in_the_tree(store: Store, se
 async def test_operations_are_undone_from_the_newest_and_redone_from_the_oldest(
     store: Store, session: Session
 ) -> None:
-    places = [Place("main", None, number) for number in range(4)]
+    places = [SessionPlace("main", None, number) for number in range(4)]
     for before, after in itertools.pairwise(places):
         await store.record_operation(session.id, "turn", f"to {after.step}", before, after)
     for expected in (3, 2):
@@ -159,7 +161,7 @@ async def test_operations_are_undone_from_the_newest_and_redone_from_the_oldest(
 
 
 async def test_a_new_operation_ends_what_could_be_redone(store: Store, session: Session) -> None:
-    start, end = Place("main", None, 0), Place("main", None, 1)
+    start, end = SessionPlace("main", None, 0), SessionPlace("main", None, 1)
     await store.record_operation(session.id, "turn", "one", start, end)
     await store.set_undone(session.id, 1, True)
     await store.record_operation(session.id, "turn", "other", start, end)
@@ -170,7 +172,9 @@ async def test_a_new_operation_ends_what_could_be_redone(store: Store, session: 
 async def test_marks_and_operations_go_with_their_session(store: Store, session: Session) -> None:
     (one,) = await grown(store, session, "one")
     await store.mark(session.id, one, label="x")
-    await store.record_operation(session.id, "turn", "x", Place("main", None, 0), Place("main", one, 0))
+    await store.record_operation(
+        session.id, "turn", "x", SessionPlace("main", None, 0), SessionPlace("main", one, 0)
+    )
     await store.delete(session.id)
     assert await store.marks(session.id) == []
     assert await store.operations(session.id) == []

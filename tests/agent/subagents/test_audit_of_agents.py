@@ -54,7 +54,7 @@ async def test_each_entry_names_the_agent_that_acted(tmp_path: Path, isolation: 
 async def test_what_a_person_was_asked_for_an_agent_is_taken_down_under_its_name(tmp_path: Path) -> None:
     scripts = {
         "main": [call("delegate_task", goal="one", agent="writer"), say("Over.")],
-        "one": [call("write_file", path="a.txt", content="a"), say(report())],
+        "one": [call("write_file", path=".vscode/a.json", content="a"), say(report())],
     }
     async with team(tmp_path, scripts) as made, made.engine(approve="normal", attended=True) as engine:
 
@@ -74,7 +74,7 @@ async def test_a_yes_for_the_session_says_which_agent_asked_for_it(tmp_path: Pat
         "main": [call("delegate_task", goal="one", agent="writer"), say("Over.")],
         "one": [call("write_file", path="a.txt", content="a"), say(report())],
     }
-    async with team(tmp_path, scripts) as made, made.engine(approve="normal", attended=True) as engine:
+    async with team(tmp_path, scripts) as made, made.engine(approve="careful", attended=True) as engine:
 
         def answer(event: Any) -> None:
             if isinstance(event, ApprovalAsked):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.config import trust
 from agent.home import Home
 from agent.safety.permissions.policy import Permissions
-from agent.subagents.budget import Budget
+from agent.spending.budget import Budget
 from agent.subagents.definitions import (
     BUILTIN,
     LONGEST_PROMPT,

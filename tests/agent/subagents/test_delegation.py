@@ -305,8 +305,8 @@ async def test_a_killed_agent_stops_amid_its_answer_and_sends_nothing_after(
             await asyncio.wait_for(request.hung_up.wait(), PATIENCE)
             assert (await turn).outcome == "done"
             assert asked(made, "slow") == 1
-            purse = engine.agents.run("agent-1").purse
-            assert purse.room() == 2_000_000 - engine.agents.purse.spent.tokens, "all room is given back"
+            account = engine.agents.run("agent-1").account
+            assert account.room() == 2_000_000 - engine.agents.account.spent.tokens, "all room is given back"
         (one,) = results(made)[0]["results"]
         assert (one["outcome"], one["reason"]) == ("killed", "It was stopped before it was done.")
 
@@ -435,7 +435,7 @@ async def test_an_approval_names_the_agent_that_asks_and_its_clock_stands_still_
 ) -> None:
     scripts = {
         "main": [call("delegate_task", goal="write", budget={"seconds": 100}), say("Over.")],
-        "write": [call("write_file", path="a.txt", content="a"), say(report())],
+        "write": [call("write_file", path=".vscode/a.json", content="a"), say(report())],
     }
     async with team(tmp_path, scripts) as made:
         async with made.engine(approve="normal", attended=True) as engine:
@@ -452,7 +452,7 @@ async def test_an_approval_names_the_agent_that_asks_and_its_clock_stands_still_
         (one,) = results(made)[0]["results"]
         assert one["outcome"] == "completed"
         assert one["seconds"] < took - 0.9
-        assert (made.workspace / "a.txt").read_text() == "a"
+        assert (made.workspace / ".vscode/a.json").read_text() == "a"
 
 
 async def test_killing_an_agent_takes_its_open_question_away(tmp_path: Path) -> None:
@@ -467,7 +467,7 @@ async def test_killing_an_agent_takes_its_open_question_away(tmp_path: Path) -> 
             assert made.seen(QuestionAsked)[0].agent == "agent-1"
             assert (await asyncio.wait_for(engine.agents.kill("agent-1"), PATIENCE)).outcome == "killed"
             await turn
-            assert engine.inbox.pending() == ()
+            assert engine.pending_requests.pending() == ()
 
 
 async def test_a_long_report_is_kept_in_a_file(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.model.catalog import ModelInfo
-from agent.subagents.budget import Budget
-from agent.subagents.forecast import FEW, Planned, Span, forecast
+from agent.spending.budget import Budget
+from agent.subagents.forecast import FEW, ForecastSpan, Planned, forecast
 
 PRICED = ModelInfo(input_price=3.0, output_price=15.0, cached_price=0.3)
 
@@ -18,7 +18,7 @@ def planned(**given: object) -> Planned:
 def test_several_agents_take_as_much_as_each_of_them() -> None:
     one = forecast([planned()])
     three = forecast([planned()] * 3)
-    assert three.tokens == Span(one.tokens.low * 3, one.tokens.high * 3)
+    assert three.tokens == ForecastSpan(one.tokens.low * 3, one.tokens.high * 3)
     assert one.money is not None and three.money is not None
     assert abs(three.money.high - 3 * one.money.high) < 1e-9
     assert three.models == (("m", 3),) and three.agents == 3
@@ -39,14 +39,14 @@ def test_a_model_without_a_price_for_what_is_cached_has_a_cost_all_the_same() ->
 
 def test_a_model_that_costs_nothing_costs_nothing() -> None:
     free = ModelInfo(input_price=0.0, output_price=0.0, cached_price=0.0)
-    assert forecast([planned(info=free)]).money == Span(0.0, 0.0)
+    assert forecast([planned(info=free)]).money == ForecastSpan(0.0, 0.0)
 
 
 def test_a_few_ended_agents_say_nothing_and_more_of_them_say_all() -> None:
     few, more = [40_000] * (FEW - 1), [40_000] * FEW
     assert forecast([planned()], few) == forecast([planned()])
     learned = forecast([planned()], more)
-    assert learned.tokens == Span(40_000, 40_000) and learned.from_past == FEW
+    assert learned.tokens == ForecastSpan(40_000, 40_000) and learned.from_past == FEW
 
 
 def test_no_agent_takes_less_than_its_first_request() -> None:
@@ -56,7 +56,7 @@ def test_no_agent_takes_less_than_its_first_request() -> None:
 def test_ceilings_of_requests_of_tokens_and_of_all_together_bound_both_ends() -> None:
     one_request = forecast([planned(budget=Budget(turns=1))]).tokens
     assert one_request.high < forecast([planned(budget=Budget(turns=2))]).tokens.high
-    assert forecast([planned(budget=Budget(tokens=700))]).tokens == Span(700, 700)
+    assert forecast([planned(budget=Budget(tokens=700))]).tokens == ForecastSpan(700, 700)
     whole, half = forecast([planned()] * 4), forecast([planned()] * 4, left=30_000)
     assert half.tokens.high == 30_000 and half.left == 30_000
     assert half.money is not None and whole.money is not None and half.money.high < whole.money.high

@@ -12,8 +12,8 @@ import pytest
 
 from agent.errors import HermesError
 from agent.events import ApprovalAsked, Decision, Noticed, StepTaken
-from agent.workspace.copying.held import holders
-from agent.workspace.copying.places import sweep
+from agent.workspace.isolated_copies.copy_folders import sweep
+from agent.workspace.isolated_copies.copy_records import holders
 from tests.agent.subagents.test_delegation import asked, results, team, until
 from tests.agent.subagents.test_recovery import killed_while
 from tests.support.engines import Bench
@@ -199,7 +199,7 @@ async def test_a_merge_asks_as_the_mode_says_and_names_what_it_touches(
 ) -> None:
     scripts = {"main": [sent(), settle("merge"), say("Over.")], "child": WRITES}
     async with team(tmp_path, scripts) as made:
-        async with made.engine(approve="ask", attended=True) as engine:
+        async with made.engine(approve="careful", attended=True) as engine:
 
             def answer(event: Any) -> None:
                 if isinstance(event, ApprovalAsked):
@@ -226,7 +226,7 @@ async def test_in_a_copy_no_more_is_asked_than_in_the_workspace(tmp_path: Path) 
         say(report()),
     ]
     async with team(tmp_path, {"main": [sent(), say("Over.")], "child": child}) as made:
-        await made.turn("Go.", approve="auto-edit")
+        await made.turn("Go.", approve="normal")
         written, shown, guarded = results(made, "agent-1")
         assert "error" not in written
         assert shown["output"].strip() == "a"
@@ -241,7 +241,7 @@ async def test_the_mode_of_the_session_counts_in_a_copy_at_once(tmp_path: Path) 
         return call("write_file", path=f"{done}.txt", content="x\n") if done < 2 else say(report())
 
     async with team(tmp_path, {"main": [sent(), say("Over.")], "child": child}) as made:
-        async with made.engine(approve="auto-edit") as engine:
+        async with made.engine(approve="normal") as engine:
             await engine.run("Go.")
         written, refused = results(made, "agent-1")
         assert "error" not in written

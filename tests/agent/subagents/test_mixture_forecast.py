@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import AgentStarted, ApprovalAsked, Decision, ForecastAsked
-from agent.subagents.budget import Budget
-from agent.subagents.forecast import LONG_REPLY, REPLY, Planned, Span, forecast
-from app.budget_words import learned
+from agent.spending.budget import Budget
+from agent.subagents.forecast import LONG_REPLY, REPLY, ForecastSpan, Planned, forecast
+from app.questions.budget_words import learned
 from tests.agent.subagents.test_delegation import results
 from tests.agent.subagents.test_forecast import PRICED
-from tests.agent.subagents.test_forecaster import answering
+from tests.agent.subagents.test_forecast_question import answering
 from tests.agent.subagents.test_mixture import CONFIG, QUESTION, TWO, by_model, mixture
 from tests.support.engines import Bench
 
@@ -90,7 +90,7 @@ def planned(**given: Any) -> Planned:
 
 def test_it_is_one_request_each_whatever_agents_took_that_worked() -> None:
     made = forecast([planned(), planned(reads=2)], [90_000] * 50)
-    assert made.tokens == Span(2 * 500 + 4 * REPLY, 2 * 500 + 4 * LONG_REPLY)
+    assert made.tokens == ForecastSpan(2 * 500 + 4 * REPLY, 2 * 500 + 4 * LONG_REPLY)
     assert made.single and made.from_past == 0
     assert learned(made) == "one request each; nobody knows how long answers get"
     mixed = forecast([planned(), planned(only_answers=False)], [90_000] * 50)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agent.spending.overview import overview
-from agent.spending.table import SENT
+from agent.spending.request_table import SENT
 from tests.agent.subagents.test_delegation import asked, team, until
 from tests.agent.subagents.test_recovery import killed_while
 from tests.support.engines import Bench

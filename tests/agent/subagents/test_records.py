@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.subagents.budget import Budget
+from agent.spending.budget import Budget
+from agent.subagents.file_turns import FileTurn, FileTurns
 from agent.subagents.records import Task, overall, read_answer
 from agent.subagents.slots import Slots
-from agent.subagents.writers import Writer, Writers
 from tests.support.team import report
 from tools.actions import ReadPath, WritePath
 
@@ -150,10 +150,10 @@ def write(path: str) -> WritePath:
 
 
 async def test_two_agents_change_one_file_after_each_other_and_the_second_is_told() -> None:
-    writers, told, order = Writers(), list[str](), list[str]()
+    writers, told, order = FileTurns(), list[str](), list[str]()
 
     async def change(agent: str) -> None:
-        writer = Writer(agent, writers, told.append)
+        writer = FileTurn(agent, writers, told.append)
         async with writer.during("call_1"):
             await writer.acting("call_1", write("/w/a"))
             order.append(f"{agent} begins")
@@ -167,10 +167,10 @@ async def test_two_agents_change_one_file_after_each_other_and_the_second_is_tol
 
 
 async def test_agents_that_change_several_files_never_wait_for_each_other_forever() -> None:
-    writers = Writers()
+    writers = FileTurns()
 
     async def change(agent: str, paths: list[str]) -> None:
-        writer = Writer(agent, writers, lambda _: None)
+        writer = FileTurn(agent, writers, lambda _: None)
         for number in range(20):
             async with writer.during(f"{number}"):
                 for path in paths:
@@ -182,8 +182,8 @@ async def test_agents_that_change_several_files_never_wait_for_each_other_foreve
 
 
 async def test_reading_waits_for_nobody_and_a_stopped_writer_holds_nothing() -> None:
-    writers = Writers()
-    one, two = Writer("one", writers, lambda _: None), Writer("two", writers, lambda _: None)
+    writers = FileTurns()
+    one, two = FileTurn("one", writers, lambda _: None), FileTurn("two", writers, lambda _: None)
     with suppress(RuntimeError):
         async with one.during("1"):
             await one.acting("1", write("/a"))

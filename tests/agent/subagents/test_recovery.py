@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.events import AgentEnded, AgentStarted
-from agent.subagents.metered import Tally
+from agent.spending.metered_client import RequestTally
 from tests.agent.subagents.test_delegation import asked, results, team, until
 from tests.support.command import ROOT
 from tests.support.engines import Bench
@@ -89,7 +89,7 @@ async def test_after_a_kill_agents_are_marked_as_interrupted_and_go_on_without_p
             before = run.tally.tokens
             assert run.report is not None and run.report.error == "Hermes ended while it worked."
             assert run.tally.input > 0 and run.tally.assumed > 0
-            assert engine.agents.purse.spent.tokens >= before
+            assert engine.agents.account.spent.tokens >= before
             sent = len(made.server.requests)
             await engine.agents.resume("agent-1")
             (after,) = await engine.agents.wait(["agent-1"])
@@ -133,7 +133,7 @@ async def test_closing_the_session_interrupts_agents_and_they_are_known_next_tim
             await until(made, lambda: asked(made, "child"))
         async with made.engine(resume=ended.session) as engine:
             assert engine.agents.run("agent-1").standing == "interrupted"
-            assert engine.agents.run("agent-1").tally != Tally()
+            assert engine.agents.run("agent-1").tally != RequestTally()
         assert results(made)[0]["started"] == ["agent-1"]
 
 

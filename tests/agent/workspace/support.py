@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from agent.workspace.changes import Changes
+from agent.workspace.changes import ProjectChanges
 from agent.workspace.watcher import Watcher
 
 SETTLE = 0.08
@@ -22,7 +22,7 @@ class Watched:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.told: list[Changes] = []
+        self.told: list[ProjectChanges] = []
         self.watcher = Watcher(root, self.told.append, settle=SETTLE)
         self._marks = 0
 
@@ -32,7 +32,7 @@ class Watched:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
-    async def next(self) -> Changes:
+    async def next(self) -> ProjectChanges:
         """The first changes not taken yet."""
         async with asyncio.timeout(PATIENCE):
             while not self.told:

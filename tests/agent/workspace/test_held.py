@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from agent.workspace.copies import make_copy, take_up
-from agent.workspace.copying.held import Holder, holders
-from agent.workspace.copying.places import HELD, sweep
-from tests.agent.workspace.test_copies import recording, torture
+from agent.workspace.isolated_copies.copy_folders import HELD, sweep
+from agent.workspace.isolated_copies.copy_records import Holder, holders
+from agent.workspace.isolated_copies.workspace_copy import make_copy, take_up
+from tests.agent.workspace.isolated_copies.test_workspace_copy import recording, torture
 
 HOLDER = Holder("session", "agent-1")
 

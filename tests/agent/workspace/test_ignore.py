@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent.workspace import ignore, ignore_rules
-from agent.workspace.ignore import Ignore
+from agent.workspace.ignore import IgnoreFiles
 from agent.workspace.ignore_rules import parse
 from tests.agent.workspace.support import commit_all, git
 
@@ -44,7 +44,7 @@ def grow(top: Path, chance: random.Random) -> None:
 
 
 def shown_by_us(root: Path) -> set[str]:
-    ignore = Ignore(root)
+    ignore = IgnoreFiles(root)
     found: set[str] = set()
     for place, folders, files in os.walk(root):
         below = "" if place == str(root) else f"{os.path.relpath(place, root)}/"
@@ -120,7 +120,7 @@ def test_names_that_are_no_text_and_a_byte_order_mark(tmp_path: Path) -> None:
 
 def test_rules_are_read_anew_once_forgotten(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
-    ignore = Ignore(tmp_path)
+    ignore = IgnoreFiles(tmp_path)
     assert not ignore.skips("a/x", folder=False)
     (tmp_path / ".gitignore").write_text("x\n")
     assert not ignore.skips("a/x", folder=False)
@@ -141,7 +141,7 @@ def test_rules_made_to_take_for_ever_are_left_out(rule: str) -> None:
 
 def test_rules_with_the_most_wildcards_are_matched_in_no_time(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*a*a*ab\n")
-    assert not Ignore(tmp_path).skips("a" * 250, folder=False)
+    assert not IgnoreFiles(tmp_path).skips("a" * 250, folder=False)
 
 
 def test_an_ignore_file_that_is_a_link_or_a_folder_is_not_read(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_an_ignore_file_that_is_a_link_or_a_folder_is_not_read(tmp_path: Path) -
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".gitignore").symlink_to("../rules")
     (tmp_path / "b" / ".gitignore").mkdir(parents=True)
-    ignore = Ignore(tmp_path)
+    ignore = IgnoreFiles(tmp_path)
     assert not ignore.skips("a/x", folder=False)
     assert not ignore.skips("b/x", folder=False)
 
@@ -163,7 +163,7 @@ def test_twenty_thousand_rules_are_as_good_as_few(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     shown = shown_by_us(tmp_path)
     assert shown == shown_by_git(tmp_path) == {".gitignore", "gen_5000.c", "out/x", "a.b", "keep_4"}
-    level = Ignore(tmp_path)
+    level = IgnoreFiles(tmp_path)
     level.skips("x", folder=False)
     assert not level.cut
 
@@ -192,7 +192,7 @@ def test_rules_there_is_no_room_for_are_left_out_and_their_file_is_named(
     monkeypatch.setattr(ignore, "MAX_TRIED", 20)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / ".gitignore").write_text("first\n" + text)
-    rules = Ignore(tmp_path)
+    rules = IgnoreFiles(tmp_path)
     assert rules.skips("sub/first", folder=False)
     assert not rules.skips("sub/other.h", folder=False)
     assert rules.cut == {"sub/.gitignore"}
@@ -211,7 +211,7 @@ def test_folders_share_the_room_for_rules_that_are_tried(
         below = below / "a"
         below.mkdir()
     (below / ".gitignore").write_text("?9\nrare\n")
-    rules = Ignore(tmp_path)
+    rules = IgnoreFiles(tmp_path)
     assert rules.skips("a/a/x2", folder=False)
     assert not rules.skips("a/a/a/a/x9", folder=False)
     assert rules.skips("a/a/a/a/rare", folder=False) and rules.skips("a/a/a/a/plain", folder=False)
@@ -221,5 +221,5 @@ def test_folders_share_the_room_for_rules_that_are_tried(
 def test_folders_may_lie_deeper_in_each_other_than_calls_can(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("hidden\n")
     below = "/".join("d" * (sys.getrecursionlimit() + 500))
-    assert Ignore(tmp_path).skips(f"{below}/hidden", folder=False)
-    assert not Ignore(tmp_path).skips(f"{below}/shown", folder=False)
+    assert IgnoreFiles(tmp_path).skips(f"{below}/hidden", folder=False)
+    assert not IgnoreFiles(tmp_path).skips(f"{below}/shown", folder=False)

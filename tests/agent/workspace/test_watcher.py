@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from agent.workspace.changes import Changes
+from agent.workspace.changes import ProjectChanges
 from tests.agent.workspace.support import commit_all, git, watching
 
 
@@ -32,7 +32,7 @@ async def test_saving_through_a_temporary_file_is_one_edit(tmp_path: Path) -> No
     async with watching(tmp_path) as here:
         here.write("a.py.tmp.123", "two\n").rename(tmp_path / "a.py")
         changes = await here.next()
-    assert changes == Changes(modified=("a.py",), diffs=changes.diffs)
+    assert changes == ProjectChanges(modified=("a.py",), diffs=changes.diffs)
     assert (changes.diffs[0].added, changes.diffs[0].removed) == (1, 1)
 
 
@@ -143,7 +143,7 @@ async def test_a_rename_is_told_as_one(tmp_path: Path) -> None:
     async with watching(tmp_path) as here:
         (tmp_path / "old.py").rename(tmp_path / "new.py")
         changes = await here.next()
-    assert changes == Changes(renamed=(("old.py", "new.py"),))
+    assert changes == ProjectChanges(renamed=(("old.py", "new.py"),))
     assert changes.sentence() == "You renamed old.py to new.py"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from watchdog.observers.polling import PollingObserver
 
-from agent.workspace import eyes, ignore, tree
-from agent.workspace.changes import Changes
+from agent.workspace import fs_events, ignore, project_tree
+from agent.workspace.changes import ProjectChanges
 from agent.workspace.watcher import Watcher
 from tests.agent.workspace.support import PATIENCE, Watched, watching
 
@@ -25,7 +25,7 @@ def sha(content: str) -> str:
 async def test_folders_beyond_the_limit_are_looked_at_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tree, "MAX_FOLDERS", 3)
+    monkeypatch.setattr(project_tree, "MAX_FOLDERS", 3)
     monkeypatch.setattr("agent.workspace.watcher.SWEEP_SECONDS", 0.1)
     monkeypatch.setattr("agent.workspace.watcher._SWEEP_SHARE", 1.0)
     for name in "abcdefgh":
@@ -67,9 +67,9 @@ async def test_a_system_without_watches_left_is_looked_at(
 async def test_where_a_whole_tree_is_watched_the_same_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def open_source(root: Path, report: eyes.Report) -> eyes.Source:
+    def open_source(root: Path, report: fs_events.Report) -> fs_events.FileEventSource:
         # Its recursive watch on Linux is not what other systems have, and loses events.
-        return eyes.TreeWatch(root, report, PollingObserver(timeout=0.05))
+        return fs_events.TreeWatch(root, report, PollingObserver(timeout=0.05))
 
     monkeypatch.setattr("agent.workspace.watcher.open_source", open_source)
     (tmp_path / "a").write_text("1\n")
@@ -84,7 +84,7 @@ async def test_where_a_whole_tree_is_watched_the_same_is_told(
 
 
 async def test_lost_events_lead_to_a_look_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.workspace.words.MAX_PATHS", 5)
+    monkeypatch.setattr("agent.workspace.dirty_paths.MAX_PATHS", 5)
     async with watching(tmp_path) as here:
         for number in range(40):
             here.write(f"d{number}/{number}", "x")
@@ -104,10 +104,10 @@ async def test_nothing_is_told_while_it_is_off(tmp_path: Path) -> None:
 
 
 async def test_a_listener_that_fails_does_not_end_the_watch(tmp_path: Path) -> None:
-    told: list[Changes] = []
+    told: list[ProjectChanges] = []
     failures: list[object] = []
 
-    def fail_once(changes: Changes) -> None:
+    def fail_once(changes: ProjectChanges) -> None:
         told.append(changes)
         if len(told) == 1:
             raise RuntimeError("no")
@@ -177,7 +177,7 @@ async def test_a_watcher_that_fails_says_so_and_harms_nobody(
 
     failures: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context["exception"]))
-    monkeypatch.setattr(tree.Tree, "survey", fail)
+    monkeypatch.setattr(project_tree.ProjectTree, "survey", fail)
     async with watching(tmp_path) as here:
         assert here.watcher.coverage == "The project folder is not watched."
         await here.watcher.expect([tmp_path / "a"])
@@ -279,7 +279,7 @@ async def test_a_command_is_waited_for_where_no_mark_can_be_set(
         elif lacks == "watches":
             monkeypatch.setattr(InotifyFD, "add_callback", refuse)
         else:
-            monkeypatch.setattr("agent.workspace.eyes.Path.touch", refuse)
+            monkeypatch.setattr("agent.workspace.fs_events.Path.touch", refuse)
         for name in ("a", "b"):
             async with here.watcher.claim():
                 here.write(name, "by a command\n")

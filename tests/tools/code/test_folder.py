@@ -6,8 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
+
+import pytest
 
 from tools.code.folder import PrivateFolder, sweep
 
@@ -63,3 +66,26 @@ def test_an_old_folder_without_a_lock_is_swept(tmp_path: Path) -> None:
     os.utime(old, (time.time() - 7200,) * 2)
     sweep(tmp_path)
     assert not old.exists()
+
+
+def test_a_sweep_never_meets_a_folder_that_is_just_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(prefix="h", dir="/tmp") as name:
+        monkeypatch.setattr(tempfile, "tempdir", name)
+        over = threading.Event()
+
+        def sweeping() -> None:
+            while not over.is_set():
+                sweep(Path(name))
+
+        sweepers = [threading.Thread(target=sweeping) for _ in range(3)]
+        for each in sweepers:
+            each.start()
+        try:
+            for _ in range(300):
+                folder = PrivateFolder()
+                assert folder.path.is_dir()
+                folder.remove()
+        finally:
+            over.set()
+            for each in sweepers:
+                each.join()

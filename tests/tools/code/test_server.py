@@ -15,24 +15,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tools.code.allowed import Offer
+from tools.code.call_dispatcher import CallDispatcher
 from tools.code.clock import Clock
-from tools.code.desk import Desk
 from tools.code.rpc import LINE_LIMIT, BadRequestError, parse_request
-from tools.code.server import Server, peer_uid
+from tools.code.server import ScriptServer, peer_uid
 
 
 async def serve(tool: str, arguments: dict[str, Any]) -> str:
     return json.dumps(arguments)
 
 
-def desk() -> Desk:
-    return Desk(Offer(({"name": "read_file"},)), 10_000, Clock(), serve, lambda _: None)
+def dispatcher() -> CallDispatcher:
+    return CallDispatcher(Offer(({"name": "read_file"},)), 10_000, Clock(), serve, lambda _: None)
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
-    made = Server()
-    made.desk = desk()
+async def server() -> AsyncIterator[ScriptServer]:
+    made = ScriptServer()
+    made.dispatcher = dispatcher()
     await made.start()
     yield made
     made.close()
@@ -43,7 +43,7 @@ class Client:
         self.reader, self.writer = reader, writer
 
     @classmethod
-    async def of(cls, server: Server) -> Client:
+    async def of(cls, server: ScriptServer) -> Client:
         return cls(*await asyncio.open_unix_connection(server.path, limit=10**8))
 
     async def send(self, data: bytes) -> None:
@@ -57,7 +57,7 @@ class Client:
     async def answer(self) -> Any:
         return json.loads(await self.reader.readline())
 
-    async def works(self, server: Server) -> bool:
+    async def works(self, server: ScriptServer) -> bool:
         given = await self.ask(id=9, token=server.token, tool="read_file", args={"path": "a"})
         return given == {"id": 9, "result": {"path": "a"}}
 
@@ -65,14 +65,14 @@ class Client:
         self.writer.close()
 
 
-async def test_only_the_owner_gets_at_the_socket(server: Server) -> None:
+async def test_only_the_owner_gets_at_the_socket(server: ScriptServer) -> None:
     assert stat.S_IMODE(server.folder.stat().st_mode) == 0o700
     assert stat.S_IMODE(server.path.stat().st_mode) == 0o600
 
 
 async def test_another_user_is_hung_up_on() -> None:
-    server = Server(uid=os.getuid() + 1)
-    server.desk = desk()
+    server = ScriptServer(uid=os.getuid() + 1)
+    server.dispatcher = dispatcher()
     await server.start()
     client = await Client.of(server)
     try:
@@ -90,12 +90,12 @@ def test_the_system_says_who_is_at_the_other_end() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "ü", None, 7, ["x"]])
-async def test_a_wrong_token_gets_an_error_and_nothing_else(server: Server, token: Any) -> None:
+async def test_a_wrong_token_gets_an_error_and_nothing_else(server: ScriptServer, token: Any) -> None:
     client = await Client.of(server)
     answer = await client.ask(id=1, token=token, tool="read_file", args={})
     assert answer == {"id": 1, "result": {"error": "The token of the request is not that of this script."}}
-    assert server.desk is not None
-    assert server.desk.made == 0
+    assert server.dispatcher is not None
+    assert server.dispatcher.made == 0
     client.close()
 
 
@@ -113,7 +113,7 @@ async def test_a_wrong_token_gets_an_error_and_nothing_else(server: Server, toke
         b'{"id": 1e999}',
     ],
 )
-async def test_nonsense_gets_an_error_and_the_connection_goes_on(server: Server, line: bytes) -> None:
+async def test_nonsense_gets_an_error_and_the_connection_goes_on(server: ScriptServer, line: bytes) -> None:
     client = await Client.of(server)
     await client.send(line + b"\n")
     assert "error" in (await client.answer())["result"]
@@ -124,7 +124,7 @@ async def test_nonsense_gets_an_error_and_the_connection_goes_on(server: Server,
 @pytest.mark.parametrize(
     "request_", [{"id": "1"}, {"id": True}, {"tool": 3}, {"args": []}, {"args": "x"}, {"id": None}]
 )
-async def test_fields_of_the_wrong_kind_get_an_error(server: Server, request_: dict[str, Any]) -> None:
+async def test_fields_of_the_wrong_kind_get_an_error(server: ScriptServer, request_: dict[str, Any]) -> None:
     client = await Client.of(server)
     whole = {"id": 1, "token": server.token, "tool": "read_file", "args": {}} | request_
     assert "needs a number" in (await client.ask(**whole))["result"]["error"]
@@ -132,7 +132,7 @@ async def test_fields_of_the_wrong_kind_get_an_error(server: Server, request_: d
     client.close()
 
 
-async def test_who_sends_only_nonsense_is_hung_up_on(server: Server) -> None:
+async def test_who_sends_only_nonsense_is_hung_up_on(server: ScriptServer) -> None:
     noisy, quiet = await Client.of(server), await Client.of(server)
     try:
         await noisy.send(b"x\n" * 100_000)
@@ -145,7 +145,7 @@ async def test_who_sends_only_nonsense_is_hung_up_on(server: Server) -> None:
     quiet.close()
 
 
-async def test_a_line_without_end_is_cut_off(server: Server) -> None:
+async def test_a_line_without_end_is_cut_off(server: ScriptServer) -> None:
     client, other = await Client.of(server), await Client.of(server)
     with pytest.raises(ConnectionError):
         for _ in range(2 * LINE_LIMIT // 1_000_000):
@@ -157,7 +157,7 @@ async def test_a_line_without_end_is_cut_off(server: Server) -> None:
     other.close()
 
 
-async def test_requests_sent_ahead_are_answered_in_order(server: Server) -> None:
+async def test_requests_sent_ahead_are_answered_in_order(server: ScriptServer) -> None:
     client = await Client.of(server)
     one = {"token": server.token, "tool": "read_file"}
     lines = [json.dumps({"id": n, "args": {"path": str(n)}} | one) for n in range(300)]
@@ -166,7 +166,7 @@ async def test_requests_sent_ahead_are_answered_in_order(server: Server) -> None
     client.close()
 
 
-async def test_a_request_in_small_pieces_is_put_together(server: Server) -> None:
+async def test_a_request_in_small_pieces_is_put_together(server: ScriptServer) -> None:
     client = await Client.of(server)
     line = json.dumps({"id": 1, "token": server.token, "tool": "read_file", "args": {"path": "ä"}})
     for byte in line.encode() + b"\n":
@@ -187,8 +187,8 @@ async def test_a_client_that_goes_away_has_its_call_stopped() -> None:
             stopped.set()
         return "{}"
 
-    server = Server()
-    server.desk = Desk(Offer(({"name": "read_file"},)), 5, Clock(), endless, lambda _: None)
+    server = ScriptServer()
+    server.dispatcher = CallDispatcher(Offer(({"name": "read_file"},)), 5, Clock(), endless, lambda _: None)
     await server.start()
     client = await Client.of(server)
     call = {"id": 1, "token": server.token, "tool": "read_file", "args": {}}
@@ -196,12 +196,12 @@ async def test_a_client_that_goes_away_has_its_call_stopped() -> None:
     await started.wait()
     client.close()
     await stopped.wait()
-    assert [record.ok for record in server.desk.records] == [False]
+    assert [record.ok for record in server.dispatcher.records] == [False]
     server.close()
 
 
-async def test_no_script_no_tools(server: Server) -> None:
-    server.desk = None
+async def test_no_script_no_tools(server: ScriptServer) -> None:
+    server.dispatcher = None
     client = await Client.of(server)
     answer = await client.ask(id=1, token=server.token, tool="read_file", args={})
     assert answer["result"] == {"error": "No script is running."}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import tools.files.patch
-import tools.files.read_file
-import tools.files.search
-import tools.files.write_file  # noqa: F401
+import tools.files.patch_tool
+import tools.files.read_file_tool
+import tools.files.search_tool
+import tools.files.write_file_tool  # noqa: F401
 from tests.support.tool_context import FakeContext
 from tools.registry import registry
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.files.credentials import PROTECTED_OPTION, Guard
+from tools.files.credentials import PROTECTED_OPTION, CredentialGuard
 from tools.results import ToolError
 
 SECRETS = [
@@ -24,7 +24,7 @@ OPEN = [
 
 @pytest.mark.parametrize("place", SECRETS)
 def test_a_credential_store_is_neither_read_nor_written(home: Path, place: str) -> None:
-    guard = Guard({})
+    guard = CredentialGuard({})
     with pytest.raises(ToolError, match="credentials"):
         guard.check_read(home / place, place)
     with pytest.raises(ToolError, match="credentials"):
@@ -33,14 +33,14 @@ def test_a_credential_store_is_neither_read_nor_written(home: Path, place: str) 
 
 @pytest.mark.parametrize("place", OPEN)
 def test_what_only_looks_like_a_store_is_read(home: Path, place: str) -> None:
-    Guard({}).check_read(home / place, place)
+    CredentialGuard({}).check_read(home / place, place)
 
 
 @pytest.mark.parametrize(
     "place", ["/home/other/.ssh/id_rsa", "/Users/other/.aws/credentials", "/etc/shadow", "/etc/sudoers.d/x"]
 )
 def test_stores_of_others_and_of_the_system_are_covered(home: Path, place: str) -> None:
-    assert Guard({}).hides(Path(place))
+    assert CredentialGuard({}).hides(Path(place))
 
 
 @pytest.mark.parametrize(
@@ -48,26 +48,26 @@ def test_stores_of_others_and_of_the_system_are_covered(home: Path, place: str) 
 )
 def test_guards_of_the_system_are_not_written(home: Path, place: str) -> None:
     with pytest.raises(ToolError, match=r"user to edit it|user"):
-        Guard({}).check_write(Path(place), place)
+        CredentialGuard({}).check_write(Path(place), place)
 
 
 def test_passwd_may_be_read(home: Path) -> None:
-    Guard({}).check_read(Path("/etc/passwd"), "/etc/passwd")
+    CredentialGuard({}).check_read(Path("/etc/passwd"), "/etc/passwd")
 
 
 def test_services_of_the_user_and_ssh_settings_are_not_written(home: Path) -> None:
     for place in (".config/systemd/user/x.service", ".ssh/config", ".ssh/authorized_keys"):
         with pytest.raises(ToolError):
-            Guard({}).check_write(home / place, place)
+            CredentialGuard({}).check_write(home / place, place)
 
 
 def test_startup_files_of_the_shell_are_left_to_the_gate(home: Path) -> None:
-    Guard({}).check_write(home / ".bashrc", ".bashrc")
+    CredentialGuard({}).check_write(home / ".bashrc", ".bashrc")
 
 
 def test_protected_files_and_folders_come_from_the_options(home: Path, tmp_path: Path) -> None:
     folder, file = tmp_path / "own", tmp_path / "state.db"
-    guard = Guard({PROTECTED_OPTION: [str(folder), str(file)]})
+    guard = CredentialGuard({PROTECTED_OPTION: [str(folder), str(file)]})
     assert guard.hides(folder / "deep" / "x") and guard.hides(file) and guard.hides(folder)
     assert not guard.hides(tmp_path / "own2") and not guard.hides(tmp_path / "state.db2")
 
@@ -76,10 +76,10 @@ def test_a_store_behind_a_link_is_found_by_its_real_place(home: Path, tmp_path: 
     real = tmp_path / "synced" / "aws"
     real.mkdir(parents=True)
     (home / ".aws").symlink_to(real)
-    assert Guard({}).hides(real / "credentials")
+    assert CredentialGuard({}).hides(real / "credentials")
 
 
 def test_a_protected_place_behind_a_link_is_found(home: Path, tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    assert Guard({PROTECTED_OPTION: [str(tmp_path / "link")]}).hides(tmp_path / "real" / "x")
+    assert CredentialGuard({PROTECTED_OPTION: [str(tmp_path / "link")]}).hides(tmp_path / "real" / "x")

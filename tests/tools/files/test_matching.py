@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tools.files.matching import find
+from tools.files.matching import LineIndex, find
 from tools.files.replacing import Replaced, replace_text
 from tools.files.text_files import TextFile, decode
 from tools.results import ToolError
@@ -64,6 +64,21 @@ def test_the_strictest_strategy_that_finds_anything_decides(query: str, expected
 
 def test_typographic_characters_match_plain_ones() -> None:
     assert strategy("say “it’s – ok…”\n", 'say "it\'s - ok..."') == "unicode_normalized"
+
+
+@pytest.mark.parametrize("place", ["{}", "wait {} now", "  x = 'a{}b'  # c"])
+@pytest.mark.parametrize(("one", "other"), [("—", "--"), ("–", "--"), ("—", "---"), ("—", "-"), ("…", "...")])
+def test_dashes_and_ellipses_match_what_a_keyboard_writes_for_them(place: str, one: str, other: str) -> None:
+    for there, quoted in ((one, other), (other, one)):
+        text = f"first\n{place.format(there)}\nlast\n"
+        assert strategy(text, place.format(quoted)) == "unicode_normalized"
+        found = LineIndex(text.splitlines()).find([place.format(quoted), "last"])
+        assert found is not None and found.firsts == (1,)
+
+
+def test_a_short_option_is_no_long_one() -> None:
+    assert find("run -f\nrun --all\n", "run --f") is None
+    assert find("run --f\n", "run -f") is None
 
 
 @given(st.text("ab \n", max_size=30), st.text("ab \n", min_size=1, max_size=6), st.text("abc\n", max_size=6))
@@ -168,6 +183,10 @@ def test_typographic_characters_the_model_did_not_change_are_kept() -> None:
     text = "title = “It’s here…” # old — dash\n"
     result = replaced(text, 'title = "It\'s here..." # old - dash', 'title = "It\'s there..." # new - dash')
     assert result.file.text == "title = “It’s there…” # new — dash\n"
+    result = replaced("a — b, c… d\n", "a -- b, c... d", "a -- b, c... e")
+    assert result.file.text == "a — b, c… e\n"
+    result = replaced("a -- b, c... d\n", "a — b, c… d", "a — b, c… e")
+    assert result.file.text in ("a -- b, c... e\n", "a — b, c… e\n")
 
 
 def test_escaped_quotes_the_file_does_not_have_are_refused() -> None:

@@ -18,7 +18,7 @@ from tests.support.tool_context import FakeContext, deny_kinds
 from tests.tools.files.conftest import Call, names
 from tools.actions import Action, DeletePath, ReadPath, WritePath
 from tools.files import committing
-from tools.files.patch import describe
+from tools.files.patch_tool import describe
 from tools.registry import registry
 from tools.results import DiffDetail
 

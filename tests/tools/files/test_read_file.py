@@ -14,7 +14,7 @@ from tests.tools.files.conftest import Call
 from tools.actions import ReadPath
 from tools.files import scanning
 from tools.files.credentials import PROTECTED_OPTION
-from tools.files.read_file import describe
+from tools.files.read_file_tool import describe
 from tools.files.scanning import BinaryFile, scan
 from tools.files.threads import Stopped
 from tools.results import Display, TextDetail

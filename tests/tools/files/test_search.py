@@ -14,7 +14,7 @@ from tools.actions import ReadPath
 from tools.files import hits, searching
 from tools.files.credentials import PROTECTED_OPTION
 from tools.files.globs import expand, matcher
-from tools.files.search import describe
+from tools.files.search_tool import describe
 from tools.files.searching import find_ripgrep
 from tools.registry import registry
 from tools.results import TextDetail, ToolError

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.binary import binary_kind
-from tools.files.text_files import Span, TextFile, decode, line_span, line_starts
+from tools.files.text_files import Replacement, TextFile, decode, line_span, line_starts
 from tools.results import ToolError
 
 ENDS = st.sampled_from(["\n", "\r\n"])
@@ -46,7 +46,7 @@ def test_the_encoding_is_found(data: bytes, encoding: str) -> None:
 
 def test_line_ends_outside_a_change_stay_and_new_lines_take_their_neighbours() -> None:
     file = decode(b"a\r\nb\nc\r\nd")
-    revised = file.revise([Span(2, 3, "B\nBB"), Span(4, 5, "C\nCC")])
+    revised = file.revise([Replacement(2, 3, "B\nBB"), Replacement(4, 5, "C\nCC")])
     assert revised.encode() == b"a\r\nB\nBB\nC\r\nCC\r\nd"
 
 
@@ -56,7 +56,7 @@ def test_lone_carriage_returns_are_text() -> None:
 
 
 def test_a_character_the_encoding_lacks_is_named() -> None:
-    file = decode("für".encode("cp1252")).revise([Span(0, 1, "→")])
+    file = decode("für".encode("cp1252")).revise([Replacement(0, 1, "→")])
     with pytest.raises(ToolError, match=r"cp1252.*U\+2192"):
         file.encode()
 
@@ -87,7 +87,7 @@ def test_lines_are_replaced_and_the_final_newline_kept(
 
 def test_spans_out_of_order_are_an_error() -> None:
     with pytest.raises(ValueError, match="order"):
-        TextFile("abc").revise([Span(2, 3, ""), Span(0, 1, "")])
+        TextFile("abc").revise([Replacement(2, 3, ""), Replacement(0, 1, "")])
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tools.files.diffs import diff_texts
-from tools.files.hunks import apply_hunks
-from tools.files.operations import AddFile, DeleteFile, Line, Operation, PatchError, UpdateFile
+from tools.files.hunk_application import apply_hunks
+from tools.files.operations import AddFile, DeleteFile, Operation, PatchError, PatchLine, UpdateFile
 from tools.files.text_files import decode
 from tools.files.v4a import parse_patch
 
@@ -41,7 +41,12 @@ def test_all_operations_are_read() -> None:
     assert (update.path, update.move_to) == ("src/a.py", "src/b.py")
     (hunk,) = update.hunks
     assert hunk.hints == ("class A", "def f(self):")
-    assert hunk.lines == (Line(" ", "kept"), Line(" ", ""), Line("-", "old"), Line("+", "new"))
+    assert hunk.lines == (
+        PatchLine(" ", "kept"),
+        PatchLine(" ", ""),
+        PatchLine("-", "old"),
+        PatchLine("+", "new"),
+    )
     assert hunk.at_end
     assert add == AddFile("new.txt", "one\n\ntwo\n")
     assert delete == DeleteFile("gone.txt")

@@ -9,7 +9,7 @@ from tests.support.tool_context import FakeContext, deny_all
 from tests.tools.files.conftest import Call, names
 from tools.actions import WritePath
 from tools.files import syntax
-from tools.files.write_file import describe
+from tools.files.write_file_tool import describe
 from tools.registry import registry
 from tools.results import DiffDetail
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-import tools.files.read_file  # noqa: F401 registers
+import tools.files.read_file_tool  # noqa: F401 registers
 from tests.tools.terminal.conftest import processes_with, until
 from tests.tools.terminal.far import environment, far_task, place, sshd
 from tools.registry import call_tool
@@ -233,9 +233,9 @@ async def test_a_real_client_says_that_a_port_is_closed(tmp_path: Path):
 
 async def test_the_socket_of_the_connection_is_in_a_folder_of_our_own(tmp_path: Path):
     task = far_task(place("ssh", tmp_path), tmp_path)
-    from tools.terminal.backends.ssh import SshReach
+    from tools.terminal.backends.ssh import SshConnector
 
-    reach = SshReach(SshOptions(host="h", port=2200, user="me"), environment(tmp_path))
+    reach = SshConnector(SshOptions(host="h", port=2200, user="me"), environment(tmp_path))
     channel = reach.anchor(["sh", "-c", "echo $1", "sh", "a'b"])
     folder = reach._folder
     assert folder is not None

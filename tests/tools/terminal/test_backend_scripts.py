@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tools.results import ToolError
 from tools.terminal.backends.clients import mount_parts
 from tools.terminal.backends.docker import _mount as docker_mount
-from tools.terminal.backends.markers import Marker, Splitter
+from tools.terminal.backends.markers import MarkerSplitter, OutputMarker
 from tools.terminal.backends.scripts import anchor_script, quoted
 
 TOKEN = b"abcabd"
@@ -44,24 +44,24 @@ def test_the_command_line_at_the_far_side_survives_every_login_shell():
 pieces = st.lists(
     st.binary(max_size=12)
     | st.just(TOKEN[:4])
-    | st.builds(Marker, st.sampled_from("rsxe"), st.binary(max_size=6)),
+    | st.builds(OutputMarker, st.sampled_from("rsxe"), st.binary(max_size=6)),
     max_size=8,
 )
 
 
 @given(pieces, st.data())
 def test_output_and_markers_are_parted_wherever_the_stream_is_cut(
-    wanted: list[bytes | Marker], data: st.DataObject
+    wanted: list[bytes | OutputMarker], data: st.DataObject
 ):
     clean = [piece for piece in wanted if TOKEN not in (piece if isinstance(piece, bytes) else piece.payload)]
     stream = b"".join(
         piece if isinstance(piece, bytes) else TOKEN + piece.kind.encode() + piece.payload + TOKEN + b"."
         for piece in clean
     )
-    if stream.count(TOKEN) != 2 * sum(isinstance(piece, Marker) for piece in clean):
+    if stream.count(TOKEN) != 2 * sum(isinstance(piece, OutputMarker) for piece in clean):
         return
-    splitter, at = Splitter(TOKEN), 0
-    got: list[bytes | Marker] = []
+    splitter, at = MarkerSplitter(TOKEN), 0
+    got: list[bytes | OutputMarker] = []
     while at < len(stream):
         size = data.draw(st.integers(1, 9))
         got += splitter.feed(stream[at : at + size])
@@ -70,8 +70,8 @@ def test_output_and_markers_are_parted_wherever_the_stream_is_cut(
     assert _joined(got) == _joined(clean)
 
 
-def _joined(pieces: list[bytes | Marker]) -> list[bytes | Marker]:
-    joined: list[bytes | Marker] = []
+def _joined(pieces: list[bytes | OutputMarker]) -> list[bytes | OutputMarker]:
+    joined: list[bytes | OutputMarker] = []
     for piece in pieces:
         if isinstance(piece, bytes) and joined and isinstance(joined[-1], bytes):
             joined[-1] += piece
@@ -81,7 +81,7 @@ def _joined(pieces: list[bytes | Marker]) -> list[bytes | Marker]:
 
 
 def test_output_is_not_held_back_longer_than_needed():
-    splitter = Splitter(TOKEN)
+    splitter = MarkerSplitter(TOKEN)
     assert list(splitter.feed(b"hello abc")) == [b"hello "]
     assert list(splitter.feed(b"x")) == [b"abcx"]
 

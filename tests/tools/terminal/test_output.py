@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.safe_text import clean
 from tools.terminal import output
-from tools.terminal.output import Collector
-from tools.terminal.rolling import RollingText
-from tools.text import clean
+from tools.terminal.output import OutputCollector
+from tools.terminal.rolling_text import RollingText
 
 TEXTS = st.lists(st.text("ab\n", max_size=12), max_size=40)
 
@@ -49,7 +49,7 @@ def test_a_line_without_end_is_cut_at_its_front():
 
 
 def collected(folder: Path, pieces: list[bytes], limit: int = 200) -> tuple[output.Output, str]:
-    collector = Collector(folder / "spool.txt", {}, limit)
+    collector = OutputCollector(folder / "spool.txt", {}, limit)
     for piece in pieces:
         collector.feed(piece)
     result = collector.finish()
@@ -91,7 +91,7 @@ def test_a_little_more_than_the_cap_loses_nothing_at_the_end(tmp_path: Path, mon
 
 
 def test_a_file_that_cannot_be_written_costs_only_the_middle(tmp_path: Path):
-    collector = Collector(tmp_path / "missing" / "spool.txt", {}, 200)
+    collector = OutputCollector(tmp_path / "missing" / "spool.txt", {}, 200)
     collector.feed(b"a" * 300 + b"\n")
     result = collector.finish()
     assert result.spool is None and "No such file" in result.spool_problem
@@ -100,7 +100,7 @@ def test_a_file_that_cannot_be_written_costs_only_the_middle(tmp_path: Path):
 
 
 def test_a_full_disk_is_told():
-    collector = Collector(Path("/dev/full"), {}, 200)
+    collector = OutputCollector(Path("/dev/full"), {}, 200)
     collector.feed(b"a" * 300_000 + b"\n")
     assert "No space left" in collector.finish().spool_problem
 
@@ -115,7 +115,7 @@ def test_a_link_in_place_of_the_file_is_not_followed(tmp_path: Path):
 
 def test_the_newest_lines_can_be_seen_at_any_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(output, "SPOOL_BYTES", 5_000)
-    collector = Collector(tmp_path / "spool.txt", {}, 400)
+    collector = OutputCollector(tmp_path / "spool.txt", {}, 400)
     for number in range(2_000):
         collector.feed(f"line {number}\n".encode())
         assert collector.last_lines().endswith(f"line {number}\n")

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import tools.files.read_file
-import tools.files.search
-import tools.files.write_file  # noqa: F401 registers
+import tools.files.read_file_tool
+import tools.files.search_tool
+import tools.files.write_file_tool  # noqa: F401 registers
 from agent.home import Home
-from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
+from agent.safety.sandbox.boundary import NetworkMode, NetworkWish, SessionBoundary
 from tests.agent.safety.sandbox.kinds import KINDS, WITH_NAMESPACES
 from tests.support.tool_context import deny_all
 from tests.tools.terminal.conftest import Task, processes_with, until
@@ -45,7 +45,7 @@ def boxed(tmp_path: Path, terminals: Callable[..., Terminals], kind: str) -> Ope
             home,
             network=network,
             readable=[task.context.scratch],
-            reaches_network=reaches or (lambda command, cwd: True),
+            read=lambda command, cwd: NetworkWish(reaches is None or reaches(command, cwd)),
         )
         made = terminals({**os.environ, "NVM_OWN": "value one"})
         made.boundary = boundary

@@ -16,10 +16,10 @@ from tools.results import Display
 from widgets.palette import Palette
 from widgets.panes.agents import AgentRow, AgentsPane
 from widgets.panes.bar import PaneBar
-from widgets.panes.files import Change, FilesPane
+from widgets.panes.files import FilesPane, PaneFileChange
 from widgets.panes.log import LogPane
 from widgets.panes.sparkline import Pulse
-from widgets.panes.status import Status, StatusBar
+from widgets.panes.status import StatusBar, StatusFigures
 from widgets.panes.todo import TodoPane
 from widgets.panes.workbench import Workbench
 
@@ -74,7 +74,7 @@ AGENTS = (
     AgentRow(agent="a2", name="history", state="waiting", action="asks a question", seconds=12, calls=1),
     AgentRow(agent="a3", name="docs", state="done", action="4 findings"),
 )
-STATUS = Status(
+STATUS = StatusFigures(
     title="fix-rounding",
     folder="payments-api",
     branch="main",
@@ -131,7 +131,9 @@ class Host(App[None]):
         self.status.show(STATUS)
         self.todo.show(TODOS)
         self.agents.show(AGENTS)
-        self.files.record([Change("src/money.py", 6, 3, "diff"), Change("docs/changes.md", 1, 0, "diff")])
+        self.files.record(
+            [PaneFileChange("src/money.py", 6, 3, "diff"), PaneFileChange("docs/changes.md", 1, 0, "diff")]
+        )
         fill_log(self.calls)
 
     def action_jump(self) -> None:

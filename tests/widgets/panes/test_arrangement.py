@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.panes.arrangement import Want, jump_keys, mode_for, share, side_width
+from widgets.panes.arrangement import PaneWant, jump_keys, mode_for, share, side_width
 
-wants = st.lists(st.builds(Want, st.integers(0, 60), st.booleans(), st.booleans()), max_size=7)
+wants = st.lists(st.builds(PaneWant, st.integers(0, 60), st.booleans(), st.booleans()), max_size=7)
 
 
 @given(st.integers(0, 80), wants)
-def test_panes_and_rules_never_take_more_than_there_is(height: int, wanted: list[Want]) -> None:
+def test_panes_and_rules_never_take_more_than_there_is(height: int, wanted: list[PaneWant]) -> None:
     heights = share(height, wanted)
     shown = [lines for lines in heights if lines]
     assert sum(shown) + max(len(shown) - 1, 0) <= height
@@ -24,21 +24,21 @@ def test_panes_and_rules_never_take_more_than_there_is(height: int, wanted: list
 
 
 @given(st.integers(20, 80), wants)
-def test_a_flexible_pane_leaves_no_line_unused(height: int, wanted: list[Want]) -> None:
-    heights = share(height, [*wanted, Want(0, flexible=True)])
+def test_a_flexible_pane_leaves_no_line_unused(height: int, wanted: list[PaneWant]) -> None:
+    heights = share(height, [*wanted, PaneWant(0, flexible=True)])
     assert sum(heights) + len(heights) - 1 == height
 
 
 def test_small_panes_get_what_they_want_and_the_log_the_rest() -> None:
-    assert share(30, [Want(5), Want(3), Want(0, flexible=True)]) == [6, 4, 18]
+    assert share(30, [PaneWant(5), PaneWant(3), PaneWant(0, flexible=True)]) == [6, 4, 18]
 
 
 def test_a_long_list_leaves_the_log_its_least() -> None:
-    assert share(20, [Want(100), Want(0, flexible=True)]) == [13, 6]
+    assert share(20, [PaneWant(100), PaneWant(0, flexible=True)]) == [13, 6]
 
 
 def test_without_room_titles_remain_from_the_top() -> None:
-    assert share(3, [Want(5), Want(5), Want(5)]) == [1, 1, 0]
+    assert share(3, [PaneWant(5), PaneWant(5), PaneWant(5)]) == [1, 1, 0]
 
 
 def test_the_screen_folds_by_its_width() -> None:

@@ -9,7 +9,7 @@ from tests.widgets.panes.host import AGENTS, AT, Host, lines, shown
 from tools.context import Todo
 from tools.results import Display
 from widgets.panes.agents import AgentRow, AgentsPane
-from widgets.panes.files import KEPT, Change, FilesPane
+from widgets.panes.files import KEPT, FilesPane, PaneFileChange
 from widgets.panes.log import LogPane
 
 EVIL = "a\x1b]52;c;AAAA\x07b\x9b31m [bold]c[/] \u202e\nd"
@@ -55,7 +55,7 @@ async def test_outside_text_reaches_no_terminal() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         app.todo.show((Todo("1", EVIL, "pending"),))
         app.agents.show([AgentRow(agent=EVIL, name=EVIL, state="running", action=EVIL)])
-        app.files.record([Change(EVIL, 1, 1, EVIL)])
+        app.files.record([PaneFileChange(EVIL, 1, 1, EVIL)])
         app.calls.start("1", EVIL, Display(EVIL, EVIL), agent=EVIL)
         app.calls.start("2", EVIL, Display("", EVIL, EVIL), parent="1")
         app.calls.progress("2", EVIL)
@@ -225,7 +225,7 @@ async def test_enter_opens_the_call_under_the_cursor() -> None:
 async def test_changes_of_a_file_add_up_and_the_newest_stands_last() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
-        app.files.record([Change("src/money.py", 2, 4, "newer")])
+        app.files.record([PaneFileChange("src/money.py", 2, 4, "newer")])
         await pilot.pause(0.1)
         rows = lines(app.files)
         assert [change.path for change in app.files.changes] == ["docs/changes.md", "src/money.py"]
@@ -239,7 +239,7 @@ async def test_changes_of_a_file_add_up_and_the_newest_stands_last() -> None:
 async def test_a_path_too_long_keeps_its_name() -> None:
     app = Host(filled=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        app.files.record([Change("very/" * 40 + "deep/name.py", 1, 0, "")])
+        app.files.record([PaneFileChange("very/" * 40 + "deep/name.py", 1, 0, "")])
         await pilot.pause(0.1)
         row = lines(app.files)[1]
         assert row.strip().startswith("…") and "deep/name.py" in row and row.endswith("+1 −0")
@@ -248,10 +248,10 @@ async def test_a_path_too_long_keeps_its_name() -> None:
 async def test_of_very_many_files_the_newest_are_listed_and_all_are_counted() -> None:
     app = Host(filled=False)
     async with app.run_test(size=(120, 40)) as pilot:
-        many = (Change(f"{number:05}.c", 0, 0, "", "added", True) for number in range(KEPT + 20))
+        many = (PaneFileChange(f"{number:05}.c", 0, 0, "", "added", True) for number in range(KEPT + 20))
         app.files.record(many, outside=True)
         app.files.count_unnamed(94_000)
-        app.files.record([Change("own.c", 1, 0, "")])
+        app.files.record([PaneFileChange("own.c", 1, 0, "")])
         await pilot.pause(0.1)
         rows = lines(app.files)
         assert rows[0].startswith(" FILES") and rows[0].rstrip().endswith(" 5,000 of 99,021")

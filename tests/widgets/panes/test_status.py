@@ -7,14 +7,14 @@ from rich.text import Text
 from tests.widgets.panes.host import STATUS, Host, lines
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.panes.status import Part, Status, StatusBar, pace, place
+from widgets.panes.status import StatusBar, StatusFigures, StatusPart, pace, place
 
 EVERYTHING = STATUS._replace(
     busy_since=58.0, questions=2, unsandboxed=True, approvals="all", offline=True, budget_reached=True
 )
 
 
-async def line_of(status: Status, width: int) -> str:
+async def line_of(status: StatusFigures, width: int) -> str:
     app = Host(filled=False)
     async with app.run_test(size=(width, 24)) as pilot:
         app.status.show(status)
@@ -74,11 +74,11 @@ async def test_a_long_title_shrinks_before_anything_goes() -> None:
 
 
 async def test_unknown_is_told_as_unknown() -> None:
-    line = await line_of(Status(model="local"), 120)
+    line = await line_of(StatusFigures(model="local"), 120)
     assert line.endswith("local  context –  $–")
     assert "0" not in line and "cache" not in line
-    assert await line_of(Status(), 120) == " hermes"
-    assert "12k tokens" in await line_of(Status(model="local", context_used=12_000), 120)
+    assert await line_of(StatusFigures(), 120) == " hermes"
+    assert "12k tokens" in await line_of(StatusFigures(model="local", context_used=12_000), 120)
 
 
 async def test_every_alarm_has_words() -> None:
@@ -88,7 +88,7 @@ async def test_every_alarm_has_words() -> None:
 
 
 async def test_outside_text_is_cleaned() -> None:
-    line = await line_of(Status(title="a\x1b]0;x\x07b\n[red]c", branch="m\x9b1m", model="q\x00w"), 120)
+    line = await line_of(StatusFigures(title="a\x1b]0;x\x07b\n[red]c", branch="m\x9b1m", model="q\x00w"), 120)
     assert "[red]c" in line
     assert not [character for character in line if ord(character) < 32 or 127 <= ord(character) < 160]
 
@@ -120,14 +120,14 @@ async def test_a_question_says_that_it_waits_for_the_person_and_nothing_turns() 
 
 
 def test_a_question_slows_the_clock_of_the_line() -> None:
-    assert pace(Status()) is None and pace(Status(questions=1)) is None
-    turning, waiting = pace(Status(busy_since=0.0)), pace(Status(busy_since=0.0, questions=1))
+    assert pace(StatusFigures()) is None and pace(StatusFigures(questions=1)) is None
+    turning, waiting = pace(StatusFigures(busy_since=0.0)), pace(StatusFigures(busy_since=0.0, questions=1))
     assert turning is not None and waiting is not None and waiting >= 1.0 > turning
 
 
 def test_parts_never_overlap() -> None:
-    left = [Part("name", Text("hermes")), Part("title", Text("t" * 50))]
-    right = [Part("model", Text("m" * 20)), Part("cost", Text("$1"))]
+    left = [StatusPart("name", Text("hermes")), StatusPart("title", Text("t" * 50))]
+    right = [StatusPart("model", Text("m" * 20)), StatusPart("cost", Text("$1"))]
     for width in range(100):
         end = 0
         for part, start in place(left, right, width):

@@ -7,20 +7,20 @@ from hypothesis import strategies as st
 
 from tests.widgets.panes.host import Host, lines
 from tools.context import Todo
-from widgets.panes.todo_rows import Below, counted, rows_of
+from widgets.panes.todo_rows import TasksBelow, counted, rows_of
 
 OWN = (Todo("1", "first", "completed"), Todo("2", "second", "in_progress"), Todo("3", "third", "pending"))
 THEIRS = (Todo("1", "look", "completed"), Todo("2", "read", "in_progress"), Todo("3", "drop", "cancelled"))
 
 
-def told(*opened: str, below: tuple[Below, ...], own: tuple[Todo, ...] = OWN) -> list[tuple[int, str]]:
+def told(*opened: str, below: tuple[TasksBelow, ...], own: tuple[Todo, ...] = OWN) -> list[tuple[int, str]]:
     return [
         (row.depth, row.todo.content if row.todo else f"[{row.below.name}]" if row.below else "")
         for row in rows_of(own, below, opened)
     ]
 
 
-CALLERS = Below("a", "callers", "main", "2", THEIRS)
+CALLERS = TasksBelow("a", "callers", "main", "2", THEIRS)
 
 
 def test_a_list_is_folded_below_the_task_for_which_its_agent_was_sent() -> None:
@@ -28,7 +28,7 @@ def test_a_list_is_folded_below_the_task_for_which_its_agent_was_sent() -> None:
 
 
 def test_opened_it_shows_its_tasks_and_the_lists_below_those() -> None:
-    views = Below("b", "views", "a", "2", THEIRS[:1])
+    views = TasksBelow("b", "views", "a", "2", THEIRS[:1])
     assert told("a", below=(CALLERS, views)) == [
         (0, "first"), (0, "second"), (1, "[callers]"),
         (2, "look"), (2, "read"), (3, "[views]"), (2, "drop"), (0, "third"),
@@ -37,7 +37,7 @@ def test_opened_it_shows_its_tasks_and_the_lists_below_those() -> None:
 
 
 def test_a_list_whose_task_is_gone_stands_at_the_end() -> None:
-    lost = (Below("a", "lost", "main", "9", THEIRS), Below("b", "none", "main", "", THEIRS))
+    lost = (TasksBelow("a", "lost", "main", "9", THEIRS), TasksBelow("b", "none", "main", "", THEIRS))
     assert told(below=lost)[-2:] == [(0, "[lost]"), (0, "[none]")]
     assert told(below=lost, own=()) == [(0, "[lost]"), (0, "[none]")]
 
@@ -49,9 +49,9 @@ def test_tasks_with_the_same_id_show_a_list_once() -> None:
 
 def test_agents_that_are_below_each_other_do_not_go_round_for_ever() -> None:
     circle = (
-        Below("a", "a", "b", "", THEIRS),
-        Below("b", "b", "a", "", THEIRS),
-        Below("m", "m", "m", "1", OWN),
+        TasksBelow("a", "a", "b", "", THEIRS),
+        TasksBelow("b", "b", "a", "", THEIRS),
+        TasksBelow("m", "m", "m", "1", OWN),
     )
     assert told("a", "b", "m", below=circle) == [(0, "first"), (0, "second"), (0, "third")]
 
@@ -68,7 +68,7 @@ def test_agents_that_are_below_each_other_do_not_go_round_for_ever() -> None:
     st.sets(st.sampled_from("abcd")),
 )
 def test_no_list_is_shown_twice(places: list[tuple[str, str, str]], opened: set[str]) -> None:
-    below = tuple(Below(agent, agent, sender, task, OWN) for agent, sender, task in places)
+    below = tuple(TasksBelow(agent, agent, sender, task, OWN) for agent, sender, task in places)
     heads = [row.below.agent for row in rows_of(OWN, below, opened) if row.below]
     assert len(heads) == len(set(heads))
     assert {each.agent for each in below if each.sender == "main"} <= set(heads)

@@ -29,7 +29,7 @@ async def test_the_rules_meet() -> None:
     app = Host()
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.1)
-        top, bottom = app.bench.query("Rule").first(), app.bench.query("Rule").last()
+        top, bottom = app.bench.query("RegionRule").first(), app.bench.query("RegionRule").last()
         divider = app.bench.query_one("Divider")
         assert lines(top)[0].index("┬") == divider.region.x == lines(bottom)[0].index("┴")
         joints = [y for y, text in enumerate(lines(divider)) if text == "├"]
@@ -43,12 +43,12 @@ async def test_what_is_veiled_has_its_column_but_no_panes_until_they_are_to_be_s
         await pilot.pause(0.1)
         heights = [pane.region.height for pane in app.bench.panes]
         main, divider = app.main.region, app.bench.query_one("Divider")
-        app.bench.veil(True)
+        app.bench.set_hidden(True)
         await pilot.pause(0.1)
         assert not any(pane.region.area for pane in app.bench.panes)
         assert app.bench.query_one("#workbench-side").region.width == 40
         assert app.main.region == main and set(lines(divider)) == {"│"}
-        app.bench.veil(False)
+        app.bench.set_hidden(False)
         await pilot.pause(0.1)
         assert [pane.region.height for pane in app.bench.panes] == heights
 
@@ -141,7 +141,7 @@ async def test_another_key_ends_jump_mode_where_one_was() -> None:
             await pilot.pause()
             assert app.focused is app.files
             assert not app.bench.can_focus
-        assert "prompt" not in lines(app.bench.query("Rule").last())[0]
+        assert "prompt" not in lines(app.bench.query("RegionRule").last())[0]
 
 
 async def test_jump_mode_opens_panes_on_narrow_screens() -> None:
@@ -151,7 +151,7 @@ async def test_jump_mode_opens_panes_on_narrow_screens() -> None:
         await pilot.press("alt+j")
         await pilot.pause()
         assert " l  LOG 6" in lines(app.bench.bar)[0]
-        assert "conversation  prompt" in lines(app.bench.query("Rule").last())[0]
+        assert "conversation  prompt" in lines(app.bench.query("RegionRule").last())[0]
         await pilot.press("l")
         await pilot.pause(0.1)
         assert app.focused is app.calls

@@ -8,21 +8,21 @@ from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.widgets import Static
 
-from widgets.prompt.completion import Command
+from widgets.prompt.completion import CommandChoice
 from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 
 COMMANDS = [
-    Command("help", "Keys and commands"),
-    Command("model", "Choose the model that answers", "<name>"),
-    Command("sessions", "Open, rename or export a session"),
-    Command("skin", "Change the look", "<name>"),
-    Command("undo", "Take back the last change to files"),
-    Command("compact", "Make room in the context"),
-    Command("rollback", "Go back to a checkpoint", "<checkpoint>"),
-    Command("cost", "What this session has cost"),
-    Command("mcp", "Servers and their health"),
-    Command("quit", "Leave"),
+    CommandChoice("help", "Keys and commands"),
+    CommandChoice("model", "Choose the model that answers", "<name>"),
+    CommandChoice("sessions", "Open, rename or export a session"),
+    CommandChoice("skin", "Change the look", "<name>"),
+    CommandChoice("undo", "Take back the last change to files"),
+    CommandChoice("compact", "Make room in the context"),
+    CommandChoice("rollback", "Go back to a checkpoint", "<checkpoint>"),
+    CommandChoice("cost", "What this session has cost"),
+    CommandChoice("mcp", "Servers and their health"),
+    CommandChoice("quit", "Leave"),
 ]
 FILES = ("src/money.py", "src/api/views.py", "tests/test_money.py", "docs/money notes.md", "README.md")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from widgets.prompt.buffer import TOKENS, Buffer, without_tokens
-from widgets.prompt.cells import clusters, settle, width
+from widgets.prompt.grapheme_cells import clusters, settle, width
 
 ODD = [
     "a",

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from widgets.prompt.dropped import MOST, Mentioned, images_mentioned, readings
+from widgets.prompt.dropped import MOST, MentionedFile, images_mentioned, readings
 
 
 @pytest.mark.parametrize(
@@ -85,12 +85,12 @@ def test_any_text_can_be_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "mentions"),
     [
-        ("see @chart.png.", [Mentioned("@chart.png", "chart.png")]),
-        ('(@"my chart.PNG")', [Mentioned('@"my chart.PNG"', "my chart.PNG")]),
-        ("@a.jpg and @a.jpg", [Mentioned("@a.jpg", "a.jpg")]),
-        ("@a.gif\n@b.webp!", [Mentioned("@a.gif", "a.gif"), Mentioned("@b.webp", "b.webp")]),
+        ("see @chart.png.", [MentionedFile("@chart.png", "chart.png")]),
+        ('(@"my chart.PNG")', [MentionedFile('@"my chart.PNG"', "my chart.PNG")]),
+        ("@a.jpg and @a.jpg", [MentionedFile("@a.jpg", "a.jpg")]),
+        ("@a.gif\n@b.webp!", [MentionedFile("@a.gif", "a.gif"), MentionedFile("@b.webp", "b.webp")]),
         ("mail me@chart.png, @notes.txt, @", []),
     ],
 )
-def test_images_are_found_where_a_message_mentions_them(text: str, mentions: list[Mentioned]) -> None:
+def test_images_are_found_where_a_message_mentions_them(text: str, mentions: list[MentionedFile]) -> None:
     assert images_mentioned(text) == mentions

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from widgets.prompt.history import KEPT, History, Search
+from widgets.prompt.history import KEPT, History, HistorySearch
 
 WRITER = """
 import sys
@@ -98,7 +98,7 @@ def test_walking_up_and_down_comes_back_to_the_draft() -> None:
 
 
 def test_a_search_goes_back_in_time_and_narrows_in_place() -> None:
-    search = Search(["fix money", "run tests", "Fix views", "fix tests"])
+    search = HistorySearch(["fix money", "run tests", "Fix views", "fix tests"])
     assert search.match is None
     search.look_for("fix")
     assert (search.match, search.place) == ("fix tests", (1, 3))

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from textual import events
 
 from tests.widgets.prompt.host import Host
-from widgets.prompt.dropped import Found, Mentioned
+from widgets.prompt.dropped import FoundFile, MentionedFile
 from widgets.prompt.messages import Submitted
 
 FILES = {
-    "/pics/chart.png": Found("pics/chart.png", "[image: chart.png 120 KB]"),
-    "/pics/my shot.png": Found("/pics/my shot.png", "[image: my shot.png 3 KB]"),
-    "pics/chart.png": Found("pics/chart.png", "[image: chart.png 120 KB]"),
-    "/notes.txt.d/notes.txt": Found("notes.txt"),
-    "/pics/huge.png": Found("/pics/huge.png", problem="huge.png has 12 MB; scale it down."),
+    "/pics/chart.png": FoundFile("pics/chart.png", "[image: chart.png 120 KB]"),
+    "/pics/my shot.png": FoundFile("/pics/my shot.png", "[image: my shot.png 3 KB]"),
+    "pics/chart.png": FoundFile("pics/chart.png", "[image: chart.png 120 KB]"),
+    "/notes.txt.d/notes.txt": FoundFile("notes.txt"),
+    "/pics/huge.png": FoundFile("/pics/huge.png", problem="huge.png has 12 MB; scale it down."),
 }
 
 
-def look(paths: Sequence[Sequence[str]]) -> list[Found] | None:
+def look(paths: Sequence[Sequence[str]]) -> list[FoundFile] | None:
     return next(
         ([FILES[path] for path in reading] for reading in paths if all(path in FILES for path in reading)),
         None,
@@ -63,7 +63,7 @@ async def test_a_dropped_image_is_one_token_that_is_sent_as_its_mention() -> Non
         await pilot.press("enter")
         await pilot.pause()
         assert [(each.text, each.images) for each in sent(app)] == [
-            ("see @pics/chart.png", (Mentioned("@pics/chart.png", "pics/chart.png"),))
+            ("see @pics/chart.png", (MentionedFile("@pics/chart.png", "pics/chart.png"),))
         ]
         await pilot.press("up")
         assert app.prompt.text == "see @pics/chart.png"
@@ -115,7 +115,7 @@ async def test_enter_waits_until_it_is_known_what_was_dropped() -> None:
     app = Host()
     gate = threading.Event()
 
-    def slow(paths: Sequence[Sequence[str]]) -> list[Found] | None:
+    def slow(paths: Sequence[Sequence[str]]) -> list[FoundFile] | None:
         gate.wait(10)
         return look(paths)
 
@@ -135,7 +135,7 @@ async def test_a_second_enter_does_not_wait() -> None:
     app = Host()
     gate = threading.Event()
 
-    def stuck(paths: Sequence[Sequence[str]]) -> list[Found] | None:
+    def stuck(paths: Sequence[Sequence[str]]) -> list[FoundFile] | None:
         gate.wait(10)
         return None
 
@@ -155,7 +155,7 @@ async def test_what_is_typed_meanwhile_keeps_its_place() -> None:
     app = host()
     gate = threading.Event()
 
-    def slow(paths: Sequence[Sequence[str]]) -> list[Found] | None:
+    def slow(paths: Sequence[Sequence[str]]) -> list[FoundFile] | None:
         gate.wait(10)
         return look(paths)
 
@@ -187,14 +187,14 @@ async def test_a_mention_attaches_where_it_can_be_read_but_not_in_a_folded_paste
         await pilot.pause()
         await pilot.press("enter")
         await pilot.pause()
-        assert sent(app)[0].images == (Mentioned("@a.png", "a.png"),)
+        assert sent(app)[0].images == (MentionedFile("@a.png", "a.png"),)
         assert "@hidden.png" in sent(app)[0].text
 
 
 async def test_a_look_that_fails_costs_the_token_never_the_paste() -> None:
     app = host()
 
-    def broken(paths: Sequence[Sequence[str]]) -> list[Found] | None:
+    def broken(paths: Sequence[Sequence[str]]) -> list[FoundFile] | None:
         raise RuntimeError("the disk is on fire")
 
     app.prompt.look = broken

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.widgets.prompt.test_buffer import ODD
 from widgets.prompt.buffer import TOKENS
-from widgets.prompt.cells import clusters, width
+from widgets.prompt.grapheme_cells import clusters, width
 from widgets.prompt.layout import lay_out, offset_at, row_of
 
 TOKEN = chr(TOKENS[0])

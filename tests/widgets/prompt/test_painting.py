@@ -12,10 +12,10 @@ from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.prompt import queue_view
 from widgets.prompt.buffer import TOKENS
-from widgets.prompt.cells import settle
-from widgets.prompt.completion import Choice
+from widgets.prompt.completion import CompletionChoice
+from widgets.prompt.grapheme_cells import settle
 from widgets.prompt.layout import lay_out
-from widgets.prompt.menu import Menu, paint_choice
+from widgets.prompt.menu import CompletionMenu, paint_choice
 from widgets.prompt.painting import SearchView, View, paint, paint_search, text_width
 
 PALETTE = Palette(Skin())
@@ -53,7 +53,7 @@ def test_search_menu_and_queue_fill_the_width(text: str, width: int, at: int) ->
         place=(1, 2),
         width=width,
     )
-    choice = Choice("", text.replace("\n", " ").replace("\t", " "), "<x>", text, (at,))
+    choice = CompletionChoice("", text.replace("\n", " ").replace("\t", " "), "<x>", text, (at,))
     strips = [paint_search(search, PALETTE), paint_choice(choice, True, width, width // 2, "1/9", PALETTE)]
     strips += queue_view.paint((text,) * 5, (text,) * 2, 2, width, PALETTE)
     for strip in strips:
@@ -75,15 +75,15 @@ def test_hints_give_way_to_the_text_from_the_front() -> None:
 async def test_one_long_choice_does_not_push_every_description_to_the_right() -> None:
     class Host(App[None]):
         def compose(self) -> ComposeResult:
-            yield Container(Menu(), id="below")
+            yield Container(CompletionMenu(), id="below")
 
     host = Host()
     async with host.run_test(size=(80, 24)) as pilot:
-        menu = host.query_one(Menu)
-        long = Choice(
+        menu = host.query_one(CompletionMenu)
+        long = CompletionChoice(
             "/checkpoint", "/checkpoint", "[name | list | diff <name> | restore <name>]", "Keep a point"
         )
-        menu.show([Choice("/stop", "/stop", detail="Stop the turn"), long])
+        menu.show([CompletionChoice("/stop", "/stop", detail="Stop the turn"), long])
         await pilot.pause()
         assert menu.render_line(0).text.index("Stop the turn") < 40
         assert "Keep a point" in menu.render_line(1).text

@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 
 from agent.workspace.checkpoints.restore.hunks import divide
 from widgets.timeline.hunk_rows import HunkRows
-from widgets.timeline.sides import Start
+from widgets.timeline.side_by_side import HunkStart
 
 THEN = "".join(f"line {number}\n" for number in range(60))
 NOW = THEN.replace("line 5\n", "five\n").replace("line 25\n", "").replace("line 45\n", "line 45\nmore [b]\n")
@@ -75,7 +75,7 @@ async def test_keys_lead_from_hunk_to_hunk() -> None:
 
         def number() -> int:
             part = host.rows.parts[host.rows.cursor or 0]
-            return part.number if isinstance(part, Start) else 0
+            return part.number if isinstance(part, HunkStart) else 0
 
         seen = [number()]
         for key in ("right_square_bracket",) * 3 + ("left_square_bracket",) * 3:

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from tests.widgets.timeline.trees import Row, grown, picture, planted
 from widgets.timeline.graph import rails
-from widgets.timeline.layout import FILTERS, Drawing, Filter, Line, Look, lay_out, matches
-from widgets.timeline.tree import Tag, Tree
+from widgets.timeline.layout import FILTERS, Drawing, DrawnLine, Filter, TimelineFilter, lay_out, matches
+from widgets.timeline.node_tree import BranchTag, NodeTree
 
-OPEN = Look(unfolded=True)
+OPEN = TimelineFilter(unfolded=True)
 
 THREE = grown("1", "2<1", "3<2", "4<1", "5<4", "6<4", "7<3", "8<6")
 """Two ways on from 1, two from 4."""
@@ -59,10 +59,10 @@ def test_siblings_share_a_lane_so_that_width_is_depth_of_forks() -> None:
 
 
 def test_a_fork_whose_way_on_is_filtered_away_ends_in_a_corner() -> None:
-    tree = planted(grown("1", "2<1", "3<1"), {"main": 3}, [Tag(1, "a"), Tag(2, "b")])
-    assert picture(tree, Look(filter="marks")) == ["● 1", "├─● 2", "● 3"]
-    bare = planted(grown("1", "2<1", "3<1"), {"main": None}, [Tag(1, "a"), Tag(2, "b")])
-    assert picture(bare, Look(filter="marks")) == ["● 1", "╰─● 2"]
+    tree = planted(grown("1", "2<1", "3<1"), {"main": 3}, [BranchTag(1, "a"), BranchTag(2, "b")])
+    assert picture(tree, TimelineFilter(filter="marks")) == ["● 1", "├─● 2", "● 3"]
+    bare = planted(grown("1", "2<1", "3<1"), {"main": None}, [BranchTag(1, "a"), BranchTag(2, "b")])
+    assert picture(bare, TimelineFilter(filter="marks")) == ["● 1", "╰─● 2"]
 
 
 def test_beginnings_do_not_hang_together() -> None:
@@ -71,7 +71,7 @@ def test_beginnings_do_not_hang_together() -> None:
     assert not any(line.rails for line in lay_out(planted(rows, {"main": 3})).lines if line.lane == 0)
 
 
-def turns() -> Tree:
+def turns() -> NodeTree:
     rows = grown(
         *("1", "2<1 assistant", "3<2 tool", "4<3 tool", "5<4 assistant", "6<5"),
         *("7<6 tool", "8<3 assistant", "9<8 tool"),
@@ -79,17 +79,17 @@ def turns() -> Tree:
     steps = {3: 1, 4: 3, 7: 4}
     rows = [Row(row.id, row.parent, row.kind, row.text, step=steps.get(row.id)) for row in rows]
     paths = {1: ("a.py",), 2: ("b.py", "a.py"), 3: ("c.py",), 4: ("a.py",)}
-    return planted(rows, {"main": 7, "side": 9}, [Tag(4, "good")], paths)
+    return planted(rows, {"main": 7, "side": 9}, [BranchTag(4, "good")], paths)
 
 
 def test_a_turn_folds_under_the_message_of_the_person_and_a_side_branch_under_its_start() -> None:
     tree = turns()
     assert picture(tree) == ["▸ 1", "├─▸ 8", "▸ 6"]
-    assert picture(tree, Look(turned=frozenset({1}))) == [
+    assert picture(tree, TimelineFilter(turned=frozenset({1}))) == [
         *("▾ 1", "● 2", "● 3", "├─▸ 8", "● 4", "● 5"),
         "▸ 6",
     ]
-    assert picture(tree, Look(unfolded=True, turned=frozenset({1}))) == [
+    assert picture(tree, TimelineFilter(unfolded=True, turned=frozenset({1}))) == [
         *("▸ 1", "├─▾ 8", "│ ● 9", "▾ 6", "● 7"),
     ]
 
@@ -119,26 +119,26 @@ def test_a_folded_turn_carries_its_tags_and_ends_of_branches() -> None:
 
 def test_a_closed_branch_is_one_row_that_carries_its_ends() -> None:
     tree = planted(THREE, {"main": 7, "other": 5, "third": 8})
-    drawing = lay_out(tree, Look(closed=frozenset({4})))
+    drawing = lay_out(tree, TimelineFilter(closed=frozenset({4})))
     assert picture(tree, drawing.look) == ["● 1", "├─◂ 4", "● 2", "● 3", "● 7"]
     assert drawing.carried[1] == [tree.index(5), tree.index(8)]
 
 
 def test_filters_pick_rows_and_keep_what_they_hang_on() -> None:
     tree = turns()
-    assert picture(tree, Look(filter="turns")) == ["● 1", "● 6"]
-    assert picture(tree, Look(filter="files")) == ["● 3", "● 4", "● 7"]
-    assert picture(tree, Look(filter="branch", unfolded=True)) == [
+    assert picture(tree, TimelineFilter(filter="turns")) == ["● 1", "● 6"]
+    assert picture(tree, TimelineFilter(filter="files")) == ["● 3", "● 4", "● 7"]
+    assert picture(tree, TimelineFilter(filter="branch", unfolded=True)) == [
         *("▾ 1", "● 2", "● 3", "● 4", "● 5", "▾ 6", "● 7"),
     ]
-    assert picture(tree, Look(filter="marks")) == ["● 9", "● 4", "● 7"]
-    assert picture(tree, Look(filter="matches", needle="N9")) == ["● 9"]
-    assert picture(tree, Look(filter="matches", needle="")) == []
+    assert picture(tree, TimelineFilter(filter="marks")) == ["● 9", "● 4", "● 7"]
+    assert picture(tree, TimelineFilter(filter="matches", needle="N9")) == ["● 9"]
+    assert picture(tree, TimelineFilter(filter="matches", needle="")) == []
 
 
 def test_search_looks_at_texts_tools_labels_and_names_of_branches() -> None:
     rows = [Row(1, text="Fix the Rounding"), Row(2, 1, "tool", "ok", tool="terminal")]
-    tree = planted(rows, {"jpy": 2}, [Tag(1, "before lunch")])
+    tree = planted(rows, {"jpy": 2}, [BranchTag(1, "before lunch")])
     for needle, found in (
         ("rounding fix", [0]),
         ("TERMINAL", [1]),
@@ -178,7 +178,7 @@ def test_deep_lanes_are_cut_on_the_left() -> None:
 
 
 @st.composite
-def trees(draw: st.DrawFn) -> tuple[Tree, Look]:
+def trees(draw: st.DrawFn) -> tuple[NodeTree, TimelineFilter]:
     count = draw(st.integers(1, 40))
     kinds = st.sampled_from(["user", "assistant", "tool", "notice", "system"])
     rows = []
@@ -187,9 +187,9 @@ def trees(draw: st.DrawFn) -> tuple[Tree, Look]:
         rows.append(Row(node, parent, draw(kinds), f"n{node}", step=draw(st.none() | st.integers(0, 9))))
     nodes = st.integers(1, count)
     tips = draw(st.dictionaries(st.sampled_from(["main", "a", "b"]), nodes, max_size=3))
-    tags = [Tag(node, "x") for node in draw(st.sets(nodes, max_size=4))]
+    tags = [BranchTag(node, "x") for node in draw(st.sets(nodes, max_size=4))]
     paths = dict.fromkeys(draw(st.sets(st.integers(1, 9))), ("f",))
-    look = Look(
+    look = TimelineFilter(
         draw(st.sampled_from(list(FILTERS))),
         "1",
         draw(st.booleans()),
@@ -202,7 +202,7 @@ def trees(draw: st.DrawFn) -> tuple[Tree, Look]:
 @settings(max_examples=30, deadline=None)
 @given(trees())
 def test_every_row_hangs_on_its_nearest_shown_ancestor_and_no_line_leads_nowhere(
-    grown_tree: tuple[Tree, Look],
+    grown_tree: tuple[NodeTree, TimelineFilter],
 ) -> None:
     tree, look = grown_tree
     assert sorted(tree.order) == list(range(len(tree.rows)))
@@ -229,7 +229,7 @@ def test_every_row_hangs_on_its_nearest_shown_ancestor_and_no_line_leads_nowhere
 
 def _hangs_below(drawing: Drawing, at: int, lane: int) -> bool:
     """Whether a row below hangs on this lane without another row of the lane before it."""
-    following: list[Line] = drawing.lines[at + 1 :]
+    following: list[DrawnLine] = drawing.lines[at + 1 :]
     for line in following:
         if line.lane == lane + 1 and line.joins:
             return True
@@ -243,15 +243,17 @@ def _hangs_below(drawing: Drawing, at: int, lane: int) -> bool:
     return False
 
 
-def _has_over(drawing: Drawing, line: Line) -> bool:
+def _has_over(drawing: Drawing, line: DrawnLine) -> bool:
     return drawing.shown_as[drawing.tree.parent[line.node]] >= 0
 
 
 @settings(max_examples=20, deadline=None)
 @given(trees(), st.sampled_from(list(FILTERS)))
-def test_each_node_knows_the_line_it_is_shown_on(grown_tree: tuple[Tree, Look], filter: Filter) -> None:
+def test_each_node_knows_the_line_it_is_shown_on(
+    grown_tree: tuple[NodeTree, TimelineFilter], filter: Filter
+) -> None:
     tree, look = grown_tree
-    drawing = lay_out(tree, Look(filter, "1", look.unfolded, look.turned, look.closed))
+    drawing = lay_out(tree, TimelineFilter(filter, "1", look.unfolded, look.turned, look.closed))
     for at in range(len(tree.rows)):
         number = drawing.shown_as[at]
         if number >= 0:

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from rich.style import Style
 
 from tests.widgets.timeline.trees import Row
-from widgets.timeline.layout import Look, lay_out
-from widgets.timeline.paint import Surroundings, draw_row, first_words
-from widgets.timeline.tree import Tip, plant
+from widgets.timeline.layout import TimelineFilter, lay_out
+from widgets.timeline.node_tree import BranchTip, plant
+from widgets.timeline.paint import PaintContext, draw_row, first_words
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=9),
@@ -56,10 +56,10 @@ def rows_of(labels: dict[int, str], *steps: int) -> list[str]:
         for number, step in enumerate(steps, 2)
     ]
     tree = plant(
-        rows, [Tip("main", rows[-1].id)], "main", paths={1: ["a"], 2: ["b"], 3: ["c"]}, labels=labels
+        rows, [BranchTip("main", rows[-1].id)], "main", paths={1: ["a"], 2: ["b"], 3: ["c"]}, labels=labels
     )
-    drawing = lay_out(tree, Look(unfolded=True))
-    around = Surroundings(lambda *_, **__: Style(), 0.0, {})
+    drawing = lay_out(tree, TimelineFilter(unfolded=True))
+    around = PaintContext(lambda *_, **__: Style(), 0.0, {})
     return [draw_row(drawing, number, 80, around).plain for number in range(len(drawing.lines))]
 
 

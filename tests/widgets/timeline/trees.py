@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from widgets.timeline.graph import rails
-from widgets.timeline.layout import EMPTY, Drawing, Look, lay_out
-from widgets.timeline.tree import Tag, Tip, Tree, plant
+from widgets.timeline.layout import EMPTY, Drawing, TimelineFilter, lay_out
+from widgets.timeline.node_tree import BranchTag, BranchTip, NodeTree, plant
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,15 @@ def grown(*nodes: str) -> list[Row]:
 def planted(
     rows: Sequence[Row],
     tips: Mapping[str, int | None],
-    tags: Sequence[Tag] = (),
+    tags: Sequence[BranchTag] = (),
     paths: Mapping[int, Sequence[str]] | None = None,
-) -> Tree:
+) -> NodeTree:
     """The tree with these branches, the first of which is in use."""
-    ends = [Tip(name, node) for name, node in tips.items()]
+    ends = [BranchTip(name, node) for name, node in tips.items()]
     return plant(rows, ends, next(iter(tips), ""), tags, paths)
 
 
-def picture(tree: Tree, look: Look = EMPTY) -> list[str]:
+def picture(tree: NodeTree, look: TimelineFilter = EMPTY) -> list[str]:
     """The rows with the lines left of them."""
     drawing = lay_out(tree, look)
     return [sketch(drawing, number) for number in range(len(drawing.lines))]

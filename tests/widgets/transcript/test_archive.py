@@ -12,9 +12,9 @@ from themes.skin import Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
 from widgets.transcript.archive import UNREADABLE, Archive
+from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
-from widgets.transcript.entry import Entry
-from widgets.transcript.finding import Finder
+from widgets.transcript.document_entry import DocumentEntry
 from widgets.transcript.items import (
     AnswerItem,
     CallItem,
@@ -56,7 +56,7 @@ def rows(shown):
 @pytest.mark.parametrize("item", ONE_OF_EACH)
 def test_every_kind_of_item_comes_back_as_it_was(item, index):
     archive = Archive()
-    entry = Entry(item, gap=True, age=3)
+    entry = DocumentEntry(item, gap=True, age=3)
     entry.chosen = Fold.OPEN
     archive.write(index, entry)
     for _ in range(2):
@@ -68,11 +68,11 @@ def test_entries_are_written_and_read_in_any_order(tmp_path):
     archive = Archive(tmp_path)
     order = [3, -2, 0, 99, -50, 1]
     for index in order:
-        archive.write(index, Entry(UserItem(f"{index}" * 50), gap=False))
+        archive.write(index, DocumentEntry(UserItem(f"{index}" * 50), gap=False))
     assert [source_of(archive.read(index).item) for index in sorted(order)] == [
         f"{index}" * 50 for index in sorted(order)
     ]
-    archive.write(0, Entry(UserItem("changed"), gap=True))
+    archive.write(0, DocumentEntry(UserItem("changed"), gap=True))
     assert archive.read(0).item == UserItem("changed")
     assert archive.read(1).item == UserItem("1" * 50)
 
@@ -96,7 +96,7 @@ def test_what_has_not_changed_is_written_once():
 
 def test_the_file_has_no_name(tmp_path):
     archive = Archive(tmp_path)
-    archive.write(0, Entry(UserItem("secret"), gap=False))
+    archive.write(0, DocumentEntry(UserItem("secret"), gap=False))
     assert archive.size and list(tmp_path.iterdir()) == []
 
 
@@ -106,8 +106,8 @@ def test_arguments_nested_too_deeply_to_be_written_stay_in_memory(depth):
     for _ in range(depth):
         arguments = {"a": arguments}
     archive = Archive()
-    archive.write(0, Entry(UserItem("below"), gap=False))
-    archive.write(1, Entry(CallItem("c", "t", Display("run", "a"), arguments), gap=False))
+    archive.write(0, DocumentEntry(UserItem("below"), gap=False))
+    archive.write(1, DocumentEntry(CallItem("c", "t", Display("run", "a"), arguments), gap=False))
     item = archive.read(1).item
     assert isinstance(item, CallItem) and item.call == "c"
     found = 0
@@ -119,7 +119,7 @@ def test_arguments_nested_too_deeply_to_be_written_stay_in_memory(depth):
 def test_without_a_place_for_the_file_everything_stays_in_memory(tmp_path):
     archive = Archive(tmp_path / "gone")
     for index, item in enumerate(ONE_OF_EACH):
-        archive.write(index, Entry(item, gap=False))
+        archive.write(index, DocumentEntry(item, gap=False))
     assert [archive.read(index).item for index in range(len(ONE_OF_EACH))] == ONE_OF_EACH
 
 

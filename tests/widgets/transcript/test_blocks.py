@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.transcript.blocks import BLOCK_CHARS, Block, Splitter, code_of, split
+from widgets.transcript.blocks import BLOCK_CHARS, BlockSplitter, MarkdownBlock, code_of, split
 from widgets.transcript.markdown import render
 
 PALETTE = Palette(Skin())
@@ -74,7 +74,7 @@ def kinds(text: str) -> list[str]:
     return [block.kind for block in split(text)]
 
 
-def texts(blocks: list[Block], width: int = 40) -> list[str]:
+def texts(blocks: list[MarkdownBlock], width: int = 40) -> list[str]:
     """What is on the screen, blocks parted by blank rows."""
     rows: list[str] = []
     for drawn in (render(block, width, PALETTE) for block in blocks):
@@ -87,13 +87,13 @@ def texts(blocks: list[Block], width: int = 40) -> list[str]:
 @given(DOCUMENTS)
 @settings(derandomize=True)
 def test_blocks_one_by_one_look_like_the_whole_document(text: str) -> None:
-    assert texts(split(text)) == texts([Block("paragraph", text)])
+    assert texts(split(text)) == texts([MarkdownBlock("paragraph", text)])
 
 
 @given(DOCUMENTS, st.lists(st.integers(1, 12), min_size=1))
 def test_blocks_do_not_depend_on_how_the_text_was_cut(text: str, sizes: list[int]) -> None:
-    splitter = Splitter()
-    blocks: list[Block] = []
+    splitter = BlockSplitter()
+    blocks: list[MarkdownBlock] = []
     at = turn = 0
     while at < len(text):
         size = sizes[turn % len(sizes)]
@@ -143,7 +143,7 @@ def test_blocks_end_where_markdown_says(text: str, expected: list[str]) -> None:
 
 def test_a_fence_keeps_its_source_and_gives_its_code() -> None:
     (block,) = split("  ~~~python title=x\n    a\n  b\n\n  ~~~")
-    assert block == Block("fence", "  ~~~python title=x\n    a\n  b\n\n  ~~~", "python title=x")
+    assert block == MarkdownBlock("fence", "  ~~~python title=x\n    a\n  b\n\n  ~~~", "python title=x")
     assert code_of(block) == "  a\nb\n"
 
 
@@ -152,7 +152,7 @@ def test_indented_code_loses_its_indentation() -> None:
 
 
 def test_the_lines_of_an_open_fence_are_given_once_each() -> None:
-    splitter = Splitter()
+    splitter = BlockSplitter()
     splitter.feed("text\n\n```py\none\ntwo\nthr")
     assert splitter.open_code() == ["one", "two"]
     splitter.feed("ee\n")
@@ -162,18 +162,18 @@ def test_the_lines_of_an_open_fence_are_given_once_each() -> None:
 
 
 def test_the_open_block_is_shown_as_it_stands() -> None:
-    splitter = Splitter()
+    splitter = BlockSplitter()
     assert splitter.tail() is None
     splitter.feed("# He")
-    assert splitter.tail() == Block("heading", "# He")
+    assert splitter.tail() == MarkdownBlock("heading", "# He")
     splitter.feed("ad\n\n```py\na\n``")
-    assert splitter.tail() == Block("fence", "```py\na", "py")
+    assert splitter.tail() == MarkdownBlock("fence", "```py\na", "py")
 
 
 def test_a_line_without_end_is_cut_wherever_it_was_fed() -> None:
     text = "x" * 1_000_000
     whole = split(text)
-    splitter = Splitter()
+    splitter = BlockSplitter()
     pieces = [block for at in range(0, len(text), 777) for block in splitter.feed(text[at : at + 777])]
     assert pieces + splitter.finish() == whole
     assert max(len(block.source) for block in whole) <= 2 * BLOCK_CHARS

@@ -8,7 +8,7 @@ from themes.skin import Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
 from widgets.transcript.cards import duration, hunks
-from widgets.transcript.document import Document, Place
+from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import fit
 from widgets.transcript.items import CallItem, Fold
 
@@ -21,7 +21,7 @@ def rows(item, fold=None, width=60, skin=SKIN):
     document.load([item])
     if fold is not None:
         document.fold(0, fold)
-    return [row.strip.text.rstrip() for row in document.down(Place(0, 0, 0))]
+    return [row.strip.text.rstrip() for row in document.down(RowPosition(0, 0, 0))]
 
 
 def card(outcome="done", summary="", detail=None, **fields):
@@ -61,7 +61,7 @@ def test_a_card_fits_any_width(width):
         document.resize(width)
         document.load([item])
         document.fold(0, fold)
-        assert {row.strip.cell_length for row in document.down(Place(0, 0, 0))} == {width}
+        assert {row.strip.cell_length for row in document.down(RowPosition(0, 0, 0))} == {width}
 
 
 def test_subject_and_summary_share_the_row():

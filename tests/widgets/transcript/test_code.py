@@ -9,7 +9,7 @@ from textual.strip import Strip
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.transcript.blocks import Block
+from widgets.transcript.blocks import MarkdownBlock
 from widgets.transcript.code import (
     COLORED_CHARS,
     COLORED_LINE,
@@ -135,7 +135,7 @@ def test_streamed_code_looks_as_it_does_when_it_is_closed(size: int) -> None:
     streamed = [
         strip for at in range(0, len(lines), size) for strip in renderer.feed_lines(lines[at : at + size])
     ]
-    closed = render(Block("fence", f"```python\n{PYTHON}```", "python"), 60, PALETTE)
+    closed = render(MarkdownBlock("fence", f"```python\n{PYTHON}```", "python"), 60, PALETTE)
     assert look(streamed) == look(closed)
 
 

@@ -13,8 +13,8 @@ from textual.strip import Strip
 from themes.skin import Skin
 from widgets.palette import Palette
 from widgets.transcript.diff import READ_CHARS, render_diff
-from widgets.transcript.hunks import Hunk, read_diff
-from widgets.transcript.words import changed_words
+from widgets.transcript.diff_reader import DiffHunk, read_diff
+from widgets.transcript.word_diff import changed_words
 
 PALETTE = Palette(Skin())
 MONEY = """\
@@ -88,7 +88,7 @@ def test_words_that_differ_are_marked_in_pairs_of_lines() -> None:
 def test_lines_with_little_in_common_are_not_marked() -> None:
     (file,) = read_diff("@@ -1 +1 @@\n-import os\n+def something(else_):\n")
     (hunk,) = file.parts
-    assert isinstance(hunk, Hunk)
+    assert isinstance(hunk, DiffHunk)
     assert changed_words(hunk.lines) == {}
 
 
@@ -204,7 +204,7 @@ def test_every_changed_line_is_drawn_with_its_number(old: list[str], new: list[s
     diff = "\n".join(difflib.unified_diff(old, new, "a/x.py", "b/x.py", lineterm="")) + "\n"
     if old == new:
         return
-    hunks = [part for part in read_diff(diff)[0].parts if isinstance(part, Hunk)]
+    hunks = [part for part in read_diff(diff)[0].parts if isinstance(part, DiffHunk)]
     lines = [line for hunk in hunks for line in hunk.lines]
     assert all(old[line.number - 1] == line.text for line in lines if line.sign == "-")
     assert all(new[line.number - 1] == line.text for line in lines if line.sign in "+ ")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from themes.skin import Skin
 from tools.results import Display
 from widgets.palette import Palette
-from widgets.transcript.document import Document, Place
+from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.drawing import draw
 from widgets.transcript.items import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem
 from widgets.transcript.viewport import Viewport
@@ -90,7 +90,7 @@ def test_a_place_keeps_its_item_when_the_width_changes():
 @given(st.lists(st.integers(-60, 60), max_size=12), st.integers(1, 30))
 def test_scrolling_shows_a_gapless_stretch_of_the_whole(steps, height):
     document, _ = make([item(number) for number in range(40)])
-    whole = [row.place for row in document.down(Place(0, 0, 0))]
+    whole = [row.place for row in document.down(RowPosition(0, 0, 0))]
     view = Viewport(document)
     view.height = height
     at = len(whole) - height
@@ -103,7 +103,7 @@ def test_scrolling_shows_a_gapless_stretch_of_the_whole(steps, height):
 
 def test_walking_up_is_walking_down_backwards():
     document, _ = make([item(number) for number in range(30)] + [AnswerItem("")])
-    down = [row.place for row in document.down(Place(0, 0, 0))]
+    down = [row.place for row in document.down(RowPosition(0, 0, 0))]
     up = [row.place for row in document.up(document.end)]
     assert up == down[::-1]
     assert [document.place_at(document.rows_above(place)) for place in down] == down
@@ -112,17 +112,17 @@ def test_walking_up_is_walking_down_backwards():
 def test_cards_stand_together_and_messages_apart():
     card = CallItem("1", "read", Display("read", "a.py"), outcome="done")
     document, _ = make([UserItem("hello"), card, card, AnswerItem("done")])
-    rows = texts(document.down(Place(0, 0, 0)))
+    rows = texts(document.down(RowPosition(0, 0, 0)))
     assert [bool(row) for row in rows] == [True, False, True, True, False, True]
 
 
 def test_a_long_message_of_the_person_is_folded_after_twenty_rows():
     document, _ = make([UserItem("\n".join(f"line {number}" for number in range(100)))])
-    rows = texts(document.down(Place(0, 0, 0)))
+    rows = texts(document.down(RowPosition(0, 0, 0)))
     assert len(rows) == 21
     assert rows[-1].strip() == "… 80 more lines, ⏎"
     document.fold(0, Fold.OPEN)
-    assert len(texts(document.down(Place(0, 0, 0)))) == 100
+    assert len(texts(document.down(RowPosition(0, 0, 0)))) == 100
 
 
 def test_a_message_of_one_endless_line_is_drawn_in_parts():
@@ -130,17 +130,17 @@ def test_a_message_of_one_endless_line_is_drawn_in_parts():
     document.fold(0, Fold.OPEN)
     view = Viewport(document)
     view.height = 30
-    view.to(Place(0, 0, 0))
+    view.to(RowPosition(0, 0, 0))
     view.rows()
     assert sum(len(part.text) for part in counter.drawn) < 60_000
 
 
 def test_reasoning_is_one_honest_line_until_it_is_opened():
     document, _ = make([ReasoningItem("one two three", 4.0), ReasoningItem("one two three")])
-    rows = texts(document.down(Place(0, 0, 0)))
+    rows = texts(document.down(RowPosition(0, 0, 0)))
     assert rows == ["▸ Thought for 4 s", "", "▸ Thought · 3 words"]
     document.fold(0, Fold.OPEN)
-    assert texts(islice(document.down(Place(0, 0, 0)), 2)) == ["▾ Thought for 4 s", "  one two three"]
+    assert texts(islice(document.down(RowPosition(0, 0, 0)), 2)) == ["▾ Thought for 4 s", "  one two three"]
 
 
 @given(
@@ -159,7 +159,7 @@ def test_no_control_character_reaches_a_strip(text):
     ]
     document, _ = make(items, 30)
     document.fold_all(Fold.OPEN)
-    for row in document.down(Place(0, 0, 0)):
+    for row in document.down(RowPosition(0, 0, 0)):
         assert row.strip.cell_length == 30
         assert all(character.isprintable() for character in row.strip.text), row.strip.text
         assert "\u202e" not in row.strip.text

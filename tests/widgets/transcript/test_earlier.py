@@ -8,11 +8,11 @@ from tests.widgets.transcript.support import Host
 from themes.skin import Skin
 from tools.results import Display
 from widgets.palette import Palette
-from widgets.transcript.document import KEPT_ENTRIES, Document, Place
-from widgets.transcript.finding import Finder
+from widgets.transcript.conversation_search import Finder
+from widgets.transcript.document import KEPT_ENTRIES, Document, RowPosition
 from widgets.transcript.items import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem
-from widgets.transcript.kept import KeptRows
-from widgets.transcript.pieces import Words
+from widgets.transcript.part_types import WordsPart
+from widgets.transcript.row_cache import RowCache
 from widgets.transcript.view import KEPT_ITEMS
 from widgets.transcript.viewport import Viewport
 
@@ -271,17 +271,21 @@ def test_parts_and_rows_are_kept_for_a_bounded_number_of_items():
 def test_an_answer_that_is_being_written_keeps_its_parts():
     document = eager([])
     index = document.open(AnswerItem(""))
-    document.write(index, [Words("first", "text")], [])
+    document.write(index, [WordsPart("first", "text")], [])
     for number in range(2 * KEPT_ENTRIES):
         document.parts(document.append(question(number)))
-    document.close(index, [Words("last", "text")], AnswerItem("first\n\nlast"))
-    assert [row.strip.text.strip() for row in document.down(Place(index, 0, 0))][:3] == ["first", "", "last"]
+    document.close(index, [WordsPart("last", "text")], AnswerItem("first\n\nlast"))
+    assert [row.strip.text.strip() for row in document.down(RowPosition(index, 0, 0))][:3] == [
+        "first",
+        "",
+        "last",
+    ]
 
 
 def test_kept_rows_are_bounded_and_one_long_part_is_still_kept():
-    kept = KeptRows(limit=10)
+    kept = RowCache(limit=10)
     blank = eager([question(1)]).strips(0, 0)[0]
-    long, short = Words("long", "text"), Words("short", "text")
+    long, short = WordsPart("long", "text"), WordsPart("short", "text")
     kept.put(long, [blank] * 50)
     assert kept.get(long) is not None and kept.rows == 50
     kept.put(short, [blank] * 3)

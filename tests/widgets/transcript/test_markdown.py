@@ -14,7 +14,7 @@ from textual.strip import Strip
 
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.transcript.blocks import Block, split
+from widgets.transcript.blocks import MarkdownBlock, split
 from widgets.transcript.code import lexer_for
 from widgets.transcript.diff import render_diff
 from widgets.transcript.markdown import PREPARED, prepare, render
@@ -266,7 +266,7 @@ def test_a_narrow_width_loses_no_line() -> None:
 
 
 def test_a_continued_list_starts_at_its_number() -> None:
-    assert [strip.text for strip in render(Block("list", "1. a\n1. b", "57"), 20, PALETTE)] == [
+    assert [strip.text for strip in render(MarkdownBlock("list", "1. a\n1. b", "57"), 20, PALETTE)] == [
         "57. a",
         "58. b",
     ]

@@ -8,11 +8,11 @@ from textual.selection import SELECT_ALL, Selection
 from tests.widgets.transcript.support import Host
 from themes.skin import Skin
 from widgets.palette import Palette
-from widgets.transcript.document import Document, Place
+from widgets.transcript.document import Document, RowPosition
 from widgets.transcript.items import AnswerItem, UserItem
 from widgets.transcript.selection import line_of, place_of, selected_text, span_of, whole
 
-place = st.builds(Place, st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+place = st.builds(RowPosition, st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
 
 
 @given(place, place)
@@ -35,16 +35,18 @@ def test_selecting_everything_takes_the_sources_without_drawing():
 
 def test_selected_text_leaves_the_gutter_out():
     document = document_of(UserItem("one two"), AnswerItem("three four"))
-    start, end = Offset(0, line_of(Place(0, 0, 0))), Offset(7, line_of(Place(1, 1, 0)))
+    start, end = Offset(0, line_of(RowPosition(0, 0, 0))), Offset(7, line_of(RowPosition(1, 1, 0)))
     assert selected_text(document, Selection(start, end)) == "one two\n\nthree"
     assert selected_text(document, Selection(Offset(6, start.y), end)) == "two\n\nthree"
 
 
 def test_the_gutter_is_never_marked():
-    selection = Selection(Offset(0, line_of(Place(1, 0, 0))), None)
-    assert span_of(selection, Place(1, 0, 0), 10) == (2, 10)
-    assert span_of(selection, Place(0, 9, 9), 10) is None
-    assert span_of(Selection(None, Offset(1, line_of(Place(1, 0, 0)))), Place(1, 0, 0), 10) is None
+    selection = Selection(Offset(0, line_of(RowPosition(1, 0, 0))), None)
+    assert span_of(selection, RowPosition(1, 0, 0), 10) == (2, 10)
+    assert span_of(selection, RowPosition(0, 9, 9), 10) is None
+    assert (
+        span_of(Selection(None, Offset(1, line_of(RowPosition(1, 0, 0)))), RowPosition(1, 0, 0), 10) is None
+    )
 
 
 def test_one_item_is_selected_as_a_whole():

@@ -11,7 +11,7 @@ from themes.skin import NIGHT, Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
 from widgets.transcript.items import AnswerItem, CallItem, UserItem
-from widgets.transcript.pieces import Markup
+from widgets.transcript.part_types import MarkupPart
 
 LONG = "\n\n".join(f"Paragraph {number} of an answer." for number in range(60))
 
@@ -61,7 +61,9 @@ async def test_streamed_blocks_are_drawn_once_and_a_growing_row_alone_is_painted
                 transcript.flush()
         transcript.finish_answer(text, "", 1)
         transcript.flush()
-        whole = [part for part in drawn if isinstance(part, Markup) and part.block.source.endswith("answer.")]
+        whole = [
+            part for part in drawn if isinstance(part, MarkupPart) and part.block.source.endswith("answer.")
+        ]
         assert len(whole) <= 2 * len(set(whole)) + 10
         assert host.rows()[-1].strip() == "Sentence 999 of the answer."
 
@@ -84,7 +86,7 @@ async def test_a_long_fence_is_lexed_line_by_line_while_it_streams():
             host.transcript.flush()
         host.transcript.add_text("y = ")
         host.transcript.flush()
-        assert not any(isinstance(part, Markup) for part in drawn)
+        assert not any(isinstance(part, MarkupPart) for part in drawn)
         assert host.rows()[-2:] == ["   x199 = 199", "   y ="]
 
 

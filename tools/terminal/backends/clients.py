@@ -1,4 +1,4 @@
-"""What all client programs have in common: their environment, short calls, and how failures read."""
+"""Common parts of client programs: their environment, short calls, and how failures read."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tools.results import ToolError
+from tools.safe_text import clean
 from tools.terminal.backends.channel import ClientChannel
-from tools.text import clean
 
 _USUAL = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME"}

@@ -21,7 +21,7 @@ from tools.terminal.backends.scripts import quoted
 _CONNECT = 30.0
 
 
-class DaytonaReach:
+class DaytonaConnector:
     """One sandbox. The package finds the account in the environment."""
 
     def __init__(self, options: DaytonaOptions) -> None:

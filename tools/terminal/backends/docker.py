@@ -52,7 +52,7 @@ _FAILURES = (
 )
 
 
-class DockerReach:
+class DockerConnector:
     """One container, which sees `workspace` under its own path."""
 
     def __init__(self, options: DockerOptions, workspace: Path, environ: Mapping[str, str]) -> None:

@@ -18,12 +18,12 @@ _LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class OutputMarker:
     kind: str
     payload: bytes = b""
 
 
-class Splitter:
+class MarkerSplitter:
     """Parts a stream into output and markers. What may be the beginning of a marker is held back."""
 
     def __init__(self, token: bytes) -> None:
@@ -33,7 +33,7 @@ class Splitter:
         self._is_inside = False
         self._searched = 0
 
-    def feed(self, data: bytes) -> Iterator[bytes | Marker]:
+    def feed(self, data: bytes) -> Iterator[bytes | OutputMarker]:
         """The pieces that are complete now, in order."""
         self._held += data
         while True:
@@ -62,7 +62,7 @@ class Splitter:
         del self._held[: len(piece)]
         return piece or None
 
-    def _marker(self) -> Marker | bytes | None:
+    def _marker(self) -> OutputMarker | bytes | None:
         at = self._held.find(self._end, self._searched)
         if at < 0:
             if len(self._held) > _LONGEST:
@@ -72,7 +72,7 @@ class Splitter:
         payload = bytes(self._held[:at])
         del self._held[: at + len(self._end)]
         self._is_inside = False
-        return Marker(payload[:1].decode("ascii", "replace"), payload[1:])
+        return OutputMarker(payload[:1].decode("ascii", "replace"), payload[1:])
 
     def _partial(self) -> int:
         """How many of the last bytes may begin a token."""

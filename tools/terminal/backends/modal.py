@@ -24,7 +24,7 @@ def package(name: str) -> Any:
         ) from error
 
 
-class ModalReach:
+class ModalConnector:
     """One sandbox of the configured app. The package finds the account by itself."""
 
     def __init__(self, options: ModalOptions) -> None:

@@ -1,11 +1,11 @@
-"""From options to a backend. Nothing is reached yet."""
+"""Opens a backend from its options. Nothing is reached yet."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tools.terminal.backends.docker import DockerReach
-from tools.terminal.backends.far import FarBackend
+from tools.terminal.backends.connector import Connector
+from tools.terminal.backends.docker import DockerConnector
 from tools.terminal.backends.options import (
     BackendOptions,
     DockerOptions,
@@ -13,28 +13,28 @@ from tools.terminal.backends.options import (
     SingularityOptions,
     SshOptions,
 )
-from tools.terminal.backends.reach import Reach
-from tools.terminal.backends.singularity import SingularityReach
-from tools.terminal.backends.ssh import SshReach
+from tools.terminal.backends.remote_backend import RemoteBackend
+from tools.terminal.backends.singularity import SingularityConnector
+from tools.terminal.backends.ssh import SshConnector
 
 
-def open_backend(options: BackendOptions, workspace: Path) -> FarBackend:
+def open_backend(options: BackendOptions, workspace: Path) -> RemoteBackend:
     """The backend for tasks in `workspace`. Raises `ToolError` for options that make no sense."""
-    return FarBackend(_reach(options, workspace))
+    return RemoteBackend(_reach(options, workspace))
 
 
-def _reach(options: BackendOptions, workspace: Path) -> Reach:
+def _reach(options: BackendOptions, workspace: Path) -> Connector:
     own = options.options
     if isinstance(own, DockerOptions):
-        return DockerReach(own, workspace, options.environ)
+        return DockerConnector(own, workspace, options.environ)
     if isinstance(own, SingularityOptions):
-        return SingularityReach(own, workspace, options.environ)
+        return SingularityConnector(own, workspace, options.environ)
     if isinstance(own, SshOptions):
-        return SshReach(own, options.environ)
+        return SshConnector(own, options.environ)
     if isinstance(own, ModalOptions):
-        from tools.terminal.backends.modal import ModalReach
+        from tools.terminal.backends.modal import ModalConnector
 
-        return ModalReach(own)
-    from tools.terminal.backends.daytona import DaytonaReach
+        return ModalConnector(own)
+    from tools.terminal.backends.daytona import DaytonaConnector
 
-    return DaytonaReach(own)
+    return DaytonaConnector(own)

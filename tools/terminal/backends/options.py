@@ -1,4 +1,4 @@
-"""What can be set for each backend, as plain data."""
+"""Options of each backend, as plain data."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from tools.terminal.backend import Launch
-from tools.terminal.start import START
+from tools.terminal.first_line import START
 
 _FOLDER = Path(__file__).parent
 # One line without quotes, backslashes and exclamation marks: the login shell of a remote host reads
@@ -23,7 +23,7 @@ _READ_ONLY = frozenset({"PPID", "UID", "EUID", "SHELLOPTS", "BASHOPTS", "BASH_VE
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class RemoteScript:
     """A script and the fixed short command that asks for it and runs it."""
 
     token: bytes
@@ -39,7 +39,7 @@ class Script:
         return ["sh", "-c", _BOOT, "hermes", token[:half], token[half:], str(len(self.text))]
 
 
-def call_script(launch: Launch, command: str, *, folder: str, shell: str, mark: str) -> Script:
+def call_script(launch: Launch, command: str, *, folder: str, shell: str, mark: str) -> RemoteScript:
     """The script for one call. `folder` and `shell` are paths of the far side."""
     token = _token()
     name = "bash" if shell.endswith("/bash") else "sh"
@@ -57,15 +57,15 @@ def call_script(launch: Launch, command: str, *, folder: str, shell: str, mark: 
         START[name],
     )
     head = f"hermes_env() {{ :;{_exports(launch.env)}\n}}\nset -- {' '.join(map(quoted, parameters))}\n"
-    return Script(token.encode(), os.fsencode(head) + _file("call.sh"))
+    return RemoteScript(token.encode(), os.fsencode(head) + _file("call.sh"))
 
 
-def anchor_script(owner: str) -> Script:
+def anchor_script(owner: str) -> RemoteScript:
     """The script of the anchor."""
     token = _token()
     prologues = (_prologue("bash"), _prologue("sh"))
     head = f"set -- {' '.join(map(quoted, (token, owner, *prologues)))}\n"
-    return Script(token.encode(), os.fsencode(head) + _file("anchor.sh"))
+    return RemoteScript(token.encode(), os.fsencode(head) + _file("anchor.sh"))
 
 
 def quoted(text: str) -> str:

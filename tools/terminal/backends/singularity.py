@@ -38,7 +38,7 @@ _FAILURES = (
 )
 
 
-class SingularityReach:
+class SingularityConnector:
     """One instance, which sees `workspace` under its own path."""
 
     def __init__(self, options: SingularityOptions, workspace: Path, environ: Mapping[str, str]) -> None:

@@ -57,7 +57,7 @@ _FAILURES = (
 )
 
 
-class SshReach:
+class SshConnector:
     """One host. The anchor's connection carries all others."""
 
     def __init__(self, options: SshOptions, environ: Mapping[str, str]) -> None:

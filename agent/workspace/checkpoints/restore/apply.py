@@ -13,17 +13,20 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.workspace.checkpoints.entries import Change, Entry, Kind, LeftOut, Step
+from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, PathKind, Step
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.git_paths import repository
+from agent.workspace.checkpoints.git_words import git_apart, git_line
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import pending as keeping
-from agent.workspace.checkpoints.restore.parts import ChangedError, part_entry
+from agent.workspace.checkpoints.restore.git_group import RepositoryProvider, at_rest, collapsed, together
+from agent.workspace.checkpoints.restore.hunk_restore import ChangedError, part_entry
+from agent.workspace.checkpoints.restore.path_replacement import CHANGED, Move, Placer
 from agent.workspace.checkpoints.restore.pending import Pending
-from agent.workspace.checkpoints.restore.placing import CHANGED, Move, Placer
-from agent.workspace.checkpoints.restore.plan import Choice, Part, PlanItem, RestorePlan, merged
+from agent.workspace.checkpoints.restore.plan import Choice, PartialRestore, PlanItem, RestorePlan, merged
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.taking import take
-from tools.text import clean
+from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
 
@@ -44,11 +47,31 @@ class Restored:
     """The step it is; None when nothing changed."""
     skipped: tuple[LeftOut, ...]
     """Paths that stay as they are, and why."""
+    unnamed: tuple[str, ...] = ()
+    """Paths that were changed while commands ran that do not name them: perhaps by a person."""
+
+    def what(self, done: str) -> str:
+        """What went back: `3 paths restored, git: main 3f2a1c → 9be044`; empty where nothing did."""
+        if self.step is None:
+            return ""
+        count = len(git_apart(self.step.changes).files)
+        paths = (
+            [f"{count:,} {'path' if count == 1 else 'paths'} {done}"] if count or not self.step.git else []
+        )
+        return ", ".join([*paths, *([self.step.git] if self.step.git else [])])
+
+    def taken_along(self) -> str:
+        """What may have been somebody else's, as a clause; empty where nothing was."""
+        if not self.unnamed:
+            return ""
+        more = f" and {len(self.unnamed) - 3:,} more" if len(self.unnamed) > 3 else ""
+        return f"changed while a command ran, perhaps by you: {', '.join(map(clean, self.unnamed[:3]))}{more}"
 
     def sentence(self, done: str = "restored") -> str:
         """For a person; `done` is what was done to the paths."""
-        count = len(self.step.changes) if self.step else 0
-        text = f"{count:,} {'path' if count == 1 else 'paths'} {done}" if count else "Nothing was changed"
+        text = self.what(done) or "Nothing was changed"
+        if self.unnamed:
+            text += f"; {self.taken_along()}"
         if not self.skipped:
             return f"{text}."
         named = "; ".join(f"{clean(item.path)} {item.reason}" for item in self.skipped[:3])
@@ -64,24 +87,32 @@ def apply_restore(
     *,
     session: str,
     label: str,
-    expect: Callable[[str, Entry | None], None] | None = None,
+    expect: Callable[[str, PathEntry | None], None] | None = None,
 ) -> Restored:
     """Carry out `plan`. A path goes back as `choices` say; without one a conflict stays and others go back.
 
     `line` is the root session, `session` the one that acts. `expect` hears of each path before it
     is changed. Blocking. Raises `StoreError` when nothing could be begun.
     """
+    root = Path(plan.root)
     with store.sharing():
-        moves, skipped = _decided(plan, choices, store.objects)
-        moves = [*moves, *_narrow_folders(Path(plan.root), moves)]
+        moves, skipped = together(*_decided(plan, choices, store.objects))
+        moves = [*moves, *_narrow_folders(root, moves)]
         pending = keeping.begun(line, session, label, plan.root, moves)
         if not moves:
             return Restored(None, tuple(skipped))
         with keeping.held(store.pending, pending):
-            _make_again(Path(plan.root))
-            failed = _carry_out(pending, store.objects, expect)
+            _make_again(root)
+            failed = _carry_out(pending, store, expect)
             step = _appended(store, pending, failed)
-        return Restored(step, (*skipped, *failed))
+        return Restored(step, (*skipped, *collapsed(failed)), _unnamed(plan, step))
+
+
+def _unnamed(plan: RestorePlan, step: Step | None) -> tuple[str, ...]:
+    """What went back that a person may have changed; files that were there before come first."""
+    done = {change.path for change in step.changes} if step is not None else set()
+    items = (each for each in plan.items if each.unnamed and each.path in done)
+    return tuple(each.path for each in sorted(items, key=lambda each: (each.target is None, each.path)))
 
 
 def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
@@ -99,8 +130,8 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
                     keeping.forget(path)
                     continue
                 left = _tidied(pending, store.objects)
-                failed = _carry_out(pending, store.objects, None, again=True)
-                restored = Restored(_appended(store, pending, failed), (*left, *failed))
+                failed = _carry_out(pending, store, None, again=True)
+                restored = Restored(_appended(store, pending, failed), (*left, *collapsed(failed)))
                 keeping.forget(path)
             told.append(
                 f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
@@ -114,7 +145,9 @@ def _decided(
     moves: list[Move] = []
     skipped: list[LeftOut] = []
     for item in plan.items:
-        choice = choices.get(item.path, "mine" if item.state == "conflict" else "checkpoint")
+        # A repository is chosen by its folder, as it is shown.
+        chosen = choices.get(item.path) or choices.get(repository(item.path))
+        choice = chosen or ("mine" if item.state == "conflict" else "checkpoint")
         if item.state == "lost" or choice == "mine":
             skipped.append(LeftOut(item.path, item.reason or LEFT))
             continue
@@ -128,16 +161,16 @@ def _decided(
     return moves, skipped
 
 
-def _wanted(item: PlanItem, choice: Choice, objects: ObjectStore) -> Entry | None:
+def _wanted(item: PlanItem, choice: Choice, objects: ObjectStore) -> PathEntry | None:
     """What a path is to become. Raises `_KeptError` or `ChangedError` where it has to stay as it is."""
-    if isinstance(choice, Part):
+    if isinstance(choice, PartialRestore):
         return part_entry(item, choice, objects)
     if choice != "merge":
         return item.target
     result = merged(item, objects)
     if result is None or item.now is None:
         raise _KeptError("is no text that could be merged")
-    return Entry(Kind.FILE, item.now.mode, len(result.data), 0, objects.put(result.data))
+    return PathEntry(PathKind.FILE, item.now.mode, len(result.data), 0, objects.put(result.data))
 
 
 def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
@@ -145,7 +178,7 @@ def _narrow_folders(root: Path, moves: Sequence[Move]) -> Iterable[Move]:
     known = {move.path for move in moves}
     for parent in sorted({move.parent for move in moves} - known - {""}):
         entry = take(root, parent, None, limit=0)
-        if entry is not None and entry.kind is Kind.FOLDER and entry.mode & _OWNER != _OWNER:
+        if entry is not None and entry.kind is PathKind.FOLDER and entry.mode & _OWNER != _OWNER:
             yield Move(parent, entry, entry)
 
 
@@ -157,14 +190,20 @@ def _make_again(root: Path) -> None:
 
 def _carry_out(
     pending: Pending,
-    objects: ObjectStore,
-    expect: Callable[[str, Entry | None], None] | None,
+    store: CheckpointStore,
+    expect: Callable[[str, PathEntry | None], None] | None,
     *,
     again: bool = False,
 ) -> list[LeftOut]:
     """Move every path; those that stay as they are come back with the reason."""
-    run = _Run(pending, objects, expect, again)
-    run.carry_out()
+    root = Path(pending.root)
+    with at_rest(root, pending.moves, pending.beside) as busy:
+        provider = RepositoryProvider(root, store)
+        free = [move for move in pending.moves if repository(move.path) not in busy]
+        busy |= {item.path: item.reason for item in provider.provide(free)}
+        run = _Run(pending, store.objects, expect, again, busy)
+        run.carry_out()
+        provider.complete(pending.moves)
     return [LeftOut(path, reason) for path, reason in sorted(run.failed.items())]
 
 
@@ -175,14 +214,23 @@ class _Run:
         self,
         pending: Pending,
         objects: ObjectStore,
-        expect: Callable[[str, Entry | None], None] | None,
+        expect: Callable[[str, PathEntry | None], None] | None,
         again: bool,
+        staying: Mapping[str, str],
     ) -> None:
         self._root = Path(pending.root)
-        self._moves = [(number, self._current(move, again)) for number, move in enumerate(pending.moves)]
+        self.failed = {
+            move.path: staying[folder]
+            for move in pending.moves
+            if (folder := repository(move.path)) in staying
+        }
+        self._moves = [
+            (number, self._current(move, again))
+            for number, move in enumerate(pending.moves)
+            if move.path not in self.failed
+        ]
         self._placer = Placer(self._root, objects, pending.beside, _UNLIMITED)
         self._expect = expect
-        self.failed: dict[str, str] = {}
 
     def carry_out(self) -> None:
         """What goes away first, deepest first; then folders, then files; modes of folders last."""
@@ -239,7 +287,7 @@ class _Run:
 def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut]) -> Step | None:
     left = {item.path for item in failed}
     changes = tuple(
-        Change(move.path, move.now, move.wanted)
+        PathChange(move.path, move.now, move.wanted)
         for move in pending.moves
         if move.path not in left and not alike(move.now, move.wanted)
     )
@@ -253,6 +301,7 @@ def _appended(store: CheckpointStore, pending: Pending, failed: Sequence[LeftOut
         root=pending.root,
         changes=changes,
         created=pending.created,
+        git=git_line(changes, store.objects.read),
     )
 
 
@@ -270,8 +319,8 @@ def _must_go(move: Move) -> bool:
     return move.wanted is None or _is_folder(move.now) != _is_folder(move.wanted)
 
 
-def _is_folder(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind is Kind.FOLDER
+def _is_folder(entry: PathEntry | None) -> bool:
+    return entry is not None and entry.kind is PathKind.FOLDER
 
 
 def _depth(item: tuple[int, Move]) -> tuple[int, str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from tools.files.diffs import Block, changed_blocks, hunk_lines, hunks_of, marked_lines
-from tools.text import reveal
+from tools.files.diffs import ChangedBlock, changed_blocks, hunk_lines, hunks_of, marked_lines
+from tools.safe_text import reveal
 
 MAX_BYTES = 4_000_000
 """Size of a file above which it is not parted."""
@@ -24,7 +24,7 @@ class Hunks:
     then: str
     now: str
     """Both with one character for one byte, so that every byte comes through."""
-    groups: tuple[tuple[Block, ...], ...]
+    groups: tuple[tuple[ChangedBlock, ...], ...]
     """Per hunk the lines of `then` that became lines of `now`."""
 
     def __len__(self) -> int:
@@ -116,8 +116,8 @@ def _readable(*texts: str) -> Iterator[str]:
         yield shown.replace("\r\n", "\n") if dos else shown
 
 
-def _turned(block: Block) -> Block:
-    return Block(block.b_start, block.b_stop, block.a_start, block.a_stop)
+def _turned(block: ChangedBlock) -> ChangedBlock:
+    return ChangedBlock(block.b_start, block.b_stop, block.a_start, block.a_stop)
 
 
 _MOST = 100_000

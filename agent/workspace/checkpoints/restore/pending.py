@@ -20,7 +20,7 @@ from agent.errors import StoreError
 from agent.home import PRIVATE_FILE, private_folder
 from agent.workspace.checkpoints.entries import entry_of, entry_record
 from agent.workspace.checkpoints.objects import TEMPORARY, store_error, write_all
-from agent.workspace.checkpoints.restore.placing import Move
+from agent.workspace.checkpoints.restore.path_replacement import Move
 
 FORMAT = 1
 _SUFFIX = ".json"

@@ -1,4 +1,4 @@
-"""What a restore would do to each path, found out before anything is done.
+"""The plan of a restore: what it would do to each path, found out before anything is done.
 
 Nothing that somebody else wrote is taken for ours: where the disk is not as our
 last step left it, or a step found something the one before had not left, the
@@ -14,11 +14,15 @@ from typing import Literal
 
 from agent.errors import StoreError
 from agent.workspace.checkpoints import states
-from agent.workspace.checkpoints.entries import Change, Entry, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.git_index import lists_the_same
+from agent.workspace.checkpoints.git_paths import is_index, is_note, repository, split, uncovered
+from agent.workspace.checkpoints.git_words import repository_change
 from agent.workspace.checkpoints.objects import MissingObjectError, ObjectStore
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.states import alike
-from agent.workspace.checkpoints.taking import take, uncovered
+from agent.workspace.ignored_names import is_noise
 
 PlanState = Literal["change", "conflict", "lost"]
 """`lost`: cannot be made as it was; it is left as it is now."""
@@ -28,7 +32,7 @@ Way = Literal["mine", "checkpoint", "merge"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartialRestore:
     """Only some hunks of a file are taken; they count between exactly these two contents."""
 
     now: str
@@ -41,9 +45,11 @@ class Part:
     """Whether the whole is both sides put together."""
 
 
-Choice = Way | Part
+Choice = Way | PartialRestore
 """What was chosen for a path. A conflict without a choice stays as it is; anything else goes back."""
 
+COMMAND = "run "
+"""What the labels of shell commands begin with; of other programs nothing tells what they name."""
 CHANGED_SINCE = "changed since by somebody else"
 CHANGED_BETWEEN = "changed by somebody else between two steps"
 
@@ -53,15 +59,22 @@ class PlanItem:
     """One path that is not as it was."""
 
     path: str
-    now: Entry | None
+    now: PathEntry | None
     """How it stands; its contents are in the store by now, so that the restore can be undone."""
-    target: Entry | None
+    target: PathEntry | None
     """How it stood at the position."""
     state: PlanState
     reason: str = ""
     """Why it is no plain change; empty for one."""
-    taking_back: tuple[Change, ...] = ()
+    taking_back: tuple[PathChange, ...] = ()
     """Our changes since the position, newest first; those of others lie between them."""
+    unnamed: bool = False
+    """Whether only commands that do not name the path changed it: a person may have, while they ran."""
+
+    @property
+    def is_repository(self) -> bool:
+        """Whether it stands for all that goes back together of a repository; see `RestorePlan.shown`."""
+        return self.target is not None and self.target.kind is PathKind.OTHER and bool(self.target.target)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +85,23 @@ class RestorePlan:
     """The workspace, resolved."""
     position: int
     items: tuple[PlanItem, ...]
+    git: tuple[PathChange, ...] = ()
+    """One change for each repository of which files are in the plan, see `git_words.repository_change`."""
+
+    @property
+    def shown(self) -> tuple[PlanItem, ...]:
+        """The items for a person: all that goes back together of a repository is one, named by its folder."""
+        told = {change.path: change for change in self.git}
+        groups: dict[str, list[PlanItem]] = {}
+        items: list[PlanItem] = []
+        for item in self.items:
+            folder = repository(item.path)
+            if folder in told:
+                groups.setdefault(folder, []).append(item)
+            else:
+                items.append(item)
+        items += [_as_one(told[folder], inside) for folder, inside in groups.items()]
+        return tuple(sorted(items, key=lambda item: item.path))
 
     def having(self, state: PlanState) -> tuple[PlanItem, ...]:
         """The items of one state, in order of their paths."""
@@ -79,7 +109,9 @@ class RestorePlan:
 
     def sentence(self) -> str:
         """How much there is to do, for a person."""
-        counts = [(len(self.having(state)), state) for state in ("change", "conflict", "lost")]
+        shown = self.shown
+        states: tuple[PlanState, ...] = ("change", "conflict", "lost")
+        counts = [(sum(item.state == state for item in shown), state) for state in states]
         words = {
             "change": "to change back",
             "conflict": "in conflict",
@@ -111,8 +143,12 @@ def plan_restore(
     wanted = states.targets(steps, position)
     ours = _runs(states.between(steps, position, steps[-1].number if steps else 0))
     items: list[PlanItem] = []
+    whole = {each for path in paths or () if (each := repository(path))}
     for path in sorted(wanted):
-        if uncovered(path) or (paths is not None and not _chosen(path, paths)):
+        if uncovered(path):
+            continue
+        # A repository goes back as a whole, whichever of its files was named.
+        if paths is not None and not _chosen(path, paths) and repository(path) not in whole:
             continue
         runs = ours[path]
         now = _with_twin(take(root, path, objects, limit=limit), runs.left)
@@ -120,9 +156,58 @@ def plan_restore(
         if alike(now, target) or all(alike(each.before, each.after) for each in runs.ours):
             # As it was, or nothing of ours is to be taken back: what stands there is somebody else's.
             continue
-        state, reason = _judged(now, target, runs, objects)
-        items.append(PlanItem(path, now, target, state, reason, tuple(runs.ours)))
-    return RestorePlan(str(root), position, tuple(items))
+        refreshed = is_index(path) and lists_the_same(now, runs.left, objects)
+        state, reason = _judged(now, target, runs, objects, refreshed=refreshed)
+        items.append(PlanItem(path, now, target, state, reason, tuple(runs.ours), runs.unnamed))
+    return _with_git(RestorePlan(str(root), position, tuple(items)), objects)
+
+
+def with_others(
+    plan: RestorePlan,
+    theirs: Sequence[Step],
+    objects: ObjectStore,
+    *,
+    limit: int,
+    paths: Collection[str] | None = None,
+) -> RestorePlan:
+    """The plan with what only others changed, by their steps since the position, oldest first.
+
+    Such a path is a conflict: it stays unless somebody says otherwise. Blocking. Raises `StoreError`.
+    """
+    root = Path(plan.root)
+    known = {item.path for item in plan.items}
+    items = list(plan.items)
+    wanted: dict[str, PathEntry | None] = {}
+    for step in theirs:
+        for change in step.changes:
+            wanted.setdefault(change.path, change.before)
+    for path, target in wanted.items():
+        if path in known or uncovered(path) or (paths is not None and not _chosen(path, paths)):
+            continue
+        now = take(root, path, objects, limit=limit)
+        if alike(now, target) or (is_index(path) and lists_the_same(now, target, objects)):
+            continue
+        reason = _lost(now, target, objects)
+        items.append(PlanItem(path, now, target, "lost" if reason else "conflict", reason or CHANGED_SINCE))
+    return _with_git(replace(plan, items=tuple(sorted(items, key=lambda item: item.path))), objects)
+
+
+def _with_git(plan: RestorePlan, objects: ObjectStore) -> RestorePlan:
+    """The plan with what is to be said of repositories."""
+    grouped = [item for item in plan.items if repository(item.path)]
+    changes = [PathChange(item.path, item.now, item.target) for item in grouped]
+    folders = dict.fromkeys(repository(item.path) for item in grouped)
+    git = tuple(repository_change(folder, changes, objects.read) for folder in folders)
+    return replace(plan, git=git)
+
+
+def _as_one(told: PathChange, items: Sequence[PlanItem]) -> PlanItem:
+    """What becomes of a repository as a whole: it stays if anything of it has to."""
+    for state in ("lost", "conflict"):
+        found = next((each for each in items if each.state == state and not is_note(each.path)), None)
+        if found is not None:
+            return PlanItem(told.path, told.before, told.after, state, found.reason)
+    return PlanItem(told.path, told.before, told.after, "change")
 
 
 def merged(item: PlanItem, objects: ObjectStore) -> Merged | None:
@@ -149,12 +234,14 @@ def merged(item: PlanItem, objects: ObjectStore) -> Merged | None:
 class _Runs:
     """What happened to one path."""
 
-    ours: list[Change]
+    ours: list[PathChange]
     """Our changes, newest first; those between which nobody else changed it are one."""
-    left: Entry | None
+    left: PathEntry | None
     """How the last step left it, whoever made it."""
     others: bool
     """Whether somebody else changed it at last."""
+    unnamed: bool = True
+    """Whether all of our changes are those of commands in which the path does not occur."""
 
 
 def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
@@ -166,14 +253,23 @@ def _runs(steps: Sequence[Step]) -> dict[str, _Runs]:
             runs.left, runs.others = change.after, step.kind == "outside"
             if step.kind == "outside":
                 continue
+            runs.unnamed = runs.unnamed and _leaves_unnamed(step, change.path)
             if broken:
                 runs.ours.insert(0, change)
             else:
-                runs.ours[0] = Change(change.path, runs.ours[0].before, change.after)
+                runs.ours[0] = PathChange(change.path, runs.ours[0].before, change.after)
     return found
 
 
-def _with_twin(now: Entry | None, left: Entry | None) -> Entry | None:
+def _leaves_unnamed(step: Step, path: str) -> bool:
+    """Whether a step is a command in which neither the path nor a folder above it occurs."""
+    if step.kind != "command" or not step.label.startswith(COMMAND) or split(path) is not None:
+        return False
+    parts = path.split("/")
+    return not any(part in step.label or is_noise(part, folder=True) for part in parts)
+
+
+def _with_twin(now: PathEntry | None, left: PathEntry | None) -> PathEntry | None:
     """What stands at a path, with the other name it was given: that goes into the restore's own step."""
     if now is None or left is None or not left.twin or not alike(now, left):
         return now
@@ -191,22 +287,30 @@ def _above(path: str) -> Iterator[str]:
 
 
 def _judged(
-    now: Entry | None, target: Entry | None, runs: _Runs, objects: ObjectStore
+    now: PathEntry | None, target: PathEntry | None, runs: _Runs, objects: ObjectStore, *, refreshed: bool
 ) -> tuple[PlanState, str]:
-    if now is not None and not now.kept:
-        return "lost", f"what stands there now cannot be kept: it {now.reason or 'is special'}"
-    if target is not None and not target.kept:
-        return "lost", f"its contents were not kept: {target.reason or 'it was no plain file'}"
-    if target is not None and target.digest is not None and not objects.has(target.digest):
-        return "lost", "its contents are no longer in the checkpoints"
-    if runs.others or not alike(now, runs.left):
+    """State and reason; `refreshed`: git wrote its index anew without listing anything else."""
+    if reason := _lost(now, target, objects):
+        return "lost", reason
+    if runs.others or not (alike(now, runs.left) or refreshed):
         return "conflict", CHANGED_SINCE
     if len(runs.ours) > 1 or not alike(target, runs.ours[0].before):
         return "conflict", CHANGED_BETWEEN
     return "change", ""
 
 
-def _text(entry: Entry | None, objects: ObjectStore) -> bytes:
+def _lost(now: PathEntry | None, target: PathEntry | None, objects: ObjectStore) -> str:
+    """Why a path cannot be made as it was; empty when it can."""
+    if now is not None and not now.kept:
+        return f"what stands there now cannot be kept: it {now.reason or 'is special'}"
+    if target is not None and not target.kept:
+        return f"its contents were not kept: {target.reason or 'it was no plain file'}"
+    if target is not None and target.digest is not None and not objects.has(target.digest):
+        return "its contents are no longer in the checkpoints"
+    return ""
+
+
+def _text(entry: PathEntry | None, objects: ObjectStore) -> bytes:
     """The contents to be merged. Raises `StoreError` when there are none or they are not there."""
     if entry is None:
         return b""

@@ -15,21 +15,24 @@ from agent.messages import Message, ToolCall
 from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.native import NativeCodec, NativeDecoder
+from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (
     CallFragment,
     Delta,
-    End,
     ReasoningDelta,
+    ReplyEnd,
     TextDelta,
     ToolSpec,
     Usage,
     UsageDelta,
 )
+from agent.model.wire import Wire
 from tests.agent.model.calls.test_rescue import ANSWERS, WRITTEN_CALLS
-from tests.agent.model.offer import TOOLS
+from tests.agent.model.offer import TOOLS, chat_form
 from tests.support.wire_rules import Rules, check_request, parse_body
 
 CODEC = NativeCodec()
+WIRE = Wire(CHAT, CODEC)
 LS = '{"name": "terminal", "arguments": {"command": "ls"}}'
 
 
@@ -56,7 +59,7 @@ def joined(deltas: Iterable[Delta]) -> str:
 
 
 def wire(message: Message) -> dict[str, Any]:
-    return json.loads(CODEC.message(message))
+    return json.loads(chat_form(CODEC, message))
 
 
 # Messages
@@ -90,7 +93,7 @@ def test_messages_have_the_form_of_chat_completions() -> None:
 
 
 def test_bytes_are_compact_and_utf8() -> None:
-    assert CODEC.message(Message("user", "é")) == '{"role":"user","content":"é"}'.encode()
+    assert chat_form(CODEC, Message("user", "é")) == '{"role":"user","content":"é"}'.encode()
 
 
 @pytest.mark.parametrize(
@@ -139,10 +142,10 @@ def test_whatever_is_in_a_message_a_strict_provider_takes_it(
     messages = [Message("system", text), Message("user", text), Message("assistant", text, made)]
     messages += [Message("tool", result, call_id=call.id) for call in made]
     messages += [Message("assistant", result), Message("user", result)]
-    body = b'{"model":"m","messages":[' + b",".join(map(CODEC.message, messages)) + b"]}"
+    body = b'{"model":"m","messages":[' + b",".join(chat_form(CODEC, message) for message in messages) + b"]}"
     check_request(parse_body(body), Rules(text_required=True))
-    assert [CODEC.message(message) for message in messages] == [
-        CODEC.message(message) for message in messages
+    assert [chat_form(CODEC, message) for message in messages] == [
+        chat_form(CODEC, message) for message in messages
     ]
 
 
@@ -150,14 +153,14 @@ def test_tools_have_the_form_of_functions() -> None:
     body = {
         "model": "m",
         "messages": [{"role": "user", "content": "x"}],
-        "tools": json.loads(CODEC.tools(TOOLS)),
+        "tools": json.loads(WIRE.tools(TOOLS)),
     }
     check_request(body)
     assert body["tools"][0]["function"]["name"] == "terminal"
-    assert CODEC.tools(()) == b""
-    assert json.loads(CODEC.tools((ToolSpec("a", "", {}),)))[0]["function"]["parameters"]["type"] == "object"
+    assert WIRE.tools(()) == b""
+    assert json.loads(WIRE.tools((ToolSpec("a", "", {}),)))[0]["function"]["parameters"]["type"] == "object"
     assert CODEC.system("Prompt", TOOLS) == "Prompt"
-    assert CODEC.extra(TOOLS) == {}
+    assert CODEC.reply_schema(TOOLS) is None
 
 
 # Calls in their own field
@@ -284,7 +287,7 @@ def test_an_unknown_name_is_kept_for_the_answer_to_the_model() -> None:
     "raw", ['{"path": "a.py", "content": "print(', '{"command": "rm -rf /tmp/x', '{"command": "ls"']
 )
 def test_a_truncated_call_must_not_run(raw: str) -> None:
-    reply = reply_to(CallFragment(0, "a", "write_file", raw), End("length"))
+    reply = reply_to(CallFragment(0, "a", "write_file", raw), ReplyEnd("length"))
     assert reply.calls == (ToolCall("a", "write_file", "{}"),)
     assert "cut off" in reply.broken["a"]
 
@@ -338,7 +341,7 @@ def test_fragments_are_shown_under_the_number_and_name_of_their_call() -> None:
 
 
 def test_counts_and_ends_are_not_for_display() -> None:
-    assert decoded([UsageDelta(Usage(1, 2)), End("stop")])[0] == []
+    assert decoded([UsageDelta(Usage(1, 2)), ReplyEnd("stop")])[0] == []
 
 
 # Reasoning in the text

@@ -15,7 +15,8 @@ from agent.model.codecs import codec_for
 from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.schema import NEXT_STEP, SchemaCodec, flat_result, reply_schema, simple_schema
 from agent.model.codecs.schema_reader import JsonStringReader
-from agent.model.protocol import CallFragment, Delta, End, ReasoningDelta, TextDelta, ToolSpec
+from agent.model.protocol import CallFragment, Delta, ReasoningDelta, ReplyEnd, TextDelta, ToolSpec
+from tests.agent.model.offer import chat_form
 
 TERMINAL = ToolSpec(
     "terminal",
@@ -73,7 +74,7 @@ def cut(text: str, places: list[int]) -> list[str]:
 
 
 def wire(message: Message) -> dict[str, Any]:
-    return json.loads(CODEC.message(message))
+    return json.loads(chat_form(CODEC, message))
 
 
 # What goes out
@@ -84,7 +85,7 @@ def test_the_codec_is_found_by_its_mode() -> None:
 
 
 def test_no_tools_travel_in_the_tools_field() -> None:
-    assert CODEC.tools(TOOLS) == b""
+    assert CODEC.offered(TOOLS) == ()
 
 
 def test_the_system_prompt_names_every_tool_with_its_parameters() -> None:
@@ -101,7 +102,8 @@ def test_without_tools_only_the_answer_is_asked_for() -> None:
 
 
 def test_the_schema_offers_one_alternative_per_tool_and_the_answer() -> None:
-    schema = CODEC.extra(TOOLS)["response_format"]["json_schema"]["schema"]
+    schema = CODEC.reply_schema(TOOLS)
+    assert schema is not None
     names = [choice["properties"]["name"]["const"] for choice in schema["anyOf"]]
     assert names == ["terminal", "todo_write", "final_answer"]
     assert all(choice["required"] == ["name", "arguments"] for choice in schema["anyOf"])
@@ -196,8 +198,8 @@ def test_empty_output_is_said_to_be_empty() -> None:
 @given(st.text(), st.sampled_from(["system", "user", "assistant", "tool"]))
 def test_the_same_message_gives_the_same_bytes(text: str, role: Any) -> None:
     message = Message(role, text, call_id="c1" if role == "tool" else "")
-    assert CODEC.message(message) == CODEC.message(message)
-    assert b"\n" not in CODEC.message(message)
+    assert chat_form(CODEC, message) == chat_form(CODEC, message)
+    assert b"\n" not in chat_form(CODEC, message)
 
 
 def test_several_calls_of_another_model_are_all_told() -> None:
@@ -379,7 +381,7 @@ def test_a_lone_surrogate_in_arguments_is_made_harmless() -> None:
 def test_reasoning_and_other_deltas_pass_through() -> None:
     decoder = CODEC.decoder(TOOLS)
     assert decoder.feed(ReasoningDelta("Hm. ")) == [ReasoningDelta("Hm. ")]
-    assert decoder.feed(End("stop")) == [End("stop")]
+    assert decoder.feed(ReplyEnd("stop")) == [ReplyEnd("stop")]
     assert decoder.feed(TextDelta("")) == []
     decoder.feed(TextDelta("Hi"))
     assert decoder.finish()[1].reasoning == "Hm. "

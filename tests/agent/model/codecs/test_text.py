@@ -17,7 +17,7 @@ from agent.model.codecs.codec import DecodedReply
 from agent.model.codecs.text import TextCodec, TextDecoder
 from agent.model.protocol import CallFragment, Delta, TextDelta
 from tests.agent.model.calls.test_rescue import WRITTEN_CALLS
-from tests.agent.model.offer import TOOLS
+from tests.agent.model.offer import TOOLS, chat_form
 from tests.support.wire_rules import Rules, check_request, parse_body
 
 CODEC = TextCodec()
@@ -40,7 +40,7 @@ def joined(deltas: Iterable[Delta]) -> str:
 
 
 def wire(message: Message) -> dict[str, Any]:
-    return json.loads(CODEC.message(message))
+    return json.loads(chat_form(CODEC, message))
 
 
 def test_the_prompt_explains_the_form_and_lists_the_tools() -> None:
@@ -53,8 +53,8 @@ def test_the_prompt_explains_the_form_and_lists_the_tools() -> None:
 
 def test_nothing_but_messages_is_sent() -> None:
     assert codec_for("text").mode == "text"
-    assert CODEC.tools(TOOLS) == b""
-    assert CODEC.extra(TOOLS) == {}
+    assert CODEC.offered(TOOLS) == ()
+    assert CODEC.reply_schema(TOOLS) is None
 
 
 def test_calls_and_results_travel_as_text() -> None:
@@ -112,7 +112,7 @@ def test_what_was_sent_as_history_reads_back_as_the_same_calls(
     assert [json.loads(call.arguments)["content"] for call in reply.calls] == contents
     assert not reply.broken
     assert reply.text == ""
-    body = b'{"model":"m","messages":[' + CODEC.message(Message("assistant", lead, calls)) + b"]}"
+    body = b'{"model":"m","messages":[' + chat_form(CODEC, Message("assistant", lead, calls)) + b"]}"
     check_request(parse_body(body), Rules(text_required=True))
 
 

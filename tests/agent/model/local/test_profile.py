@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from agent.context.profile import STANDARD, Profile
 from agent.model.codecs.schema import SchemaCodec, reply_schema
 from agent.model.local.profile import LOCAL, guard
+from agent.model.profile import STANDARD, Profile
 from agent.model.protocol import ToolSpec
+from tests.agent.model.offer import chat_form
 
 FULL: dict[str, Any] = {
     "type": "object",
@@ -116,5 +117,5 @@ def test_the_opening_is_short() -> None:
     codec = SchemaCodec()
     tools = LOCAL.offer([ToolSpec(name, "", FULL) for name in LOCAL.tools or ()])
     opening = codec.system(LOCAL.system_prompt or "", tools)
-    opening += "".join(json.loads(codec.message(message))["content"] for message in LOCAL.examples)
+    opening += "".join(json.loads(chat_form(codec, message))["content"] for message in LOCAL.examples)
     assert len(opening) < 2_000

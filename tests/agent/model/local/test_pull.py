@@ -15,7 +15,7 @@ from threading import Event
 import pytest
 
 from agent.errors import HermesError
-from agent.model.local.partial import PartialFile
+from agent.model.local.partial_file import PartialFile
 from agent.model.local.pull import Listener, Progress, pull
 from agent.model.local.sources import SourceError, StoppedError
 from agent.model.local.weights import CATALOGUE, Weights

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.model.calls.assembly import CallAssembler
-from agent.model.protocol import CallFragment, Delta, ReasoningDelta, TextDelta, Usage, UsageDelta
+from agent.model.calls.call_assembly import CallAssembler
+from agent.model.protocol import (
+    CallFragment,
+    Delta,
+    ReasoningDelta,
+    SealedDelta,
+    TextDelta,
+    Usage,
+    UsageDelta,
+)
 from agent.model.transport.chunks import ChunkReader
 from tests.agent.model.offer import TOOLS
 
@@ -55,7 +63,9 @@ def test_reasoning_given_twice_is_read_once():
 
 def test_reasoning_details_are_read_when_there_is_nothing_else():
     details = [{"type": "reasoning.summary", "summary": "so"}, {"type": "reasoning.encrypted", "data": "xx"}]
-    assert read({"reasoning_details": details}) == [ReasoningDelta("so")]
+    shown, sealed = read({"reasoning_details": details})
+    assert shown == ReasoningDelta("so")
+    assert isinstance(sealed, SealedDelta) and json.loads(sealed.data)["reasoning_details"] == details
 
 
 def test_content_parts_are_text_or_reasoning():

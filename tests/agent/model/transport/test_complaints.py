@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent.errors import ModelErrorKind
 from agent.model.transport.complaints import Complaint, is_complaint, kind_of, read_complaint, retry_after
+from agent.model.transport.overflow import window_named
 
 OVERFLOWS = [
     "This model's maximum context length is 8192 tokens, however you requested 9000 tokens",
@@ -63,6 +65,16 @@ OTHERS: list[tuple[int | None, str, ModelErrorKind]] = [
 def test_overflow_is_known_by_the_words_of_every_server(text):
     assert kind_of(Complaint(text), 400) == "overflow"
     assert kind_of(Complaint(text), None) == "overflow"
+
+
+REAL = [line.split("\t") for line in (Path(__file__).parent / "overflows.tsv").read_text().splitlines()]
+"""Who says it, what they say, the window they name if they do."""
+
+
+@pytest.mark.parametrize(("who", "text", "window"), REAL)
+def test_what_providers_really_say_is_known_with_the_window_they_name(who, text, window):
+    assert kind_of(Complaint(text), 400) == "overflow", who
+    assert window_named(text) == (int(window) if window else None)
 
 
 @pytest.mark.parametrize(("status", "text", "kind"), OTHERS)

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import agent.model.transport.answer as answer_module
-import agent.model.transport.openai_chat as chat_module
+import agent.model.transport.client as chat_module
 from agent.errors import ModelError
-from agent.model.protocol import Request, Usage
-from agent.model.transport.openai_chat import request_body
+from agent.model.formats.chat import FORMAT as CHAT
+from agent.model.protocol import Frame, ModelRequest, Usage
 from tests.support.chat import ASK, RICH, Seen, failure, read, talking
 from tests.support.faults import FAULTS
 from tests.support.model_server import Rules, calls, refuse, say
@@ -165,8 +165,13 @@ async def test_frozen_messages_and_tools_are_sent_byte_for_byte():
         b'{"content":"\\u00fc 1.0","role":"user"}',
     )
     tools = b'[{"type":"function","function":{"name":"a","parameters":{"type":"object","properties":{}}}}]'
-    request = Request(
-        model="m", messages=messages, tools=tools, max_output=7, temperature=0.0, extra={"seed": 3}
+    request = ModelRequest(
+        model="m",
+        frames=tuple(map(Frame, messages)),
+        tools=tools,
+        max_output=7,
+        temperature=0.0,
+        extra={"seed": 3},
     )
     async with talking([say("hi")]) as (server, client):
         await read(client, request)
@@ -187,7 +192,7 @@ async def test_frozen_messages_and_tools_are_sent_byte_for_byte():
 
 def test_further_fields_cannot_replace_the_conversation():
     request = replace(ASK, extra={"messages": [], "model": "x", "seed": 1})
-    body = json.loads(request_body(request))
+    body = json.loads(CHAT.body(request))
     assert (body["model"], len(body["messages"]), body["seed"]) == ("m", 1, 1)
 
 

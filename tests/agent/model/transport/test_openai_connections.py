@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from agent.model.addresses import is_loopback
-from agent.model.protocol import End, TextDelta
-from agent.model.transport.openai_chat import OpenAIChat
+from agent.model.formats.chat import FORMAT as CHAT
+from agent.model.protocol import Frame, ReplyEnd, TextDelta
+from agent.model.transport.client import FormatClient
 from tests.support.chat import ASK, KEY, RICH, failure, read, talking
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, Reply, refuse, say
@@ -40,7 +41,7 @@ def foreign_environment(monkeypatch):
 async def test_nothing_of_the_environment_reaches_another_provider(foreign_environment):
     async with talking(lambda _: say("hi")) as (server, client):
         await read(client)
-        other = OpenAIChat(server.base_url, KEY, headers={"X-Title": "Hermes", "X-Env": "mine"})
+        other = FormatClient(CHAT, server.base_url, KEY, headers={"X-Title": "Hermes", "X-Env": "mine"})
         await read(other)
         await other.aclose()
     without, with_key = (request.headers for request in server.requests)
@@ -65,7 +66,7 @@ async def test_a_proxy_is_used_for_other_hosts(monkeypatch):
         monkeypatch.setenv("http_proxy", proxy.base_url.removesuffix("/v1"))
         monkeypatch.delenv("no_proxy", raising=False)
         monkeypatch.delenv("NO_PROXY", raising=False)
-        client = OpenAIChat("http://model.invalid/v1", "")
+        client = FormatClient(CHAT, "http://model.invalid/v1", "")
         error = await failure(client)
         await client.aclose()
     assert (error.kind, error.status) == ("not_found", 404)
@@ -100,7 +101,7 @@ async def test_no_error_ever_shows_a_key(script, caplog):
     caplog.set_level("DEBUG")
     async with talking([script], key=KEY) as (_, client):
         error = await failure(client)
-    for secret in (KEY, "sk-liv*", "cdef"):
+    for secret in (KEY, "sk-liv*", "9abcdef"):
         assert secret not in str(error)
         assert secret not in caplog.text
 
@@ -140,7 +141,7 @@ async def test_a_model_without_tools_names_the_mode_that_mends_it():
     ],
 )
 async def test_an_address_nobody_answers_at_is_named_with_the_setting_to_correct(url, words):
-    client = OpenAIChat(url, KEY, provider="acme")
+    client = FormatClient(CHAT, url, KEY, provider="acme")
     error = await failure(client)
     await client.aclose()
     assert error.kind == "unreachable"
@@ -151,7 +152,7 @@ async def test_an_address_nobody_answers_at_is_named_with_the_setting_to_correct
 
 async def test_a_server_without_tls_is_unreachable_over_https():
     async with ModelServer() as server:
-        client = OpenAIChat(server.base_url.replace("http:", "https:"), "")
+        client = FormatClient(CHAT, server.base_url.replace("http:", "https:"), "")
         error = await failure(client)
         await client.aclose()
     assert error.kind == "unreachable"
@@ -179,7 +180,7 @@ async def test_a_header_that_cannot_be_sent_is_named(headers):
 @pytest.mark.parametrize("ending", ["", "/", "/chat/completions", "?api-version=1"])
 async def test_addresses_are_taken_as_people_write_them(ending):
     async with ModelServer([say("hi")]) as server:
-        client = OpenAIChat(f" {server.base_url}{ending} ", f" {KEY}\n")
+        client = FormatClient(CHAT, f" {server.base_url}{ending} ", f" {KEY}\n")
         assert (await read(client)).text == "hi"
         await client.aclose()
     assert server.requests[0].headers["authorization"] == f"Bearer {KEY}"
@@ -211,7 +212,7 @@ async def test_one_connection_serves_many_replies_even_if_reading_stops_at_the_e
         for _ in range(5):
             async with aclosing(client.stream(ASK)) as deltas:
                 async for delta in deltas:
-                    if isinstance(delta, End):
+                    if isinstance(delta, ReplyEnd):
                         break
         assert server.connections == 1
 
@@ -277,7 +278,7 @@ async def test_requests_run_beside_each_other():
 
     async with talking(script) as (_, client):
         asks = [
-            replace(ASK, messages=(json.dumps({"role": "user", "content": str(number)}).encode(),))
+            replace(ASK, frames=(Frame(json.dumps({"role": "user", "content": str(number)}).encode()),))
             for number in range(10)
         ]
         seen = await asyncio.gather(*(read(client, ask) for ask in asks))
@@ -307,8 +308,10 @@ async def test_a_flood_of_chunks_leaves_room_for_other_tasks():
 
 def test_the_package_is_not_imported_before_the_first_request():
     code = (
-        "import sys, agent.model.transport.openai_chat, agent.model.transport.reply\n"
-        "agent.model.transport.openai_chat.OpenAIChat('http://localhost/v1', None)\n"
+        "import sys, agent.model.transport.reply\n"
+        "from agent.model.formats.chat import FORMAT\n"
+        "from agent.model.transport.client import FormatClient\n"
+        "FormatClient(FORMAT, 'http://localhost/v1', None)\n"
         "print([name for name in ('openai', 'httpx2', 'pydantic') if name in sys.modules])"
     )
     root = Path(__file__).resolve().parents[4]

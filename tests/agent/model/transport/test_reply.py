@@ -14,21 +14,23 @@ import pytest
 from agent.errors import ModelError
 from agent.messages import Message, ToolCall
 from agent.model.codecs.codec import DecodedReply
+from agent.model.formats.chat import FORMAT as CHAT
 from agent.model.protocol import (
     CallFragment,
     Delta,
-    End,
+    ModelRequest,
     ReasoningDelta,
-    Request,
+    ReplyEnd,
     TextDelta,
     ToolMode,
     ToolSpec,
     Usage,
     UsageDelta,
 )
-from agent.model.transport.openai_chat import OpenAIChat
-from agent.model.transport.reply import Reply, Route, fetch_reply
+from agent.model.transport.client import FormatClient
+from agent.model.transport.reply import ModelReply, ModelRoute, fetch_reply
 from agent.model.transport.retry import RetryPolicy
+from agent.model.wire import Wire
 from tests.support.chat import ASK, RICH
 from tests.support.faults import FAULTS
 from tests.support.model_server import ModelServer, call, say
@@ -76,14 +78,14 @@ class PlainCodec:
     def system(self, prompt: str, tools: Sequence[ToolSpec]) -> str:
         return prompt
 
-    def message(self, message: Message) -> bytes:
-        raise NotImplementedError
+    def rewritten(self, message: Message) -> Message:
+        return message
 
-    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
-        return b""
+    def offered(self, tools: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        return ()
 
-    def extra(self, tools: Sequence[ToolSpec]) -> dict[str, Any]:
-        return {}
+    def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
+        return None
 
     def decoder(self, tools: Sequence[ToolSpec]) -> PlainDecoder:
         return PlainDecoder()
@@ -94,10 +96,10 @@ class FakeClient:
 
     def __init__(self, *attempts: Sequence[Delta | BaseException]) -> None:
         self.attempts = list(attempts)
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.closed = 0
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
         self.requests.append(request)
         try:
             for item in self.attempts.pop(0):
@@ -118,7 +120,7 @@ class Log:
     heard: list[tuple[Any, ...]] = field(default_factory=list)
     slept: list[float] = field(default_factory=list)
 
-    def started(self, route: Route, attempt: int) -> None:
+    def started(self, route: ModelRoute, attempt: int) -> None:
         self.heard.append(("started", route.name, attempt))
 
     def shown(self, delta: Delta) -> None:
@@ -127,7 +129,7 @@ class Log:
     def cut(self, reason: str) -> None:
         self.heard.append(("cut", reason))
 
-    def retry(self, reason: str, delay: float, attempt: int, route: Route) -> None:
+    def retry(self, reason: str, delay: float, attempt: int, route: ModelRoute) -> None:
         self.heard.append(("retry", reason, round(delay, 3), attempt, route.name))
 
     async def sleep(self, seconds: float) -> None:
@@ -137,11 +139,11 @@ class Log:
         return [entry[0] for entry in self.heard]
 
 
-def route(client: Any, name: str = "main") -> Route:
-    return Route(name=name, model=name, client=client, codec=PlainCodec())
+def route(client: Any, name: str = "main") -> ModelRoute:
+    return ModelRoute(name=name, model=name, client=client, wire=Wire(CHAT, PlainCodec()))
 
 
-async def fetch(log: Log, *routes: Route, retries: int = 2) -> Reply:
+async def fetch(log: Log, *routes: ModelRoute, retries: int = 2) -> ModelReply:
     return await fetch_reply(
         routes, lambda _: ASK, log, RetryPolicy(retries=retries), sleep=log.sleep, chance=Random(1)
     )
@@ -158,14 +160,14 @@ GOOD: tuple[Delta, ...] = (
     CallFragment(0, "c1", "ls", "{}"),
     UsageDelta(Usage(input=5)),
     UsageDelta(Usage(output=7, cached=2)),
-    End("tool_calls"),
+    ReplyEnd("tool_calls"),
 )
 
 
 async def test_a_reply_is_what_the_decoder_made_of_it():
     log = Log()
     reply = await fetch(log, route(FakeClient(GOOD)))
-    assert reply == Reply(
+    assert reply == ModelReply(
         text="[held]hello",
         reasoning="hm",
         calls=(ToolCall("c1", "ls", "{}"),),
@@ -183,7 +185,7 @@ async def test_a_reply_is_what_the_decoder_made_of_it():
 
 
 async def test_repairs_and_broken_calls_are_passed_on():
-    reply = await fetch(Log(), route(FakeClient((CallFragment(0, "c", "ls", '{"a'), End("length")))))
+    reply = await fetch(Log(), route(FakeClient((CallFragment(0, "c", "ls", '{"a'), ReplyEnd("length")))))
     assert (reply.repairs, reply.broken, reply.finish) == (("a repair",), {"c": "broken"}, "length")
 
 
@@ -292,7 +294,7 @@ async def test_an_overflow_goes_to_the_caller_at_once_from_any_route():
 async def test_a_request_is_built_anew_for_each_attempt_and_route():
     built: list[str] = []
 
-    def build(on: Route) -> Request:
+    def build(on: ModelRoute) -> ModelRequest:
         built.append(on.name)
         return ASK
 
@@ -304,10 +306,10 @@ async def test_a_request_is_built_anew_for_each_attempt_and_route():
 
 async def test_a_reply_the_decoder_fails_on_counts_as_a_bad_one():
     log = Log()
-    reply = await fetch(log, route(FakeClient((TextDelta("explode"), End("stop")), GOOD)))
+    reply = await fetch(log, route(FakeClient((TextDelta("explode"), ReplyEnd("stop")), GOOD)))
     assert reply.text == "[held]hello"
     with pytest.raises(ModelError) as caught:
-        await fetch(Log(), route(FakeClient(*[(TextDelta("explode"), End("stop"))] * 3)))
+        await fetch(Log(), route(FakeClient(*[(TextDelta("explode"), ReplyEnd("stop"))] * 3)))
     assert caught.value.kind == "bad_reply"
 
 
@@ -322,7 +324,7 @@ class NeverEnding:
     def __init__(self) -> None:
         self.closed = False
 
-    async def stream(self, _request: Request) -> AsyncIterator[Delta]:
+    async def stream(self, _request: ModelRequest) -> AsyncIterator[Delta]:
         try:
             yield TextDelta("hello")
             await asyncio.Event().wait()
@@ -362,7 +364,7 @@ async def test_cancelling_during_a_delay_passes_through():
 @asynccontextmanager
 async def served(*script: Scripted, stall: float = 30):
     async with ModelServer(script) as server:
-        client = OpenAIChat(server.base_url, None, stall_timeout=stall)
+        client = FormatClient(CHAT, server.base_url, None, stall_timeout=stall)
         try:
             yield server, route(client)
         finally:
@@ -392,7 +394,7 @@ async def test_a_reply_comes_whole_after_any_fault_that_may_pass(name):
 
 
 async def test_a_dead_main_model_is_replaced_by_the_spare_one():
-    dead = OpenAIChat("http://127.0.0.1:1/v1", None)
+    dead = FormatClient(CHAT, "http://127.0.0.1:1/v1", None)
     async with served(call("ls")) as (_, spare):
         reply = await fetch(Log(), route(dead, "dead"), spare, retries=1)
     await dead.aclose()

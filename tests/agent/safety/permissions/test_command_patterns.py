@@ -6,7 +6,7 @@ import pytest
 
 from agent.safety.permissions.certainty import Certainty
 from agent.safety.permissions.command_patterns import CommandPattern
-from agent.safety.permissions.reading import read
+from agent.safety.reader.read import read
 
 WORKSPACE = Path("/home/ada/project")
 

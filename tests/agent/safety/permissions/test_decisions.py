@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.home import Home
+from agent.modes import MODES, Mode, canonical, following, stricter
 from agent.safety.gate import Gate
-from agent.safety.permissions.modes import MODES, Mode, canonical, following, stricter
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import SEVERITY, Verdict
 from tools.actions import (
@@ -192,23 +192,22 @@ def test_an_allowed_command_needs_every_part_allowed(bench: Bench, command: str,
 
 
 TABLE: list[tuple[str, dict[str, str]]] = [
-    # careful, normal, auto-edit, plan, yolo, deny
     ("read inside", dict.fromkeys(MODES, "allow")),
     ("read outside", dict.fromkeys(MODES, "ask") | {"yolo": "allow", "deny": "deny"}),
     (
         "write inside",
-        dict.fromkeys(MODES, "ask") | {"auto-edit": "allow", "plan": "deny", "yolo": "allow", "deny": "deny"},
+        dict.fromkeys(MODES, "deny") | {"careful": "ask", "normal": "allow", "yolo": "allow"},
     ),
     ("write outside", dict.fromkeys(MODES, "ask") | {"plan": "deny", "yolo": "allow", "deny": "deny"}),
     ("write guarded", dict.fromkeys(MODES, "ask") | {"plan": "deny", "deny": "deny"}),
-    ("look", dict.fromkeys(MODES, "allow") | {"careful": "ask"}),
-    ("build", dict.fromkeys(MODES, "allow") | {"careful": "ask", "plan": "deny"}),
+    ("look", dict.fromkeys(MODES, "allow")),
+    ("build", dict.fromkeys(MODES, "ask") | {"plan": "deny", "yolo": "allow", "deny": "deny"}),
     ("push", dict.fromkeys(MODES, "ask") | {"plan": "deny", "yolo": "allow", "deny": "deny"}),
     ("guarded command", dict.fromkeys(MODES, "ask") | {"plan": "deny", "deny": "deny"}),
     ("disaster", dict.fromkeys(MODES, "hardline")),
     ("settings", dict.fromkeys(MODES, "ask") | {"plan": "deny", "deny": "deny"}),
     ("unknown", dict.fromkeys(MODES, "ask") | {"plan": "deny", "yolo": "allow", "deny": "deny"}),
-    ("script", dict.fromkeys(MODES, "allow") | {"careful": "ask", "plan": "deny"}),
+    ("script", dict.fromkeys(MODES, "allow") | {"careful": "ask", "plan": "deny", "deny": "deny"}),
 ]
 
 
@@ -288,6 +287,7 @@ async def test_a_denial_by_rule_is_told_with_its_place(bench: Bench) -> None:
 
 def test_older_names_of_modes_still_count() -> None:
     assert (canonical("ask"), canonical("all"), canonical("deny")) == ("normal", "yolo", "deny")
+    assert canonical("auto-edit") == "normal"
     with pytest.raises(ValueError, match="no mode"):
         canonical("wild")
 
@@ -296,6 +296,6 @@ def test_the_key_never_leads_to_a_mode_that_asks_nobody() -> None:
     seen: list[Mode] = ["normal"]
     for _ in range(8):
         seen.append(following(seen[-1]))
-    assert set(seen) == {"careful", "normal", "auto-edit", "plan"}
+    assert set(seen) == {"careful", "normal", "plan"}
     assert following("yolo") == "normal"
     assert stricter("yolo", "plan") == "plan" == stricter("plan", "yolo")

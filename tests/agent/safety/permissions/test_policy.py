@@ -9,7 +9,7 @@ import pytest
 from agent.config import trust
 from agent.home import Home
 from agent.safety.gate import Gate
-from agent.safety.permissions.policy import Permissions, Policy
+from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from tools.actions import ReadPath, RunCommand, WritePath
 
 
@@ -43,7 +43,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def rules(policy: Policy) -> list[tuple[str, str]]:
+def rules(policy: PermissionPolicy) -> list[tuple[str, str]]:
     return [(rule.text, rule.verdict) for rule in policy.rules.rules]
 
 
@@ -110,9 +110,9 @@ def test_a_file_that_cannot_be_read_is_a_broken_one(place: Place, kind: str) -> 
 
 
 def test_a_profile_counts_for_its_surface_only(place: Place) -> None:
-    place.own("mode: auto-edit\nprofiles: {oneshot: {mode: plan, rules: {fetch: deny}}}")
+    place.own("mode: yolo\nprofiles: {oneshot: {mode: plan, rules: {fetch: deny}}}")
     tui, oneshot = place.permissions("tui").current(), place.permissions("oneshot").current()
-    assert (tui.mode_from("normal"), rules(tui)) == ("auto-edit", [])
+    assert (tui.mode_from("normal"), rules(tui)) == ("yolo", [])
     assert (oneshot.mode_from("normal"), rules(oneshot)) == ("plan", [("fetch", "deny")])
     assert oneshot.mode_from("normal", "careful") == "careful"
 

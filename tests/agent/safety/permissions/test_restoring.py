@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from agent.home import Home
+from agent.modes import MODES, Mode
 from agent.safety.gate import Gate
 from agent.safety.grants import subject
-from agent.safety.outlook import Surroundings, outlook
-from agent.safety.permissions.modes import MODES, Mode
+from agent.safety.impact import ActionEnvironment, impact
 from agent.safety.permissions.policy import Permissions
 from agent.safety.verdict import Verdict
 from tools.actions import RestoreFiles
@@ -44,19 +44,14 @@ def bench(tmp_path: Path) -> Bench:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_mode_says_of_it_what_it_says_of_edits(bench: Bench, mode: Mode) -> None:
-    expected = dict.fromkeys(MODES, "ask") | {
-        "auto-edit": "allow",
-        "yolo": "allow",
-        "plan": "deny",
-        "deny": "deny",
-    }
+    expected = {"careful": "ask", "normal": "allow", "yolo": "allow", "plan": "deny", "deny": "deny"}
     for action in (bench.back("a", "b"), bench.back(removes=["a"]), bench.back("a", removes=["b"])):
         verdict = bench.gate(mode=mode).decide(action)
         assert verdict.kind == expected[mode]
         assert verdict.reasons
 
 
-@pytest.mark.parametrize("mode", ["normal", "auto-edit", "yolo"])
+@pytest.mark.parametrize("mode", ["careful", "normal", "yolo"])
 def test_one_guarded_file_makes_it_ask_in_every_mode(bench: Bench, mode: Mode) -> None:
     for action in (
         bench.back("a", ".git/hooks/pre-commit"),
@@ -69,7 +64,7 @@ def test_one_guarded_file_makes_it_ask_in_every_mode(bench: Bench, mode: Mode) -
 
 def test_one_file_outside_of_the_workspace_makes_it_ask(bench: Bench) -> None:
     action = RestoreFiles(tool="checkpoint", position=1, paths=(bench.workspace / "a", Path("/srv/b")))
-    assert bench.gate(mode="auto-edit").decide(action).kind == "ask"
+    assert bench.gate().decide(action).kind == "ask"
 
 
 @pytest.mark.parametrize(
@@ -83,11 +78,11 @@ def test_one_file_outside_of_the_workspace_makes_it_ask(bench: Bench) -> None:
     ],
 )
 def test_rules_for_files_and_for_the_tool_hold(bench: Bench, rule: str, kind: str) -> None:
-    assert bench.gate([rule]).decide(bench.back("src/a", "lock/b")).kind == kind
+    assert bench.gate([rule], "careful").decide(bench.back("src/a", "lock/b")).kind == kind
 
 
 def test_a_rule_about_deleting_holds_for_what_would_go_away(bench: Bench) -> None:
-    gate = bench.gate(["delete_file: deny"])
+    gate = bench.gate(["delete_file: deny"], "careful")
     assert gate.decide(bench.back("a", removes=["b"])).kind == "deny"
     assert gate.decide(bench.back("a")).kind == "ask"
 
@@ -110,13 +105,13 @@ def test_a_yes_to_it_is_never_lasting(bench: Bench) -> None:
 
 async def test_without_a_person_it_does_not_happen(bench: Bench) -> None:
     with pytest.raises(DeniedError):
-        await bench.gate().permit(bench.back("a"))
-    await bench.gate(mode="auto-edit").permit(bench.back("a"))
+        await bench.gate(mode="careful").permit(bench.back("a"))
+    await bench.gate().permit(bench.back("a"))
 
 
 def test_many_files_are_judged_once_each(bench: Bench) -> None:
     names = [f"folder-{number % 40}/file-{number}" for number in range(2_000)]
-    verdict = bench.gate(["write_file(secret/**): deny"]).decide(bench.back(*names))
+    verdict = bench.gate(["write_file(secret/**): deny"], "careful").decide(bench.back(*names))
     assert verdict == Verdict("ask", ("overwrites files with what they held earlier", "changes a file"))
 
 
@@ -126,5 +121,5 @@ def test_the_headline_is_one_line_that_names_everything(bench: Bench) -> None:
     assert action.headline() == (
         f"take 2 files back to step 3: {where}/a, {where}/b\\nc; remove 1 file made after step 3: {where}/d"
     )
-    seen = outlook(action, Verdict("ask"), Surroundings(where, bench.home.root.parent))
+    seen = impact(action, Verdict("ask"), ActionEnvironment(where, bench.home.root.parent))
     assert seen.touches == ("a", "b\nc", "d")

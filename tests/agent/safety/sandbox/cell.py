@@ -15,7 +15,7 @@ from pathlib import Path
 
 from agent.home import Home, private_folder
 from agent.safety.sandbox.boundary import NetworkMode, SessionBoundary
-from tools.sandbox import Limits, Need, Sandbox, Wrapped
+from tools.sandbox import Need, Sandbox, SandboxLimits, Wrapped
 
 PYTHON = os.path.realpath(sys.executable)
 
@@ -70,7 +70,7 @@ class Cell:
             Home(self.user / ".hermes"),
             network=network,
             environ={"HOME": str(self.user), "SSH_AUTH_SOCK": str(self.outside / "agent.sock")},
-            limits=Limits(processes=60),
+            limits=SandboxLimits(processes=60),
         )
 
     def run(self, argv: list[str], *, need: Need | None = None, timeout: float = 200) -> Ended:

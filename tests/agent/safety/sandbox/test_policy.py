@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.events import Decision
+from agent.modes import ModeName
 from agent.safety.gate import Gate
-from agent.safety.permissions.modes import ModeName
-from agent.safety.sandbox import landlock, seccomp
+from agent.safety.sandbox import bubblewrap, landlock, seccomp
 from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.layout import covering, missing, places
 from agent.safety.sandbox.leave import steps_over
@@ -32,7 +32,7 @@ from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
 from tools.actions import Action, ReadPath, RunCommand
 from tools.results import DeniedError, ToolError
-from tools.sandbox import Need, Policy, SandboxName
+from tools.sandbox import Need, SandboxName, SandboxPolicy
 
 
 def test_the_strongest_boundary_that_holds_is_taken():
@@ -54,7 +54,7 @@ def test_a_link_in_the_place_of_the_workspace_is_not_followed(tmp_path: Path):
     (tmp_path / "real").mkdir()
     (tmp_path / "tmp").mkdir()
     (tmp_path / "inner").mkdir()
-    policy = Policy(workspace=tmp_path / "real" / "ws", tmp=tmp_path / "tmp")
+    policy = SandboxPolicy(workspace=tmp_path / "real" / "ws", tmp=tmp_path / "tmp")
     policy.workspace.mkdir()
     for swapped in (policy.workspace, policy.workspace.parent):
         kept = swapped.with_name("kept")
@@ -98,6 +98,23 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
     assert not holds(Leaky())
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_boundary_holds_whatever_number_our_own_process_has(kind: str, monkeypatch: pytest.MonkeyPatch):
+    for number in range(1, 6):
+        monkeypatch.setattr(os, "getpid", lambda number=number: number)
+        assert holds(KINDS[kind]), number
+
+
+def test_a_boundary_from_which_our_process_can_be_signalled_does_not_hold(monkeypatch: pytest.MonkeyPatch):
+    if "bubblewrap" not in KINDS:
+        pytest.skip("bubblewrap does not work here")
+    apart = bubblewrap._namespaces
+    monkeypatch.setattr(
+        bubblewrap, "_namespaces", lambda policy: [each for each in apart(policy) if each != "--unshare-pid"]
+    )
+    assert not holds(KINDS["bubblewrap"])
+
+
 def test_a_boundary_that_cannot_be_tried_does_not_hold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sandbox = probe()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
@@ -107,7 +124,7 @@ def test_a_boundary_that_cannot_be_tried_does_not_hold(tmp_path: Path, monkeypat
 def test_of_two_rules_the_deeper_one_counts(tmp_path: Path):
     for name in ("ws/keep/open", "tmp"):
         (tmp_path / name).mkdir(parents=True)
-    policy = Policy(
+    policy = SandboxPolicy(
         workspace=tmp_path / "ws",
         tmp=tmp_path / "tmp",
         hidden=(tmp_path / "ws" / "keep",),
@@ -127,7 +144,7 @@ def test_of_two_rules_the_deeper_one_counts(tmp_path: Path):
 
 def test_a_hidden_place_cannot_be_made_writable_by_name(tmp_path: Path):
     (tmp_path / "both").mkdir()
-    policy = Policy(
+    policy = SandboxPolicy(
         workspace=tmp_path, tmp=tmp_path, writable=(tmp_path / "both",), hidden=(tmp_path / "both",)
     )
     place = covering(tmp_path / "both", places(policy))
@@ -158,7 +175,7 @@ def test_what_another_start_put_into_a_gap_is_still_a_gap_and_held_by_both(tmp_p
 
 
 def test_a_hidden_folder_is_covered_at_the_same_gap_by_every_start(tmp_path: Path):
-    policy = Policy(workspace=tmp_path, tmp=tmp_path, hidden=(tmp_path / "a" / "b",))
+    policy = SandboxPolicy(workspace=tmp_path, tmp=tmp_path, hidden=(tmp_path / "a" / "b",))
     first = hold(missing(places(policy)))
     second = hold(missing(places(policy)))
     first()
@@ -240,7 +257,7 @@ def test_every_jump_of_the_filter_lands_inside_it(machine: str, internet: bool, 
 def test_each_version_of_landlock_is_asked_only_for_what_it_knows(version: int, tmp_path: Path):
     known = {1: 13, 2: 14}.get(version, 15)
     assert landlock.handled(version) < 1 << known
-    policy = Policy(workspace=tmp_path, tmp=tmp_path)
+    policy = SandboxPolicy(workspace=tmp_path, tmp=tmp_path)
     spec = landlock.Landlock(spaces=False, version=version)._alone(places(policy), policy)
     assert spec["scope"] is (version >= 6) and bool(spec["handled_network"]) is (version >= 4)
 
@@ -296,7 +313,7 @@ async def test_what_leaves_is_asked_for_each_time(tmp_path: Path):
 def test_no_descriptor_is_left_open(tmp_path: Path):
     before = sorted(os.listdir("/proc/self/fd"))
     for sandbox in KINDS.values():
-        wrapped = sandbox.wrap(["true"], Policy(workspace=tmp_path, tmp=tmp_path, network=True))
+        wrapped = sandbox.wrap(["true"], SandboxPolicy(workspace=tmp_path, tmp=tmp_path, network=True))
         wrapped.started()
         wrapped.started()
         wrapped.ended()

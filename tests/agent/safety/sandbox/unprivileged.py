@@ -12,8 +12,10 @@ from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
 
+from agent.safety.sandbox.network_space import entering
 from tests.agent.safety.sandbox.attempts import CALLS, READS, WRITES
 from tests.agent.safety.sandbox.cell import Cell, picture
+from tests.agent.safety.sandbox.filtering import gets_through
 from tests.agent.safety.sandbox.kinds import KINDS
 
 
@@ -37,6 +39,9 @@ def main() -> None:
                         passed[kind].append(name)
             if attempt("shell", "echo x > ../own && cat ../own").output != "x\n":
                 passed[kind].append("no work")
+    if "bubblewrap" in KINDS and entering() is not None:
+        cell = Cell(KINDS["bubblewrap"], Path(sys.argv[2]) / "filtered", _Environment())
+        passed["filtered"] = gets_through(cell)
     print(json.dumps(passed))
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from agent.workspace.checkpoints.entries import Step
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.store import CheckpointStore
 from tools.actions import RunCommand
 
-LIMITS = Limits(file=1_000_000, beforehand=10_000_000)
-Open = Callable[..., Recorder]
+LIMITS = CaptureLimits(file=1_000_000, beforehand=10_000_000)
+Open = Callable[..., StepRecorder]
 
 
 @pytest.fixture
@@ -29,12 +29,14 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
     """Opens recorders, each at its own session if wanted, and closes them."""
-    recorders: list[Recorder] = []
+    recorders: list[StepRecorder] = []
 
-    def make(limits: Limits = LIMITS, troubles: list[str] | None = None, line: str = "session") -> Recorder:
+    def make(
+        limits: CaptureLimits = LIMITS, troubles: list[str] | None = None, line: str = "session"
+    ) -> StepRecorder:
         store = CheckpointStore(tmp_path / "home" / "checkpoints")
         told = troubles if troubles is not None else []
-        recorders.append(Recorder(store, line, root, limits, told.append))
+        recorders.append(StepRecorder(store, line, root, limits, told.append))
         return recorders[-1]
 
     yield make
@@ -42,7 +44,7 @@ async def opened(tmp_path: Path, root: Path) -> AsyncIterator[Open]:
         await recorder.stop()
 
 
-async def command(recorder: Recorder, text: str, call: str = "c1") -> Step | None:
+async def command(recorder: StepRecorder, text: str, call: str = "c1") -> Step | None:
     """Run a shell command as a call of the agent would."""
     async with recorder.during(call, f"terminal {text}", "session") as recording:
         await recorder.acting(call, RunCommand(tool="terminal", command=text, cwd=recorder.root))

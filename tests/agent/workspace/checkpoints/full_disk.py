@@ -17,9 +17,9 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 
 from agent.errors import StoreError
+from agent.workspace.checkpoints.garbage_collection import collect, verify
 from agent.workspace.checkpoints.restore.apply import Restored, finish_abandoned
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.upkeep import collect, verify
 from tests.agent.workspace.checkpoints.restore.trees import Tree, Workspace, look
 from tests.agent.workspace.checkpoints.support import write
 

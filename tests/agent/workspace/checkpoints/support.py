@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import sha256
 
-from agent.workspace.checkpoints.entries import Change, Entry, Kind, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.store import CheckpointStore
 
 
-def file(data: bytes, mode: int = 0o644) -> Entry:
+def file(data: bytes, mode: int = 0o644) -> PathEntry:
     """How a file with these bytes stands."""
-    return Entry(Kind.FILE, mode, len(data), 1, sha256(data).hexdigest())
+    return PathEntry(PathKind.FILE, mode, len(data), 1, sha256(data).hexdigest())
 
 
-def kept(store: CheckpointStore, data: bytes) -> Entry:
+def kept(store: CheckpointStore, data: bytes) -> PathEntry:
     """The same, with the bytes in the store."""
     store.objects.put(data)
     return file(data)
@@ -22,7 +22,7 @@ def kept(store: CheckpointStore, data: bytes) -> Entry:
 
 def add(
     store: CheckpointStore,
-    *changes: Change,
+    *changes: PathChange,
     session: str = "s",
     created: float | None = None,
     label: str = "write_file a",
@@ -43,4 +43,4 @@ def write(store: CheckpointStore, path: str, data: bytes, session: str = "s", cr
     """Keep `data` as the new contents of `path`, in a step of its own."""
     steps: Iterable[Step] = reversed(store.line(session).steps())
     before = next((c.after for step in steps for c in step.changes if c.path == path), None)
-    return add(store, Change(path, before, kept(store, data)), session=session, created=created)
+    return add(store, PathChange(path, before, kept(store, data)), session=session, created=created)

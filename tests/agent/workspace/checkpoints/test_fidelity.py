@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from tests.agent.workspace.checkpoints.conftest import Open, command
 from tests.agent.workspace.checkpoints.torture import CHANGES, different, git_state, look, plant
 from tools.actions import DeletePath, WritePath
 
-LIMITS = Limits(file=1_000_000, beforehand=100_000_000)
+LIMITS = CaptureLimits(file=1_000_000, beforehand=100_000_000)
 
 
-async def undo(recorder: Recorder, position: int) -> Restored:
+async def undo(recorder: StepRecorder, position: int) -> Restored:
     steps = recorder.store.line("session").steps()
     plan = plan_restore(recorder.root, steps, position, recorder.store.objects, limit=LIMITS.file)
     assert [(item.path, item.reason) for item in plan.having("conflict")] == []
@@ -40,7 +40,7 @@ async def test_a_tree_with_everything_comes_back_exactly_and_goes_again(
     await recorder.ready()
     repositories = git_state(root)
     uncovered = {item.path for item in recorder.coverage().left_out}
-    assert uncovered == {".git", "nested/.git", "pipe", "socket"}
+    assert uncovered == {"pipe", "socket"}
     earlier = look(root)
     step = await command(recorder, CHANGES)
     assert step is not None and step.coverage.complete
@@ -65,7 +65,7 @@ async def test_everything_that_is_deleted_at_once_comes_back(
     step = await command(recorder, "rm -rf -- * .[!.]*")
     assert step is not None
     lost = {item.path for item in step.coverage.left_out}
-    assert lost == {".git", "nested/.git", "pipe", "socket"}
+    assert lost == {"pipe", "socket"}
     assert list(root.iterdir()) == []
     done = await undo(recorder, 0)
     assert {item.path for item in done.skipped} == {"pipe", "socket"}
@@ -126,7 +126,7 @@ def _times(path: Path) -> tuple[int, int]:
 async def test_files_with_times_in_the_future_are_not_read_before_every_command(
     opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.workspace.checkpoints import register
+    from agent.workspace.checkpoints import file_register
 
     (root / "file").write_text("x")
     os.utime(root / "file", (4_000_000_000, 4_000_000_000))
@@ -135,13 +135,13 @@ async def test_files_with_times_in_the_future_are_not_read_before_every_command(
     await recorder.ready()
     await command(recorder, "sleep 0.1")
     taken: list[str] = []
-    take = register.take
+    take = file_register.take
 
     def noted(root: Path, path: str, *rest: object, **more: object) -> object:
         taken.append(path)
         return take(root, path, *rest, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(register, "take", noted)
+    monkeypatch.setattr(file_register, "take", noted)
     assert await command(recorder, "cat file") is None
     assert taken == []
 
@@ -164,7 +164,7 @@ async def test_what_no_checkpoint_keeps_stays_with_a_file_that_is_still_there(
 async def test_a_large_run_of_zeros_stays_a_hole(opened: Open, root: Path) -> None:
     with (root / "sparse").open("wb") as file:
         file.truncate(10_000_000)
-    recorder = opened(Limits(file=100_000_000, beforehand=100_000_000))
+    recorder = opened(CaptureLimits(file=100_000_000, beforehand=100_000_000))
     recorder.start()
     await recorder.ready()
     await command(recorder, "rm sparse")
@@ -174,7 +174,7 @@ async def test_a_large_run_of_zeros_stays_a_hole(opened: Open, root: Path) -> No
     assert status.st_blocks * 512 < 1_000_000
 
 
-async def undo_any(recorder: Recorder) -> None:
+async def undo_any(recorder: StepRecorder) -> None:
     steps = recorder.store.line("session").steps()
     plan = plan_restore(recorder.root, steps, 0, recorder.store.objects, limit=100_000_000)
     await recorder.run(lambda: apply_restore(plan, {}, recorder.store, "session", session="s", label="back"))
@@ -221,7 +221,7 @@ async def test_a_tool_and_a_program_that_change_one_file_at_once_leave_one_chain
     assert file.read_text() == "one"
 
 
-def steps_of(recorder: Recorder):
+def steps_of(recorder: StepRecorder):
     return recorder.store.line("session").steps()
 
 
@@ -254,7 +254,7 @@ async def test_hermes_own_folder_inside_a_workspace_is_not_looked_into(tmp_path:
 
     root = tmp_path.resolve()
     (root / "file").write_text("x")
-    recorder = Recorder(CheckpointStore(root / "home" / "checkpoints"), "session", root, LIMITS, print)
+    recorder = StepRecorder(CheckpointStore(root / "home" / "checkpoints"), "session", root, LIMITS, print)
     recorder.start()
     await recorder.ready()
     assert await command(recorder, "cat file") is None

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.workspace.checkpoints.git_index import MAX_NAME, parsed, read_index
-from agent.workspace.checkpoints.recorder import Recorder
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
@@ -99,7 +99,7 @@ def hostile(root: Path, place: Path) -> Path:
     return trace
 
 
-async def round_trip(recorder: Recorder, text: str = "rm -f file*; echo x >new") -> None:
+async def round_trip(recorder: StepRecorder, text: str = "rm -f file*; echo x >new") -> None:
     """Record a command, take it back, and take that back."""
     recorder.start()
     await recorder.ready()
@@ -294,13 +294,13 @@ def test_the_stamps_of_an_index_are_those_of_the_files(root: Path) -> None:
 async def test_files_that_git_vouches_for_are_at_hand_before_they_are_read(
     opened: Open, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from agent.workspace.checkpoints.register import Register
+    from agent.workspace.checkpoints.file_register import FileRegister
 
     git(root, "init", "-q")
     (root / "file").write_text("text")
     await asyncio.sleep(0.1)
     git(root, "add", ".")
-    monkeypatch.setattr(Register, "keep", lambda *_: True)
+    monkeypatch.setattr(FileRegister, "keep", lambda *_: True)
     recorder = opened()
     recorder.start()
     await recorder.ready()

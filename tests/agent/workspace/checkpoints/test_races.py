@@ -15,27 +15,27 @@ from pathlib import Path
 
 import pytest
 
-from agent.workspace.checkpoints import manifest, register
+from agent.workspace.checkpoints import file_register, manifest
 from agent.workspace.checkpoints.baseline import Baseline
-from agent.workspace.checkpoints.manifest import Known
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.garbage_collection import verify
+from agent.workspace.checkpoints.manifest import KnownPath
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
-from agent.workspace.checkpoints.restore.placing import WRITTEN
+from agent.workspace.checkpoints.restore.path_replacement import WRITTEN
 from agent.workspace.checkpoints.restore.plan import plan_restore
-from agent.workspace.checkpoints.upkeep import verify
 from tests.agent.workspace.checkpoints.conftest import LIMITS, Open, command
 from tests.agent.workspace.checkpoints.torture import look
 from tests.support.restore_storm import edited_during_commands
 from tools.actions import RunCommand
 
 
-def plan_back(recorder: Recorder, position: int = 0):
+def plan_back(recorder: StepRecorder, position: int = 0):
     steps = recorder.store.line("session").steps()
     return plan_restore(recorder.root, steps, position, recorder.store.objects, limit=LIMITS.file)
 
 
-async def ready(recorder: Recorder) -> Recorder:
+async def ready(recorder: StepRecorder) -> StepRecorder:
     recorder.start()
     await recorder.ready()
     return recorder
@@ -52,7 +52,7 @@ async def test_a_folder_that_becomes_a_link_during_a_look_leads_nowhere(
     recorder = await ready(opened())
     listed = manifest._listed
 
-    def swapped(descriptor: int, prefix: str, found: manifest.Look):
+    def swapped(descriptor: int, prefix: str, found: manifest.ManifestScan):
         result = listed(descriptor, prefix, found)
         if prefix == "" and not (root / "folder").is_symlink():
             (root / "folder").rename(root / "moved")
@@ -107,7 +107,7 @@ async def test_two_recorders_in_one_workspace_lose_nothing(opened: Open, root: P
     one, two = opened(line="one"), opened(line="two")
     await asyncio.gather(ready(one), ready(two))
 
-    async def work(recorder: Recorder, name: str) -> None:
+    async def work(recorder: StepRecorder, name: str) -> None:
         for number in range(6):
             await command(
                 recorder, f"echo {name} {number} >file-{name}; echo {number} >>file", call=str(number)
@@ -149,14 +149,14 @@ async def test_a_disk_without_room_costs_a_step_and_what_was_is_kept_for_the_nex
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.recorder import StepRecorder
+from agent.workspace.checkpoints.file_register import CaptureLimits
 from agent.workspace.checkpoints.store import CheckpointStore
 from tools.actions import RunCommand
 async def main():
     root, store = Path(sys.argv[1]), CheckpointStore(Path(sys.argv[2]))
     told = []
-    recorder = Recorder(store, "session", root, Limits(10_000_000, 10_000_000), told.append)
+    recorder = StepRecorder(store, "session", root, CaptureLimits(10_000_000, 10_000_000), told.append)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
     recorder.start()
     await recorder.ready()
@@ -249,7 +249,7 @@ def test_a_huge_baseline_is_read_in_its_place_or_not_at_all(
     from agent.workspace.checkpoints import baseline as module
 
     baseline = Baseline(tmp_path / "baselines", root)
-    baseline.save({"file": Known((1,), True, register.Entry(register.Kind.FILE, 420))})
+    baseline.save({"file": KnownPath((1,), True, file_register.PathEntry(file_register.PathKind.FILE, 420))})
     assert baseline.load() is not None
     monkeypatch.setattr(module, "MAX_BYTES", 10)
     assert baseline.load() is None
@@ -262,10 +262,12 @@ async def test_a_command_that_comes_before_everything_is_read_says_so_and_does_n
 
     (root / "file").write_text("one")
     going = threading.Event()
-    survey = register.Register.survey
+    survey = file_register.FileRegister.survey
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     monkeypatch.setattr(
-        register.Register, "survey", lambda self, *, news: (going.wait(60), survey(self, news=news))[1]
+        file_register.FileRegister,
+        "survey",
+        lambda self, *, news: (going.wait(60), survey(self, news=news))[1],
     )
     recorder = opened()
     recorder.start()
@@ -344,7 +346,7 @@ async def test_a_recorder_that_was_stopped_stops_no_call(opened: Open, root: Pat
 
 async def test_the_file_cap_is_not_crossed_by_a_file_that_grows(opened: Open, root: Path) -> None:
     (root / "file").write_bytes(b"x" * 900)
-    recorder = await ready(opened(Limits(file=1_000, beforehand=10_000)))
+    recorder = await ready(opened(CaptureLimits(file=1_000, beforehand=10_000)))
     await command(recorder, "cat file file >more; mv more file")
     plan = plan_restore(root, recorder.store.line("session").steps(), 0, recorder.store.objects, limit=1_000)
     assert [item.state for item in plan.items] == ["lost"]

@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from agent.errors import StoreError
-from agent.workspace.checkpoints.entries import Kind
-from agent.workspace.checkpoints.keeping import TOO_MUCH
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import GONE_FROM_GIT, TAKEN_ALONG, Limits
+from agent.workspace.checkpoints.file_register import GONE_FROM_GIT, TAKEN_ALONG, CaptureLimits
+from agent.workspace.checkpoints.precapture import TOO_MUCH
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -22,7 +21,7 @@ from tests.agent.workspace.checkpoints.restore.trees import look
 from tools.actions import DeletePath, RunCommand, WritePath
 
 
-async def back(recorder: Recorder, position: int) -> None:
+async def back(recorder: StepRecorder, position: int) -> None:
     """Restore everything to a position."""
     steps = recorder.store.line("session").steps()
     plan = plan_restore(recorder.root, steps, position, recorder.store.objects, limit=LIMITS.file)
@@ -178,14 +177,14 @@ async def test_tracked_files_are_brought_back_from_gits_own_objects(opened: Open
     recorder.start()
     await recorder.ready()
     # The bytes of the file that git converts are ours to keep; those of the others git has.
-    assert len(list(recorder.store.objects.names())) == 1
+    kept = {recorder.store.objects.read(digest) for digest in recorder.store.objects.names()}
+    assert (root / "dos.txt").read_bytes() in kept
+    assert not kept & {(root / f"file{number}").read_bytes() for number in range(5)}
     earlier = look(root)
     await command(recorder, "rm file*; echo x >dos.txt")
     await back(recorder, 0)
     now = look(root)
-    assert {name: now[name] for name in earlier if not name.startswith(".git/")} == {
-        name: earlier[name] for name in earlier if not name.startswith(".git/")
-    }
+    assert now == earlier
 
 
 async def tracked_file(root: Path) -> None:
@@ -201,14 +200,11 @@ async def test_contents_that_git_lost_during_a_command_come_back(opened: Open, r
     recorder = opened()
     recorder.start()
     await recorder.ready()
-    assert list(recorder.store.objects.names()) == []
     step = await command(recorder, "rm -rf .git *")
-    assert step is not None
-    assert [(item.path, item.reason) for item in step.coverage.left_out] == [(".git", TAKEN_ALONG)]
+    assert step is not None and step.coverage.complete
     await back(recorder, 0)
     assert (root / "file").read_text() == "text"
-    await recorder.stop()
-    assert list(recorder.store.borrowed.iterdir()) == []
+    git(root, "fsck")
 
 
 async def test_contents_that_git_lost_where_files_have_one_name_only_are_named_as_lost(
@@ -219,19 +215,21 @@ async def test_contents_that_git_lost_where_files_have_one_name_only_are_named_a
 
     await tracked_file(root)
     monkeypatch.setattr(os, "link", no_links)
+    monkeypatch.setattr("agent.workspace.checkpoints.git_keep.COPIED_BYTES", 10)
     recorder = opened()
     recorder.start()
     await recorder.ready()
+    assert [item.path for item in recorder.coverage().left_out] == [".git/objects"]
     step = await command(recorder, "rm -rf .git/objects file")
     assert step is not None
-    assert step.coverage.left_out[0].reason == GONE_FROM_GIT
+    assert {item.reason for item in step.coverage.left_out} == {TAKEN_ALONG, GONE_FROM_GIT}
 
 
 async def test_large_and_special_files_are_named_beforehand(opened: Open, root: Path) -> None:
     (root / "large").write_bytes(b"x" * 3_000)
     (root / "small").write_text("x")
     os.mkfifo(root / "pipe")
-    recorder = opened(Limits(file=1_000, beforehand=10_000))
+    recorder = opened(CaptureLimits(file=1_000, beforehand=10_000))
     recorder.start()
     await recorder.ready()
     left = {item.path: item.reason for item in recorder.coverage().left_out}
@@ -246,7 +244,7 @@ async def test_more_than_may_be_kept_beforehand_is_named_by_folder(opened: Open,
     for number in range(10):
         (root / "node_modules" / f"m{number}").write_bytes(b"x" * 500)
     (root / "mine").write_bytes(b"y" * 500)
-    recorder = opened(Limits(file=1_000, beforehand=600))
+    recorder = opened(CaptureLimits(file=1_000, beforehand=600))
     recorder.start()
     await recorder.ready()
     (left,) = recorder.coverage().left_out
@@ -283,15 +281,39 @@ async def test_a_store_that_cannot_be_written_stops_no_call_and_is_told_once(
     assert troubles == ["What happens to files cannot be kept, so it cannot be undone: There is no room."]
 
 
-async def test_git_folders_at_any_depth_are_neither_recorded_nor_touched(opened: Open, root: Path) -> None:
-    (root / "nested" / ".git").mkdir(parents=True)
+async def test_git_folders_at_any_depth_go_back_but_for_their_objects(opened: Open, root: Path) -> None:
+    (root / "nested" / ".git" / "objects").mkdir(parents=True)
     (root / "nested" / ".git" / "HEAD").write_text("ref: x")
     (root / "nested" / "file").write_text("one")
     recorder = opened()
     recorder.start()
     await recorder.ready()
-    step = await command(recorder, "echo y >nested/.git/HEAD; echo y >nested/file")
+    step = await command(
+        recorder, "echo y >nested/.git/HEAD; echo z >nested/.git/objects/z; echo y >nested/file"
+    )
     assert step is not None
-    assert [(change.path, change.before and change.before.kind) for change in step.changes] == [
-        ("nested/file", Kind.FILE)
-    ]
+    assert [change.path for change in step.changes] == ["nested/.git/HEAD", "nested/file"]
+
+
+async def test_what_a_person_changed_while_a_command_ran_is_named_when_it_is_taken_along(
+    opened: Open, root: Path
+) -> None:
+    for name in ("notes", "report", "tooled"):
+        (root / name).write_text("one")
+    recorder = opened()
+    recorder.start()
+    await recorder.ready()
+    async with recorder.during("c1", "run sort report >sorted", "session"):
+        await recorder.acting("c1", RunCommand(tool="terminal", command="sort", cwd=root))
+        (root / "sorted").write_text("by the command")
+        (root / "report").write_text("by the command")
+        (root / "notes").write_text("by the person")
+        (root / "new").write_text("by the person")
+    async with recorder.during("c2", "write tooled", "session"):
+        await recorder.acting("c2", WritePath(tool="write_file", path=root / "tooled", creates=False))
+        (root / "tooled").write_text("by a tool")
+    steps = recorder.store.line("session").steps()
+    plan = plan_restore(root, steps, 0, recorder.store.objects, limit=LIMITS.file)
+    done = await recorder.restore(plan, {}, session="session", label="back")
+    assert done.unnamed == ("notes", "new")
+    assert done.sentence() == "5 paths restored; changed while a command ran, perhaps by you: notes, new."

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.workspace.checkpoints.entries import Change, Entry, Kind, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind, Step
 from agent.workspace.checkpoints.states import (
     State,
     alike,
@@ -22,11 +22,11 @@ from agent.workspace.checkpoints.states import (
 from tests.agent.workspace.checkpoints.support import file
 
 contents = st.none() | st.sampled_from(
-    [file(b"1"), file(b"2"), file(b"1", 0o755), Entry(Kind.LINK, 0, target="a")]
+    [file(b"1"), file(b"2"), file(b"1", 0o755), PathEntry(PathKind.LINK, 0, target="a")]
 )
 
 
-def step(number: int, *changes: Change) -> Step:
+def step(number: int, *changes: PathChange) -> Step:
     return Step(number, "tool", "s", "", "", 0.0, "/", changes)
 
 
@@ -39,10 +39,10 @@ def histories(draw: st.DrawFn) -> tuple[list[Step], dict[int, State]]:
     number = 0
     for _ in range(draw(st.integers(0, 6))):
         number += draw(st.integers(1, 3))
-        changes: list[Change] = []
+        changes: list[PathChange] = []
         for path in draw(st.lists(st.sampled_from("abcd"), max_size=3)):  # a path may change twice in a step
             after = draw(contents)
-            changes.append(Change(path, state.get(path), after))
+            changes.append(PathChange(path, state.get(path), after))
             state = state | {path: after}
         steps.append(step(number, *changes))
         states[number] = state
@@ -89,9 +89,9 @@ def test_a_history_nobody_disturbed_is_not_broken(history: tuple[list[Step], dic
 def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found_it() -> None:
     one, two, three = file(b"1"), file(b"2"), file(b"3")
     steps = [
-        step(1, Change("a", None, one), Change("b", None, one)),
-        step(2, Change("a", two, three), Change("b", one, two)),
-        step(5, Change("a", None, one)),
+        step(1, PathChange("a", None, one), PathChange("b", None, one)),
+        step(2, PathChange("a", two, three), PathChange("b", one, two)),
+        step(5, PathChange("a", None, one)),
     ]
     assert broken(steps) == {"a": (2, 5)}
     assert broken(steps, 1) == {"a": (5,)}
@@ -103,10 +103,10 @@ def test_what_others_changed_between_two_steps_is_named_with_the_step_that_found
 
 
 def test_contents_that_were_not_kept_are_a_difference_and_a_break() -> None:
-    unknown = Entry(Kind.FILE, 0o644, 9, 1, None, reason="larger than 1 MB")
-    steps = [step(1, Change("a", None, unknown)), step(2, Change("a", unknown, unknown))]
+    unknown = PathEntry(PathKind.FILE, 0o644, 9, 1, None, reason="larger than 1 MB")
+    steps = [step(1, PathChange("a", None, unknown)), step(2, PathChange("a", unknown, unknown))]
     assert broken(steps) == {"a": (2,)}
-    assert difference(steps, 1, 2) == (Change("a", unknown, unknown),)
+    assert difference(steps, 1, 2) == (PathChange("a", unknown, unknown),)
 
 
 def test_steps_are_found_by_number_also_where_numbers_are_missing() -> None:

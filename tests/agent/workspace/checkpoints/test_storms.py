@@ -6,8 +6,8 @@ import asyncio
 import random
 from pathlib import Path
 
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.support.restore_storm import LIMIT, act, change, fill, kill_once, typed_during_restore
 
@@ -30,7 +30,7 @@ def test_no_word_of_a_person_who_edits_during_a_restore_is_lost(tmp_path: Path) 
         store = CheckpointStore(tmp_path / f"store-{seed}")
 
         async def recorded(root: Path = root, store: CheckpointStore = store, seed: int = seed) -> None:
-            recorder = Recorder(store, "session", root, Limits(LIMIT, LIMIT), print)
+            recorder = StepRecorder(store, "session", root, CaptureLimits(LIMIT, LIMIT), print)
             recorder.start()
             await recorder.ready()
             await act(recorder, lambda: change(root, seed))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
 
-from agent.workspace.checkpoints.recorder import Recorder
-from agent.workspace.checkpoints.register import Limits
+from agent.workspace.checkpoints.file_register import CaptureLimits
+from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.apply import apply_restore
 from agent.workspace.checkpoints.restore.plan import plan_restore
 from agent.workspace.checkpoints.store import CheckpointStore
@@ -34,8 +34,8 @@ async def main(place: Path) -> dict[str, object]:
     (root / "readonly").chmod(0o555)
     (root / "listed-only").chmod(0o444)
     (root / "shut").chmod(0)
-    recorder = Recorder(
-        CheckpointStore(place / "home" / "checkpoints"), "s", root, Limits(10**6, 10**7), print
+    recorder = StepRecorder(
+        CheckpointStore(place / "home" / "checkpoints"), "s", root, CaptureLimits(10**6, 10**7), print
     )
     recorder.start()
     await recorder.ready()

@@ -1,4 +1,4 @@
-"""What the agent sends before a script runs: lengths and plain data, readable without any import."""
+"""Frames the agent sends before a script runs: lengths and plain data, readable without any import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the operating system is told to deny this process and its children."""
+"""Limits that the operating system puts on this process and its children."""
 
 from __future__ import annotations
 

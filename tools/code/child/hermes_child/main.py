@@ -1,4 +1,4 @@
-"""From the first frame to the end of the script."""
+"""The main program of a script's process, from the first frame to the end of the script."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SIGNALS = 128
 """Exit codes above it may stand for signals."""
 
 
-class Source:
+class ScriptSource:
     """The loader of a script: tracebacks and `inspect` ask it for the text."""
 
     def __init__(self, text):
@@ -64,7 +64,7 @@ def main():
 
 def run(module, source, name):
     """Run a script in a module; returns its exit code."""
-    module.__file__, module.__loader__ = name, Source(source)
+    module.__file__, module.__loader__ = name, ScriptSource(source)
     if "linecache" in sys.modules:
         _traces().remember(name, source)
     try:
@@ -150,7 +150,7 @@ def _install(setup, lines):
     if isinstance(code, bytes):
         code = marshal.loads(code)
     else:
-        module.__loader__ = Source(code)
+        module.__loader__ = ScriptSource(code)
         code = compile(code, "hermes_tools.py", "exec", dont_inherit=True)
     exec(code, module.__dict__)
     sys.modules["hermes_tools"] = module

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import StoreError
+from agent.workspace.checkpoints.restore.hunk_restore import WholeError, parted
 from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, divide, numbers, undivided
-from agent.workspace.checkpoints.restore.parts import WholeError, parted
 from tests.agent.workspace.checkpoints.restore.trees import Workspace
-from widgets.transcript.hunks import Hunk, read_diff
+from widgets.transcript.diff_reader import DiffHunk, read_diff
 
 LINES = [b"a\n", b"b\n", b"\n", b"d\r\n", b"e\r", b"same\n", "ü\n".encode(), b"\xff\n", b"\x1b[K\n", b"end"]
 texts = st.lists(st.sampled_from(LINES), max_size=40).map(b"".join)
@@ -46,7 +46,7 @@ def test_each_hunk_stands_for_itself(changed: set[int]) -> None:
 @given(texts, texts)
 def test_the_diff_that_is_shown_has_the_same_hunks_line_for_line(now: bytes, then: bytes) -> None:
     hunks = divide(now, then)
-    shown = [part for file in read_diff(hunks.diff("a")) for part in file.parts if isinstance(part, Hunk)]
+    shown = [part for file in read_diff(hunks.diff("a")) for part in file.parts if isinstance(part, DiffHunk)]
     assert len(shown) == len(hunks)
     for part, group in zip(shown, hunks.groups, strict=True):
         signs = [line.sign for line in part.lines]

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from agent.workspace.checkpoints.restore.apply import finish_abandoned
-from agent.workspace.checkpoints.restore.placing import Move, Placer
+from agent.workspace.checkpoints.restore.path_replacement import Move, Placer
 from agent.workspace.checkpoints.store import CheckpointStore
 from tests.agent.workspace.checkpoints.restore.trees import LIMIT, Workspace, look
 
@@ -132,7 +132,7 @@ def test_no_byte_of_a_person_who_edits_during_a_restore_is_lost(work: Workspace,
 
 
 def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace, monkeypatch) -> None:
-    from agent.workspace.checkpoints.restore import placing
+    from agent.workspace.checkpoints.restore import path_replacement
 
     path = work.root / "file"
     path.write_text("two")
@@ -149,8 +149,8 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
             beside.replace(path)
         return exchange(folder, one, other)
 
-    exchange = placing.exchange
-    monkeypatch.setattr(placing, "exchange", while_somebody_types)
+    exchange = path_replacement.exchange
+    monkeypatch.setattr(path_replacement, "exchange", while_somebody_types)
     from dataclasses import replace
 
     move = Move("file", state, replace(state, digest=earlier, size=3))
@@ -165,10 +165,10 @@ def test_a_file_changed_twice_within_the_exchange_is_kept_beside(work: Workspace
 def test_file_systems_without_an_exchange_are_served_too(
     work: Workspace, monkeypatch, has_exchange: bool
 ) -> None:
-    from agent.workspace.checkpoints.restore import swapping
+    from agent.workspace.checkpoints.restore import atomic_swap
 
     if not has_exchange:
-        monkeypatch.setattr(swapping, "_system", lambda: None)
+        monkeypatch.setattr(atomic_swap, "_system", lambda: None)
     earlier, later = filled(work)
     work.restore(0)
     assert look(work.root) == earlier

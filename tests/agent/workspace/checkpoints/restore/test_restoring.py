@@ -214,7 +214,7 @@ def test_damaged_contents_never_reach_the_workspace(work: Workspace) -> None:
 def test_hard_links_are_one_file_again(work: Workspace) -> None:
     from dataclasses import replace
 
-    from agent.workspace.checkpoints.entries import Change
+    from agent.workspace.checkpoints.entries import PathChange
 
     one, two = work.root / "one", work.root / "two"
     one.write_text("both")
@@ -225,20 +225,21 @@ def test_hard_links_are_one_file_again(work: Workspace) -> None:
     two.write_text("apart")
     after = work.state()
     line = work.store.line("session")
-    changes = [Change(name, entries[name], after[name]) for name in ("one", "two")]
+    changes = [PathChange(name, entries[name], after[name]) for name in ("one", "two")]
     line.append(kind="tool", session="s", call="c", label="l", root=str(work.root), changes=changes)
     work.restore(0)
     assert one.read_text() == two.read_text() == "both"
     assert one.stat().st_ino == two.stat().st_ino
 
 
-def test_git_folders_are_never_touched(work: Workspace) -> None:
-    (work.root / ".git").mkdir()
-    (work.root / ".git" / "config").write_text("one")
-    before = {".git/config": work.state().get(".git/config")}
-    (work.root / ".git" / "config").write_text("two")
+def test_objects_of_git_are_never_touched(work: Workspace) -> None:
+    place = work.root / ".git" / "objects"
+    place.mkdir(parents=True)
+    (place / "one").write_text("one")
+    before = {".git/objects/one": work.state().get(".git/objects/one")}
+    (place / "one").write_text("two")
     work.step(before)
-    assert work.plan(0).items == ()
+    assert [item.path for item in work.plan(0).items] == [".git"]
 
 
 def test_a_thousand_files_leave_no_temporary_ones_behind(work: Workspace) -> None:

@@ -7,12 +7,12 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.workspace.checkpoints.entries import Change, Entry, Step
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, Step
+from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.restore.apply import Restored, apply_restore
 from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan, plan_restore
 from agent.workspace.checkpoints.states import alike
 from agent.workspace.checkpoints.store import CheckpointStore
-from agent.workspace.checkpoints.taking import take
 
 LIMIT = 1_000_000
 LINE = "session"
@@ -43,16 +43,16 @@ class Workspace:
     root: Path
     store: CheckpointStore
 
-    def state(self) -> dict[str, Entry | None]:
+    def state(self) -> dict[str, PathEntry | None]:
         """Entries of everything, with contents in the store."""
         paths = [str(path.relative_to(self.root)) for path in self.root.rglob("*")]
         return {path: take(self.root, path, self.store.objects, limit=LIMIT) for path in paths}
 
-    def step(self, before: dict[str, Entry | None], call: str = "call") -> Step:
+    def step(self, before: dict[str, PathEntry | None], call: str = "call") -> Step:
         """Write down what changed since `before` as a step of ours."""
         after = self.state()
         changes = [
-            Change(path, before.get(path), after.get(path))
+            PathChange(path, before.get(path), after.get(path))
             for path in sorted({*before, *after})
             if not alike(before.get(path), after.get(path))
         ]

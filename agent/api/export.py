@@ -1,0 +1,24 @@
+"""Conversations and changes as files for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.export.html_page import page_of as page_of
+    from agent.export.patch import patch_between as patch_between
+    from agent.store.export import line as line
+    from agent.store.export import masked as masked
+    from agent.store.export import node_record as node_record
+    from agent.store.export import trajectory as trajectory
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.export.html_page": "page_of",
+        "agent.export.patch": "patch_between",
+        "agent.store.export": "line masked node_record trajectory",
+    },
+)

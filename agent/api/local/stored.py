@@ -1,0 +1,89 @@
+"""All sessions of a home, read from its store in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from agent.errors import HermesError
+from agent.home import Home
+from agent.recall.recall import MESSAGES, Recall, SearchMode
+from agent.sessions.script_journal import discard
+from agent.store.export import masked
+from agent.store.locks import SessionLock
+from agent.store.nodes import Node, Session
+from agent.store.search import PATIENCE, Filters, Order, SearchHits
+from agent.store.store import Store
+from agent.workspace.checkpoints.garbage_collection import drop_sessions
+
+
+class LocalStored:
+    """What `StoredSessions` asks for. Without `recall`, searches find exact matches only."""
+
+    def __init__(self, store: Store, home: Home, recall: Recall | None = None) -> None:
+        self._store = store
+        self._recall = recall
+        self._home = home
+
+    async def newest(self, limit: int) -> Sequence[Session]:
+        return await self._store.list_sessions(limit)
+
+    async def session(self, session: str) -> Session:
+        return await self._store.session(session)
+
+    async def node(self, session: str, node: int) -> Node:
+        return await self._store.node(session, node)
+
+    async def ending(self, session: str, count: int) -> Sequence[Node]:
+        head = (await self._store.heads(session))[0].name
+        return await self._store.tail(session, head, count)
+
+    async def search(
+        self,
+        text: str,
+        *,
+        filters: Filters | None = None,
+        limit: int = 100,
+        order: Order = "rank",
+        patience: float | None = None,
+        mode: SearchMode = "auto",
+    ) -> SearchHits:
+        patience = PATIENCE if patience is None else patience
+        if self._recall is None:
+            return await self._store.search(
+                text, filters=filters, limit=limit, order=order, patience=patience
+            )
+        return await self._recall.search(
+            text,
+            filters=filters,
+            limit=limit,
+            order=order,
+            mode=mode,
+            patience=patience,
+            sources=(MESSAGES,),
+        )
+
+    async def around(self, node: int, window: int) -> Sequence[Node]:
+        nodes, secrets = await self._store.around(node, window), self._store.secrets
+        return await asyncio.to_thread(lambda: [masked(each, secrets) for each in nodes])
+
+    async def branch_with(self, session: str, node: int) -> str:
+        return await self._store.branch_with(session, node)
+
+    async def use_branch(self, session: str, branch: str) -> None:
+        await self._store.use_head(session, branch)
+
+    async def rename(self, session: str, title: str) -> None:
+        await self._store.rename(session, title)
+
+    async def delete(self, session: str) -> None:
+        lock = SessionLock(self._home.run, session)
+        if not lock.acquire():
+            raise HermesError("Another window works on this session; close it there first.")
+        try:
+            clearing = None if self._recall is None else self._recall.forget
+            deleted = await self._store.delete(session, clearing=clearing)
+            await asyncio.to_thread(discard, self._home.scripts, deleted)
+            await asyncio.to_thread(drop_sessions, self._home.checkpoints, deleted)
+        finally:
+            lock.release()

@@ -1,0 +1,59 @@
+"""Models, providers, servers on this machine, and the local model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.model.addresses import is_loopback as is_loopback
+    from agent.model.catalog import ModelInfo as ModelInfo
+    from agent.model.demo import TOUR_REQUEST as TOUR_REQUEST
+    from agent.model.detect import DetectedServer as DetectedServer
+    from agent.model.detect import detect as detect
+    from agent.model.key_check import KeyCheck as KeyCheck
+    from agent.model.key_check import KeyProvider as KeyProvider
+    from agent.model.key_check import check_key as check_key
+    from agent.model.key_check import key_providers as key_providers
+    from agent.model.local.pull import Listener as Listener
+    from agent.model.local.pull import Progress as Progress
+    from agent.model.local.pull import SourceName as SourceName
+    from agent.model.local.pull import pull as pull
+    from agent.model.local.server import MISSING as MISSING
+    from agent.model.local.sources import StoppedError as StoppedError
+    from agent.model.local.weights import CATALOGUE as CATALOGUE
+    from agent.model.local.weights import PROVENANCE as PROVENANCE
+    from agent.model.local.weights import SMALL as SMALL
+    from agent.model.local.weights import STANDARD as STANDARD
+    from agent.model.local.weights import Weights as Weights
+    from agent.model.local.weights import installed as installed
+    from agent.model.local.weights import model_file as model_file
+    from agent.model.local.weights import wanted as wanted
+    from agent.model.model_choices import ModelChoice as ModelChoice
+    from agent.model.model_choices import choices as choices
+    from agent.model.model_choices import merged as merged
+    from agent.model.model_choices import ports as ports
+    from agent.model.model_choices import served as served
+    from agent.model.providers import MODEL as MODEL
+    from agent.model.providers import NoModelError as NoModelError
+    from agent.model.providers import Target as Target
+    from agent.model.providers import resolve as resolve
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.model.addresses": "is_loopback",
+        "agent.model.catalog": "ModelInfo",
+        "agent.model.model_choices": "ModelChoice choices merged ports served",
+        "agent.model.demo": "TOUR_REQUEST",
+        "agent.model.detect": "DetectedServer detect",
+        "agent.model.key_check": "KeyCheck KeyProvider check_key key_providers",
+        "agent.model.local.sources": "StoppedError",
+        "agent.model.local.pull": "Listener Progress SourceName pull",
+        "agent.model.local.server": "MISSING",
+        "agent.model.local.weights": "CATALOGUE PROVENANCE SMALL STANDARD Weights installed model_file "
+        "wanted",
+        "agent.model.providers": "MODEL NoModelError Target resolve",
+    },
+)

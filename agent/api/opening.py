@@ -1,0 +1,54 @@
+"""Opening a session, new or resumed, for a surface."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from agent.api.session import SessionClient
+
+if TYPE_CHECKING:
+    from agent.api.local.session import LocalSession
+    from agent.events import Event
+    from agent.options import Options
+
+Listener = Callable[["Event"], None]
+READ_FIRST = (
+    *("agent.runtime", "agent.model.demo", "agent.model.formats.chat", "agent.workspace.watcher"),
+    *("agent.workspace.change_reporter", "agent.workspace.isolated_copies.copy_folders"),
+    *("agent.workspace.checkpoints.detached_states", "agent.workspace.checkpoints.tracked_roots"),
+    *("watchdog.observers", "watchdog.events"),
+)
+"""Modules that opening a session in this process reads, for a surface that reads them aside."""
+
+
+async def open_session(
+    options: Options,
+    *listeners: Listener,
+    environ: Mapping[str, str] | None = None,
+    process: bool = False,
+) -> SessionClient:
+    """Open a session; `listeners` hear every event of it, from the first on.
+
+    With `process` the engine works in a process of its own, else in this one. `environ` replaces the
+    environment it reads its settings from. Raises `HermesError` when there is no model, no usable
+    store, or no such session.
+    """
+    if not process:
+        return await open_here(options, *listeners, environ=os.environ if environ is None else environ)
+    from agent.api.remote import RemoteSession
+
+    return await RemoteSession.open(options, listeners, environ)
+
+
+async def open_here(
+    options: Options, *listeners: Listener, environ: Mapping[str, str] = os.environ
+) -> LocalSession:
+    """Open a session whose engine works in this process."""
+    from agent.api.local.session import LocalSession
+    from agent.home import Home
+    from agent.runtime import open_engine
+
+    engine = await open_engine(options, *listeners, environ=environ)
+    return LocalSession(engine, Home.locate(dict(environ)))

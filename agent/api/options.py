@@ -1,0 +1,18 @@
+"""Options a surface chooses when it opens a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.options import PREVIEWED as PREVIEWED
+    from agent.options import Options as Options
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.options": "Options PREVIEWED",
+    },
+)

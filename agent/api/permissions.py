@@ -1,0 +1,61 @@
+"""The gate as a person sees it: modes, rules, grants, audit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.modes import MODES as MODES
+    from agent.modes import NAMES as NAMES
+    from agent.modes import SUMMARIES as SUMMARIES
+    from agent.modes import Mode as Mode
+    from agent.modes import ModeName as ModeName
+    from agent.modes import canonical as canonical
+    from agent.modes import following as following
+    from agent.safety.audit import AuditError as AuditError
+    from agent.safety.audit_check import AuditReport as AuditReport
+    from agent.safety.audit_check import verify as verify
+    from agent.safety.audit_record import AuditEntry as AuditEntry
+    from agent.safety.audit_record import AuditTail as AuditTail
+    from agent.safety.audit_record import asker as asker
+    from agent.safety.audit_record import newest as newest
+    from agent.safety.confinement import confinement as confinement
+    from agent.safety.gate import Gate as Gate
+    from agent.safety.grants import Grant as Grant
+    from agent.safety.permissions.editing import plan_rule as plan_rule
+    from agent.safety.permissions.file import SURFACES as SURFACES
+    from agent.safety.permissions.file import PermissionFile as PermissionFile
+    from agent.safety.permissions.file import parse_file as parse_file
+    from agent.safety.permissions.policy import PROJECT as PROJECT
+    from agent.safety.permissions.policy import Permissions as Permissions
+    from agent.safety.permissions.rules import PermissionRule as PermissionRule
+    from agent.safety.permissions.subjects import Setting as Setting
+    from agent.safety.programs.table import program_mistakes as program_mistakes
+    from agent.safety.sandbox.opening import try_filter as try_filter
+    from agent.safety.sandbox.probe import probe as probe
+    from agent.safety.verdict import Verdict as Verdict
+    from agent.safety.verdict import VerdictPart as VerdictPart
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.safety.audit": "AuditError",
+        "agent.safety.audit_check": "AuditReport verify",
+        "agent.safety.audit_record": "AuditEntry AuditTail asker newest",
+        "agent.safety.confinement": "confinement",
+        "agent.safety.gate": "Gate",
+        "agent.safety.grants": "Grant",
+        "agent.safety.permissions.editing": "plan_rule",
+        "agent.safety.permissions.file": "PermissionFile SURFACES parse_file",
+        "agent.modes": "Mode ModeName MODES NAMES SUMMARIES canonical following",
+        "agent.safety.permissions.policy": "PROJECT Permissions",
+        "agent.safety.permissions.rules": "PermissionRule",
+        "agent.safety.permissions.subjects": "Setting",
+        "agent.safety.programs.table": "program_mistakes",
+        "agent.safety.sandbox.opening": "try_filter",
+        "agent.safety.sandbox.probe": "probe",
+        "agent.safety.verdict": "VerdictPart Verdict",
+    },
+)

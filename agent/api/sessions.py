@@ -1,0 +1,31 @@
+"""Stored sessions: the store, its locks, its recovery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.sessions.script_journal import discard as discard
+    from agent.store.connection import address as address
+    from agent.store.faults import explain as explain
+    from agent.store.importing import parse_sessions as parse_sessions
+    from agent.store.locks import SessionLock as SessionLock
+    from agent.store.salvage import recover_copy as recover_copy
+    from agent.store.schema import APPLICATION_ID as APPLICATION_ID
+    from agent.store.store import Store as Store
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.sessions.script_journal": "discard",
+        "agent.store.connection": "address",
+        "agent.store.faults": "explain",
+        "agent.store.importing": "parse_sessions",
+        "agent.store.locks": "SessionLock",
+        "agent.store.salvage": "recover_copy",
+        "agent.store.schema": "APPLICATION_ID",
+        "agent.store.store": "Store",
+    },
+)

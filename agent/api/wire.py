@@ -1,0 +1,211 @@
+"""Whatever crosses the interface as JSON, and back as what it was.
+
+Plain JSON values stand for themselves. Everything else is an object with one key that begins with `~`:
+`~t` a tuple, `~s` a frozen set, `~m` a mapping whose keys are no plain texts, `~b` bytes in base64,
+`~p` a path, `~e` a member of an enumeration, `~c` a data class, named tuple or event by module and name,
+with its fields in `~f`. What is not listed in `MODULES` is neither written nor read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping
+from enum import Enum
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from agent.errors import HermesError
+
+MODULES = frozenset(
+    {
+        "agent.api.session",
+        "agent.history.branch_comparison",
+        "agent.context.prefix_ledger",
+        "agent.context.context_table",
+        "agent.errors",
+        "agent.event_data",
+        "agent.events",
+        "agent.messages",
+        "agent.model.detect",
+        "agent.model.protocol",
+        "agent.options",
+        "agent.safety.grants",
+        "agent.safety.verdict",
+        "agent.spending.overview",
+        "agent.spending.report",
+        "agent.store.filters",
+        "agent.store.marks",
+        "agent.store.nodes",
+        "agent.store.operations",
+        "agent.store.outline",
+        "agent.store.query_line",
+        "agent.store.search",
+        "agent.subagents.forecast",
+        "agent.history.navigation",
+        "agent.workspace.checkpoints.entries",
+        "agent.workspace.checkpoints.restore.apply",
+        "agent.workspace.checkpoints.restore.hunks",
+        "agent.workspace.checkpoints.restore.merge",
+        "agent.workspace.checkpoints.restore.hunk_restore",
+        "agent.workspace.checkpoints.restore.plan",
+        "tools.context",
+        "tools.files.diffs",
+        "tools.results",
+    }
+)
+"""Where the data classes live that may cross."""
+
+_classes: dict[str, type[Any]] = {}
+
+
+class WireError(ValueError):
+    """Something that may not cross, or nothing that this side can read."""
+
+
+def encode(value: Any) -> Any:
+    """The value as JSON-able data. Raises `WireError` for what may not cross."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, Enum):
+        return {"~e": [_name(type(value)), value.name]}
+    if isinstance(value, (int, float)):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {"~c": _name(type(value)), "~f": _fields(value)}
+    if isinstance(value, tuple):
+        if (names := getattr(value, "_fields", None)) is not None:
+            inner = [encode(each) for each in value]
+            return {"~c": _name(type(value)), "~f": dict(zip(names, inner, strict=True))}
+        return {"~t": [encode(each) for each in value]}
+    return _encode_container(value)
+
+
+def _encode_container(value: Any) -> Any:
+    match value:
+        case list():
+            return [encode(each) for each in value]
+        case Mapping():
+            if all(isinstance(key, str) and not key.startswith("~") for key in value):
+                return {key: encode(each) for key, each in value.items()}
+            return {"~m": [[encode(key), encode(each)] for key, each in value.items()]}
+        case frozenset() | set():
+            return {"~s": [encode(each) for each in value]}
+        case bytes():
+            return {"~b": base64.b64encode(value).decode("ascii")}
+        case Path():
+            return {"~p": str(value)}
+        case _:
+            raise WireError(f"{type(value).__name__} does not cross the interface.")
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a data class that are told; a future stays where it is."""
+    return {
+        field.name: encode(getattr(value, field.name))
+        for field in dataclasses.fields(value)
+        if field.metadata.get("json", True)
+    }
+
+
+def decode(value: Any) -> Any:
+    """What `encode` wrote. Raises `WireError` for anything else."""
+    if isinstance(value, list):
+        return [decode(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    for key in value:
+        if key.startswith("~"):
+            try:
+                return _decode_marked(key, value)
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise WireError(f"{key} cannot be read: {error}") from error
+        break
+    return {key: decode(each) for key, each in value.items()}
+
+
+def _decode_marked(key: str, value: dict[str, Any]) -> Any:
+    inner = value[key]
+    match key:
+        case "~c":
+            return _made(_class(inner), {name: decode(each) for name, each in value["~f"].items()})
+        case "~t":
+            return tuple(decode(each) for each in inner)
+        case "~m":
+            return {decode(name): decode(each) for name, each in inner}
+        case "~s":
+            return frozenset(decode(each) for each in inner)
+        case "~b":
+            return base64.b64decode(inner)
+        case "~p":
+            return Path(inner)
+        case "~e":
+            return getattr(_class(inner[0]), inner[1])
+        case _:
+            raise WireError(f"{key} means nothing.")
+
+
+def _made(kind: type[Any], fields: dict[str, Any]) -> Any:
+    """A value of a class; a future that stayed on the other side is replaced by one of this loop."""
+    if dataclasses.is_dataclass(kind):
+        for field in dataclasses.fields(kind):
+            if field.init and not field.metadata.get("json", True):
+                fields[field.name] = asyncio.get_running_loop().create_future()
+    return kind(**fields)
+
+
+def _name(kind: type[Any]) -> str:
+    if kind.__module__ not in MODULES:
+        raise WireError(f"{kind.__module__}.{kind.__qualname__} does not cross the interface.")
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _class(name: str) -> type[Any]:
+    """The class of a name. Only data classes, named tuples and enumerations of `MODULES` are found."""
+    if (known := _classes.get(name)) is not None:
+        return known
+    module, _, kind = name.partition(":")
+    if module not in MODULES:
+        raise WireError(f"{name} does not cross the interface.")
+    found = getattr(import_module(module), kind)
+    if not isinstance(found, type) or not (
+        dataclasses.is_dataclass(found) or issubclass(found, Enum) or hasattr(found, "_fields")
+    ):
+        raise WireError(f"{name} is no data.")
+    _classes[name] = found
+    return found
+
+
+def encode_error(error: HermesError) -> dict[str, Any]:
+    """An error with what is known of it, as far as that may cross."""
+    data: dict[str, Any] = {}
+    for name, value in vars(error).items():
+        try:
+            data[name] = encode(value)
+        except WireError:
+            continue
+    kind = type(error)
+    return {"kind": f"{kind.__module__}:{kind.__qualname__}", "text": str(error), "data": data}
+
+
+def decode_error(value: Mapping[str, Any]) -> HermesError:
+    """The error of the other side, of its own class where this side knows one of that name."""
+    kind: type[HermesError] = HermesError
+    module, _, name = str(value["kind"]).partition(":")
+    if module.partition(".")[0] in ("agent", "tools"):
+        found = getattr(import_module(module), name, None)
+        if isinstance(found, type) and issubclass(found, HermesError):
+            kind = found
+    error = kind.__new__(kind)
+    error.args = (str(value["text"]),)
+    vars(error).update({name: decode(each) for name, each in value["data"].items()})
+    return error
+
+
+def pack(frame: Mapping[str, Any]) -> bytes:
+    """A frame as it is sent: its length in four bytes, then the JSON."""
+    data = json.dumps(frame, separators=(",", ":")).encode("ascii")
+    return len(data).to_bytes(4, "big") + data

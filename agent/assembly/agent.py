@@ -1,0 +1,389 @@
+"""The one way to open an agent: the session's own, one that was sent, one that works in parallel."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.absent import (
+    NO_CHECKPOINTS,
+    NO_DELEGATES,
+    NO_MEMORY,
+    NO_SKILLS,
+    Around,
+    NoWatch,
+    no_more_steps,
+    no_step,
+    nothing_begins,
+    nothing_meant,
+    nothing_refused,
+)
+from agent.assembly.agent_learnings import open_learnings
+from agent.assembly.agent_workspace import AgentWorkspace
+from agent.attachments import AttachmentStore
+from agent.config.schema import Settings
+from agent.context.compaction import still_shown
+from agent.events import Event, TurnEnded
+from agent.home import Home
+from agent.messages import ToolCall
+from agent.model.profile import Profile
+from agent.model.protocol import ToolSpec
+from agent.model.transport.reply import ModelRoute
+from agent.model.transport.retry import RetryPolicy
+from agent.model.usage import Meter
+from agent.recall.recall import Recall
+from agent.recall.tool_search import ToolSearch
+from agent.safety.gate import Gate
+from agent.sessions.folded_messages import FoldedMessages
+from agent.sessions.live_session import LiveSession
+from agent.sessions.opening import apart
+from agent.sessions.script_journal import ScriptJournals
+from agent.sessions.session_prompt import ensure_system
+from agent.skills.capabilities import CapabilitiesInForce
+from agent.skills.catalog import SkillCatalog
+from agent.skills.keeper import SessionSkills
+from agent.store.store import Store
+from agent.turns.attaching import Attached, nothing_attached
+from agent.turns.call_runner import CallRunner, ContextFor, StepOf
+from agent.turns.dialogue import Dialogue
+from agent.turns.hooked_call import CallHooks
+from agent.turns.room import Remember
+from agent.turns.script_calls import Scripts
+from agent.turns.task_state import LiveTodos, TaskState
+from agent.turns.tool_context import Acting, CallContext, acting_in_turn
+from agent.turns.turn_queue import TurnQueue
+from agent.turns.turn_runner import TurnRunner
+from agent.turns.unasked_changes import UnaskedChanges
+from tools.context import Asker, Checkpoints, Delegates, MemoryChange, MemoryKeeper
+from tools.learning_notes import LearningKeeper
+from tools.registry import Registry
+from tools.results import ToolError
+from tools.todo_tool import render
+
+MOST_REMEMBERED = 5
+"""Facts of one summary that are kept beyond the session."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentServices:
+    """What all agents of a session have in common."""
+
+    store: Store
+    recall: Recall
+    """Finds what was said and noted before."""
+    home: Home
+    settings: Settings
+    registry: Registry
+    attachments: AttachmentStore
+    options: Mapping[str, Any]
+    """Settings that tools read, by their names."""
+    hooks: CallHooks
+    """What may have a say in calls and answers."""
+    skills: SkillCatalog | None = None
+    """The skills that can be used; None where they are switched off."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """The person's variables, by which skills tell what is missing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentSpec:
+    """What tells an agent from the others of its session."""
+
+    session: LiveSession
+    """Its conversation, which may have a past."""
+    place: AgentWorkspace
+    """Where it works, by what it acts there, and what keeps its steps."""
+    scratch: Path
+    """Its folder for files too large for the conversation; made when first needed."""
+    tools: tuple[ToolSpec, ...]
+    """What it is offered, as its profile shows them."""
+    routes: Sequence[ModelRoute]
+    """Metered ways to the models it asks, in order."""
+    profile: Profile
+    meter: Meter
+    policy: RetryPolicy
+    """When a request that failed is tried again."""
+    max_steps: int
+    """Requests of one turn."""
+    more: Callable[[], Awaitable[int]] = no_more_steps
+    """Asked for further ones when those are used up."""
+    gate: Gate
+    """Decides on its actions, and asks whom it may ask."""
+    asker: Asker
+    """Where its questions go."""
+    turn_queue: TurnQueue
+    emit: Callable[[Event], None]
+    """Takes its events."""
+    acting: Sequence[Acting] = ()
+    """Each hears, in order, of every action that is allowed, before it is done."""
+    around: Around = NoWatch()  # noqa: RUF009 - has no state
+    """Stands around calls that may change something."""
+    step_of: StepOf = no_step
+    """The step of a call that had something else change files, such as a merge."""
+    checkpoints: Checkpoints = NO_CHECKPOINTS
+    memory: Callable[[str], MemoryKeeper] = lambda _call: NO_MEMORY
+    """By the call: its notes that outlive the session."""
+    delegates: Callable[[str], Delegates] = lambda _call: NO_DELEGATES
+    """By the call: its way to agents of its own."""
+    summary_route: ModelRoute | None = None
+    """Whom a summary is asked of when its conversation is folded; None: its first model."""
+    attach: Callable[[str], Awaitable[Attached]] = nothing_attached
+    """What the references of a message show."""
+    meant: Callable[[str], Awaitable[str]] = nothing_meant
+    """What the model is told besides a message of the person."""
+    beginning: Callable[[], None] = nothing_begins
+    """Told when a turn begins."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Agent:
+    """An agent that can work, on one message after the other."""
+
+    session: LiveSession
+    turn_queue: TurnQueue
+    turns: TurnRunner
+    dialogue: Dialogue
+    moved: Callable[[str], Awaitable[None]]
+    """Told, with the reason, when the conversation has become another one."""
+    is_renewed: bool
+    """Whether a conversation with a past had to get a new system prompt."""
+
+    async def run(self, text: str) -> TurnEnded:
+        """Work on a message to its end. Never raises; a cancelled task ends as interrupted."""
+        return await self.turns.run(text)
+
+    def last_words(self) -> str:
+        """What it wrote last."""
+        said = (node for node in reversed(self.session.path) if node.kind == "assistant")
+        return next((node.content for node in said if node.content.strip()), "")
+
+
+async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
+    """An agent that is ready for its first turn. Raises `HermesError`."""
+    session, place, tools = spec.session, spec.place, spec.tools
+    skills = _skills(services, spec)
+    if skills is not None:
+        spec = replace(spec, gate=spec.gate.within(skills.in_force.limit))
+    session.position = place.position
+    spec.meter.add_past(node.data for node in session.path if node.kind == "assistant")
+
+    async def renew_system() -> bool:
+        workspace = place.reach.workspace
+        return await ensure_system(
+            session, workspace, services.home, services.settings, spec.profile, tools, spec.meter.window
+        )
+
+    is_renewed = await renew_system()
+    todos = LiveTodos(session.todos(), spec.emit)
+    state = TaskState(session.id, spec.scratch, todos)
+    state.files.restore(still_shown(session.path))
+    journals = ScriptJournals(services.home.scripts / session.id)
+    unasked = UnaskedChanges(place.steps, spec.emit)
+    learnings = await asyncio.to_thread(
+        open_learnings,
+        services.settings.learnings,
+        session,
+        place,
+        spec.scratch,
+        services.registry,
+        services.options,
+    )
+    calls = CallRunner(
+        session,
+        services.registry,
+        frozenset(tool.name for tool in tools),
+        _context_factory(services, spec, state, journals, skills, unasked, learnings.keeper),
+        state,
+        spec.emit,
+        parallel=services.settings.agent.parallel_calls,
+        result_limit=spec.profile.result_limit,
+        secrets=place.reach.secrets,
+        around=spec.around,
+        steps=place.steps,
+        left_by=journals.left_by,
+        step_of=spec.step_of,
+        unasked=unasked,
+        learnings=learnings.at_calls,
+        hooks=services.hooks,
+        refuses=_refuses(skills),
+    )
+    dialogue = _dialogue(services, spec, state)
+    turns = TurnRunner(
+        session,
+        dialogue,
+        calls,
+        spec.turn_queue,
+        spec.profile,
+        spec.emit,
+        max_steps=spec.max_steps,
+        more=spec.more,
+        hooks=services.hooks,
+        meant=_meant(spec, skills),
+        attach=spec.attach,
+        beginning=_beginning(spec, skills),
+    )
+
+    async def moved(reason: str) -> None:
+        state.files.clear()
+        todos.replace(session.todos())
+        await renew_system()
+        await dialogue.begin_again(reason)
+
+    return Agent(
+        session=session,
+        turn_queue=spec.turn_queue,
+        turns=turns,
+        dialogue=dialogue,
+        moved=moved,
+        is_renewed=is_renewed,
+    )
+
+
+def _skills(services: AgentServices, spec: AgentSpec) -> SessionSkills | None:
+    """The skills of an agent; what one allows holds for that agent and turn."""
+    if services.skills is None:
+        return None
+    registry = services.registry
+    harmless = ("reads_skills", "keeps_notes", "asks_person")
+    return SessionSkills(
+        catalog=services.skills,
+        environ=services.environ,
+        passed=tuple(services.settings.terminal.env_passthrough),
+        tools=registry.names(),
+        in_force=CapabilitiesInForce(frozenset().union(*(registry.with_trait(each) for each in harmless))),
+        writing=partial(spec.place.steps.acting, session=spec.session.id),
+        emit=spec.emit,
+    )
+
+
+def _refuses(skills: SessionSkills | None) -> Callable[[str], str]:
+    return nothing_refused if skills is None else skills.in_force.refusal
+
+
+def _meant(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[str], Awaitable[str]]:
+    """What the model is told besides a message: the skill it runs, the agents it names."""
+    if skills is None:
+        return spec.meant
+
+    async def meant(text: str) -> str:
+        return "\n\n".join(filter(None, [await skills.meant(text), await spec.meant(text)]))
+
+    return meant
+
+
+def _beginning(spec: AgentSpec, skills: SessionSkills | None) -> Callable[[], None]:
+    def beginning() -> None:
+        spec.beginning()
+        if skills is not None:
+            skills.in_force.leave()
+
+    return beginning
+
+
+def _context_factory(
+    services: AgentServices,
+    spec: AgentSpec,
+    state: TaskState,
+    journals: ScriptJournals,
+    skills: SessionSkills | None,
+    unasked: UnaskedChanges,
+    learnings: LearningKeeper,
+) -> ContextFor:
+    """What makes the view of the engine that each call gets."""
+    place, session = spec.place, spec.session
+    reach = place.reach
+    search = ToolSearch(services.recall, services.store)
+    folded = FoldedMessages(session)
+    scripts = Scripts(
+        runner=reach.scripts,
+        tools=services.registry,
+        specs=spec.tools,
+        session=session,
+        emit=spec.emit,
+        secrets=reach.secrets,
+        confined=reach.confined,
+        hooks=services.hooks,
+        journals=journals,
+        refuses=_refuses(skills),
+    )
+    # Agents may number their calls alike.
+    keeps = partial(place.steps.acting, session=session.id)
+    away = () if place.origin is None else (apart(place.origin, reach.workspace),)
+    acting = acting_in_turn([*away, *spec.acting, keeps])
+
+    def context_for(call: ToolCall) -> CallContext:
+        return CallContext(
+            call=call.id,
+            state=state,
+            workspace=reach.workspace,
+            asker=spec.asker,
+            sessions=search,
+            folded=folded,
+            terminals=reach.terminals,
+            options=services.options,
+            gate=spec.gate,
+            emit=spec.emit,
+            notice=spec.turn_queue.notify,
+            inner=scripts.calls(call.id, context_for),
+            scripts=reach.scripts,
+            acting=acting,
+            allowed=unasked.allow,
+            memory=spec.memory(call.id),
+            learnings=learnings,
+            skills=NO_SKILLS if skills is None else skills.of_call(call.id),
+            checkpoints=spec.checkpoints,
+            delegates=spec.delegates(call.id),
+        )
+
+    return context_for
+
+
+def _remember(spec: AgentSpec) -> Remember | None:
+    """What keeps facts that a summary names; None for an agent that keeps no notes."""
+    if "memory" not in {tool.name for tool in spec.tools}:
+        return None
+
+    async def remember(facts: Sequence[tuple[str, str]]) -> int:
+        kept = 0
+        for scope, fact in facts[:MOST_REMEMBERED]:
+            try:
+                await spec.memory("compaction").write(scope, [MemoryChange("add", fact)])
+                kept += 1
+            except ToolError:
+                continue
+        return kept
+
+    return remember
+
+
+def _dialogue(services: AgentServices, spec: AgentSpec, state: TaskState) -> Dialogue:
+    settings, profile, session = services.settings, spec.profile, spec.session
+
+    async def after_compaction() -> None:
+        """What is no longer sent can be read again; the task list is shown once more."""
+        state.files.folded(set(still_shown(session.path)))
+        if items := state.todos.items():
+            await session.add("notice", render(items), {"kind": "todos", "to_model": True})
+
+    temperature = settings.model.temperature
+    return Dialogue(
+        session,
+        [replace(route, tools=spec.tools) for route in spec.routes],
+        profile,
+        spec.meter,
+        spec.emit,
+        attachments=services.attachments,
+        after_compaction=after_compaction,
+        policy=spec.policy,
+        mask_at=settings.context.mask_at,
+        words_share=settings.context.words_share,
+        summary_route=spec.summary_route,
+        remember=_remember(spec),
+        temperature=profile.temperature if temperature is None else temperature,
+        max_output=settings.model.max_output or profile.max_output,
+        thinking=settings.model.thinking,
+    )

@@ -1,0 +1,215 @@
+"""The execution context of an agent: gate, boundary, terminals and scripts around one folder."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.assembly.conversation import Conversation
+from agent.assembly.routes import open_adviser
+from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
+from agent.assembly.terminal_backend import backend_options
+from agent.home import private_folder
+from agent.net.hosts import host_list
+from agent.pending_requests import PendingRequests
+from agent.safety.audit import AuditLog
+from agent.safety.audit_record import AuditRecorder
+from agent.safety.gate import Approver, Gate
+from agent.safety.grants import Grants
+from agent.safety.impact import ActionEnvironment
+from agent.safety.permissions.policy import Permissions
+from agent.safety.reach import HostDecider
+from agent.safety.sandbox.opening import open_boundary
+from agent.safety.undo import UndoCoverage
+from agent.sessions.permission_notices import policy_publisher
+from agent.turns.script_calls import warm_up
+from agent.turns.tool_context import PersonApprover
+from tools.code.runner import CodeRunner
+from tools.redact import secret_values
+from tools.registry import registry
+from tools.terminal.terminals import Terminals
+
+if TYPE_CHECKING:
+    from agent.safety.sandbox.filtered import FilteredNetwork
+    from tools.sandbox import Boundary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionContext:
+    """How far an agent reaches, and by what."""
+
+    workspace: Path
+    scratch: Path
+    terminals: Terminals
+    around: ActionEnvironment
+    gate: Gate
+    audit: AuditRecorder
+    """What takes down what the gate rules."""
+    scripts: CodeRunner
+    confined: bool
+    """Whether the operating system confines scripts."""
+    runs_in: str
+    """What confines commands, or the machine they run on, for the person."""
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        return self.terminals.secrets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionScope:
+    """Around which folder a reach is opened, and for whom."""
+
+    workspace: Path
+    scratch: Path
+    agent: str
+    approver: Callable[[ActionEnvironment], Approver] | None
+    """The way to a person; None where nobody is there, or each agent brings its own."""
+    closers: list[Closer]
+    """Where what has to be closed is put."""
+    origin: Path | None = None
+    """What `workspace` is a copy of; it can be read."""
+    rules: Gate | None = None
+    """Whose mode, project rules and grants count here too; None: those of the workspace itself."""
+
+
+def session_scope(
+    base: SharedServices, talk: Conversation, pending_requests: PendingRequests
+) -> ExecutionScope:
+    """Around the workspace of the session, for its own agent."""
+    options = base.options
+    return ExecutionScope(
+        workspace=options.workspace,
+        scratch=base.home.scratch / talk.session.id,
+        agent=MAIN_AGENT,
+        approver=partial(PersonApprover, pending_requests, MAIN_AGENT) if options.attended else None,
+        closers=base.closers,
+    )
+
+
+async def open_execution(
+    base: SharedServices, talk: Conversation, wanted: ExecutionScope
+) -> ExecutionContext:
+    """What an agent of the session acts through. Raises `HermesError`."""
+    settings = base.settings
+    await asyncio.to_thread(private_folder, base.home.scratch)
+    boundary = await asyncio.to_thread(
+        open_boundary,
+        settings.sandbox,
+        base.home,
+        wanted.workspace,
+        wanted.scratch,
+        base.environ,
+        # Scripts of skills are run where they lie.
+        (base.home.skills, *(() if wanted.origin is None else (wanted.origin,))),
+        {**base.secrets, **secret_values(base.environ)},
+    )
+    far = backend_options(settings.terminal, base.environ)
+    terminals = Terminals(base.environ, boundary=boundary, far=far, secrets=base.secrets)
+    wanted.closers.append(terminals.aclose)
+    audit = _recorder(base, talk, wanted, terminals.secrets)
+    around = ActionEnvironment(
+        wanted.workspace, Path.home(), boundary.level, boundary.network, far is not None
+    )
+    gate = await _gate(base, talk, wanted, around, audit, terminals.secrets)
+    if boundary.filtered is not None:
+        _let_through(boundary.filtered, gate, settings.sandbox.hosts)
+        wanted.closers.append(partial(asyncio.to_thread, boundary.filtered.close))
+    return ExecutionContext(
+        workspace=wanted.workspace,
+        scratch=wanted.scratch,
+        terminals=terminals,
+        around=around,
+        gate=gate,
+        audit=audit,
+        scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
+        confined=boundary.level != "none",
+        runs_in=boundary.level if far is None else far.title,
+    )
+
+
+def _let_through(filtered: FilteredNetwork, gate: Gate, own: Sequence[str]) -> None:
+    """Ask the gate about hosts that are not on the list."""
+    decider = HostDecider(
+        host_list(own),
+        gate.permit,
+        lambda: gate.mode,
+        asyncio.get_running_loop(),
+        running=lambda: filtered.running,
+        allows=filtered.allows,
+    )
+    filtered.idle = decider.ended
+    filtered.decide = decider.decide
+
+
+def _recorder(
+    base: SharedServices, talk: Conversation, wanted: ExecutionScope, secrets: Mapping[str, str]
+) -> AuditRecorder:
+    log, surface = AuditLog(base.home.audit), base.options.surface
+    return AuditRecorder(log, talk.session.id, surface, wanted.workspace, secrets, wanted.agent)
+
+
+async def _gate(
+    base: SharedServices,
+    talk: Conversation,
+    wanted: ExecutionScope,
+    around: ActionEnvironment,
+    audit: AuditRecorder,
+    secrets: Mapping[str, str],
+) -> Gate:
+    options, home, settings, rules = base.options, base.home, base.settings, wanted.rules
+    workspace, session = wanted.workspace, talk.session.id
+    adviser = open_adviser(
+        base.plan,
+        talk.routes,
+        settings,
+        home,
+        workspace,
+        secrets,
+        base.emit,
+        wanted.closers,
+        talk.metering.side,
+    )
+    surface = options.surface or ("tui" if options.attended else "oneshot")
+    project = None if rules is None else options.workspace
+    names = [tool.name for tool in talk.tools]
+    permissions = Permissions(home, workspace, surface, names, project=project)
+    await asyncio.to_thread(permissions.current)
+    gate = Gate.for_home(
+        home,
+        workspace,
+        settings.approvals.mode,
+        wanted.approver(around) if wanted.approver is not None else None,
+        scratch=wanted.scratch.resolve(),
+        chosen=options.approve,
+        permissions=permissions,
+        grants=Grants(workspace, home.grants, session=session) if rules is None else rules.grants,
+        audit=audit,
+        adviser=adviser,
+        coverage=around.coverage,
+        undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000),
+    )
+    if rules is None:
+        gate.changed = policy_publisher(base.stream, gate)
+    else:
+        gate.follow(rules)
+    return gate
+
+
+def _scripts(
+    base: SharedServices,
+    talk: Conversation,
+    wanted: ExecutionScope,
+    boundary: Boundary,
+    secrets: Mapping[str, str],
+) -> CodeRunner:
+    passthrough = tuple(base.settings.terminal.env_passthrough)
+    runner = CodeRunner(boundary, secrets=secrets, passthrough=passthrough)
+    wanted.closers.append(runner.aclose)
+    if wanted.rules is None:
+        warm_up(runner, talk.tools, registry, wanted.workspace, base.settings.code.mode)
+    return runner

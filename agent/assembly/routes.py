@@ -1,0 +1,281 @@
+"""Routes to the configured models: clients, codecs, the local server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import ConfigError, HermesError, ModelError
+from agent.events import Event, Noticed
+from agent.home import Home
+from agent.model.codecs import codec_for
+from agent.model.format_registry import DEFAULT_FORMAT, FORMATS
+from agent.model.profile import COMPACT, SMALL_WINDOW, STANDARD, Profile
+from agent.model.protocol import Delta, ModelClient, ModelRequest, ToolSpec
+from agent.model.providers import NoModelError, Target, resolve
+from agent.model.transport.reply import ModelRoute
+from agent.model.usage import Meter
+from agent.model.wire import Wire
+
+if TYPE_CHECKING:
+    from agent.config.schema import Settings
+    from agent.model.local.server import LocalServer
+    from agent.safety.adviser import Adviser
+
+Closer = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class RoutePlan:
+    """Which models will be asked, in order, and how the first one is spoken to."""
+
+    targets: tuple[Target, ...]
+    profile: Profile
+    meter: Meter
+    side: Target | None = None
+    """The side model of the smart mode."""
+    problem: str = ""
+    """Why there is none although one is wanted."""
+    summary: Target | None = None
+    """Whom summaries are asked of; None: the first model."""
+
+    @property
+    def all(self) -> tuple[Target, ...]:
+        """Every model that may be asked."""
+        return (*self.targets, *(each for each in (self.side, self.summary) if each is not None))
+
+
+async def plan_routes(settings: Settings, environ: Mapping[str, str], override: str | None) -> RoutePlan:
+    """The models to ask. Raises `ConfigError`; with none configured, `NoModelError` naming the ways on."""
+    try:
+        targets = resolve(settings, environ, override)
+    except NoModelError as error:
+        from agent.model.detect import detect
+
+        raise error.with_servers(await detect()) from None
+    first = targets[0]
+    side, problem = _side(settings, environ)
+    summary, other = _summary(settings, environ)
+    infos = {each.label: each.info for each in (*targets, side, summary) if each is not None}
+    problems = " ".join(filter(None, (problem, other)))
+    return RoutePlan(tuple(targets), profile_of(first), Meter(first.info, infos), side, problems, summary)
+
+
+def profile_of(target: Target) -> Profile:
+    """How a model is spoken to."""
+    if target.kind != "local":
+        window = target.info.context_window
+        return COMPACT if window is not None and window < SMALL_WINDOW else STANDARD
+    from agent.model.local.profile import LOCAL
+
+    return LOCAL
+
+
+def wire_of(target: Target) -> Wire:
+    """The format and the tool mode of a model. Raises `ConfigError` for a format that cannot be read."""
+    return Wire(FORMATS.get(target.format), codec_for(target.tool_mode))
+
+
+def _side(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+    """The side model, or why it cannot be asked."""
+    name = settings.safety.smart.model.strip()
+    if not name:
+        return None, ""
+    try:
+        target = resolve(settings, environ, name)[0]
+    except ConfigError as error:
+        return None, f"The rules decide without the side model of safety.smart.model: {error}"
+    if target.kind == "demo":
+        return None, "The demo model judges nothing; choose another one for safety.smart.model."
+    return target, ""
+
+
+def _summary(settings: Settings, environ: Mapping[str, str]) -> tuple[Target | None, str]:
+    """Whom summaries are asked of, if the settings name somebody, or why that model cannot be asked."""
+    name = settings.context.summary_model.strip()
+    if not name:
+        return None, ""
+    try:
+        return resolve(settings, environ, name)[0], ""
+    except ConfigError as error:
+        return None, f"Summaries are made by the session's model, not by context.summary_model: {error}"
+
+
+def open_summary_route(
+    plan: RoutePlan,
+    routes: Sequence[ModelRoute],
+    settings: Settings,
+    home: Home,
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+) -> ModelRoute | None:
+    """The way to the model that summarises; None if it is the first one. Nothing is connected yet."""
+    target = plan.summary
+    if target is None:
+        return None
+    known = next((route for route in routes if route.name == target.label), None)
+    if known is not None:
+        return known
+    client = _client(target, settings, home, emit)
+    closers.append(client.aclose)
+    output = target.info.max_output
+    return ModelRoute(
+        name=target.label, model=target.model, client=client, wire=wire_of(target), usual_output=output
+    )
+
+
+async def open_routes(
+    plan: RoutePlan,
+    settings: Settings,
+    home: Home,
+    tools: Sequence[ToolSpec],
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+) -> tuple[ModelRoute, ...]:
+    """A route per target. Nothing is connected yet; what must be closed is added to `closers`."""
+    routes = []
+    for target in plan.targets:
+        client = _client(target, settings, home, emit)
+        closers.append(client.aclose)
+        routes.append(
+            ModelRoute(
+                name=target.label,
+                model=target.model,
+                client=client,
+                wire=wire_of(target),
+                tools=tuple(tools),
+                images=target.info.images is not False and target.tool_mode == "native",
+                usual_output=target.info.max_output,
+            )
+        )
+    return tuple(routes)
+
+
+def open_adviser(
+    plan: RoutePlan,
+    routes: Sequence[ModelRoute],
+    settings: Settings,
+    home: Home,
+    workspace: Path,
+    secrets: Mapping[str, str],
+    emit: Callable[[Event], None],
+    closers: list[Closer],
+    metered: Callable[[ModelClient, str], ModelClient] = lambda client, _: client,
+) -> Adviser | None:
+    """The side model of the smart mode, None if there is none. Nothing is connected yet.
+
+    `metered` makes a client and the name of its model one whose requests are paid for.
+    """
+    target = plan.side
+    if target is None:
+        return None
+    from agent.safety.adviser import Adviser
+
+    # A local model that is asked already is not started a second time.
+    client = next((route.client for route in routes if route.name == target.label), None)
+    if client is None:
+        client = _client(target, settings, home, emit)
+        closers.append(client.aclose)
+    return Adviser(
+        metered(client, target.label),
+        Wire(FORMATS.get(target.format), codec_for("native")),
+        name=target.label,
+        model=target.model,
+        timeout=settings.safety.smart.timeout,
+        workspace=workspace,
+        secrets=secrets,
+        count=lambda usage: plan.meter.add_aside(usage, target.label),
+        tell=lambda text: emit(Noticed(kind="warning", text=text)),
+    )
+
+
+def _client(target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> ModelClient:
+    match target.kind:
+        case "demo":
+            from agent.model.demo import DemoClient
+
+            return DemoClient()
+        case "local":
+            return LocalClient(target, settings, home, emit)
+        case _:
+            return _remote(target, settings.model.stall_timeout)
+
+
+def _remote(target: Target, stall_timeout: float) -> ModelClient:
+    from agent.model.transport.client import FormatClient
+
+    return FormatClient(
+        FORMATS.get(target.format),
+        target.base_url,
+        target.api_key,
+        headers=dict(target.headers),
+        stall_timeout=stall_timeout,
+        provider=target.provider,
+        key_hint=target.key_hint,
+    )
+
+
+class LocalClient:
+    """The embedded model: its server is started by the first request and stopped with the session."""
+
+    def __init__(self, target: Target, settings: Settings, home: Home, emit: Callable[[Event], None]) -> None:
+        self._target = target
+        self._settings = settings
+        self._home = home
+        self._emit = emit
+        self._starting = asyncio.Lock()
+        self._server: LocalServer | None = None
+        self._chat: ModelClient | None = None
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta]:
+        chat = await self._ready()
+        async for delta in chat.stream(request):
+            yield delta
+
+    async def aclose(self) -> None:
+        if self._chat is not None:
+            await self._chat.aclose()
+        if self._server is not None:
+            await self._server.stop()
+
+    async def _ready(self) -> ModelClient:
+        async with self._starting:
+            if self._server is not None and not self._server.running:
+                await self.aclose()
+                self._chat = self._server = None
+            if self._chat is None:
+                self._chat = await self._start()
+            return self._chat
+
+    async def _start(self) -> ModelClient:
+        from agent.model.local.server import LocalServer
+        from agent.model.local.weights import model_file
+        from agent.model.transport.client import FormatClient
+
+        settings = self._settings.local
+        path = await asyncio.to_thread(model_file, self._home, self._target.path or settings.model)
+        self._emit(
+            Noticed(kind="info", text="The local model is small: good for a first try and offline work.")
+        )
+        server = LocalServer(
+            path,
+            settings.threads,
+            settings.context,
+            progress=lambda text: self._emit(Noticed(kind="info", text=text)),
+        )
+        try:
+            endpoint = await server.start()
+        except HermesError as error:
+            raise ModelError("not_found", str(error)) from error
+        self._server = server
+        return FormatClient(
+            FORMATS.get(DEFAULT_FORMAT),
+            endpoint.base_url,
+            endpoint.token,
+            stall_timeout=600,
+            provider="local",
+            key_hint="",
+        )

@@ -1,0 +1,63 @@
+"""The services that all parts of one engine share."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.assembly.routes import RoutePlan
+from agent.events import Event
+from agent.home import Home
+from agent.options import Options
+from agent.recall.recall import Recall
+from agent.store.store import Store
+from agent.stream import EventStream
+
+if TYPE_CHECKING:
+    from agent.config.schema import Settings
+
+Closer = Callable[[], Awaitable[None]]
+
+MAIN_AGENT = "main"
+"""The session's own agent, as its events and requests name it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedServices:
+    """Opened before anything else, and closed after it."""
+
+    options: Options
+    home: Home
+    settings: Settings
+    plan: RoutePlan
+    environ: Mapping[str, str]
+    variables: Mapping[str, str]
+    """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
+    store: Store
+    recall: Recall
+    stream: EventStream
+    secrets: Mapping[str, str]
+    """What is masked wherever text is shown, stored or sent, by name."""
+    closers: list[Closer]
+    """What has to be closed, in the order in which it was opened."""
+
+    @property
+    def emit(self) -> Callable[[Event], None]:
+        return self.stream.emit
+
+    def tool_options(self) -> dict[str, Any]:
+        """Settings that tools read, by their names."""
+        terminal, code, home = self.settings.terminal, self.settings.code, self.home
+        return {
+            "terminal.timeout": terminal.timeout,
+            "terminal.max_timeout": terminal.max_timeout,
+            "terminal.env_passthrough": tuple(terminal.env_passthrough),
+            "code.timeout": code.timeout,
+            "code.max_calls": code.max_calls,
+            "code.stdout": code.stdout,
+            "code.stderr": code.stderr,
+            "code.mode": code.mode,
+            "files.journal": str(home.edits),
+            "files.protected": (str(home.env), str(home.database), str(home.trust)),
+        }

@@ -1,0 +1,1 @@
+"""Parallel attempts (`/attempts`): one message worked on by several branches at once."""

@@ -1,0 +1,62 @@
+"""Reading settings files that may be anything: folders, pipes, loops of links, far too large."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+from agent.errors import ConfigError
+
+MAX_BYTES = 1_000_000
+"""Largest settings file that is read. A real one has a few thousand bytes."""
+
+_REASONS = {
+    errno.ELOOP: "it is a loop of links",
+    errno.EACCES: "you may not read it; check its permissions",
+    errno.EPERM: "you may not read it; check its permissions",
+    errno.ENAMETOOLONG: "its path is too long",
+}
+
+
+class UnreadableSettingsError(ConfigError):
+    """A settings file exists but cannot be read. The text is the reason, without the file's name."""
+
+
+def read_file(path: Path, *, follow: bool = True) -> bytes | None:
+    """The content of a regular file of at most `MAX_BYTES`, None when there is no such file.
+
+    Never waits, whatever `path` is. `follow=False` refuses a link at the end of the
+    path. Raises `UnreadableSettingsError`.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise UnreadableSettingsError(_reason(error)) from error
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISDIR(mode):
+            raise UnreadableSettingsError("it is a folder; a file belongs there")
+        if not stat.S_ISREG(mode):
+            raise UnreadableSettingsError("it is no regular file")
+        with open(descriptor, "rb", closefd=False) as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise UnreadableSettingsError(_reason(error)) from error
+    finally:
+        os.close(descriptor)
+    if len(content) > MAX_BYTES:
+        raise UnreadableSettingsError(
+            f"it is larger than {MAX_BYTES // 1_000_000} MB, so it is no settings file"
+        )
+    return content
+
+
+def _reason(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError):
+        return _REASONS.get(error.errno or 0) or error.strerror or "it cannot be opened"
+    return "its path holds a NUL byte"

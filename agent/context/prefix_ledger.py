@@ -1,0 +1,126 @@
+"""The prompt prefix as a ledger: what was sent stays as it was sent.
+
+Providers cache prompts from the front, so one changed byte early in a request
+makes the whole rest dear. Every frame is therefore made exactly once; a request
+is the same frames as before plus new ones at the end. A change of what was sent
+needs a declared break; an undeclared one is a bug, found here.
+
+Marks say up to where a provider is to keep its cache. They move with every
+request and are no part of what is compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from agent.model.protocol import THOUGHT, Frame
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """The next request does not extend the last one."""
+
+    reason: str
+    declared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """What the next request is made of."""
+
+    frames: tuple[Frame, ...]
+    marks: tuple[int, ...]
+    """Positions in `frames`, ascending, at most three: the system prompt has one, providers take four."""
+    broken: Break | None
+    """The break it makes with the last request, if any."""
+
+
+class PrefixLedger:
+    """Frames of one conversation as one model is sent them."""
+
+    def __init__(self) -> None:
+        self._frames: list[Frame] = []
+        self._sent: tuple[Frame, ...] = ()
+        self._sent_head = b""
+        self._left_out = ""
+        self._hasher = hashlib.sha256()
+        self._hashed = 0
+        self._declared: str | None = None
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all frames."""
+        return sum(map(len, self._frames))
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all frames that were sent so far, in hex."""
+        # Only now: hashing a frame with an image takes too long for the way of a request.
+        for frame in self._sent[self._hashed :]:
+            self._hasher.update(frame.data)
+        self._hashed = len(self._sent)
+        return self._hasher.hexdigest()
+
+    def extend(self, frames: Iterable[Frame]) -> None:
+        """Add to the end of the conversation."""
+        self._frames.extend(frames)
+
+    def rewrite(self, frames: Iterable[Frame], reason: str) -> None:
+        """Replace the conversation: a declared break, named by `reason`."""
+        self._frames = list(frames)
+        self._declared = reason
+
+    def send(self, head: bytes = b"", *, without: str = "", reason: str = "", marked: bool = True) -> Sending:
+        """The frames of the next request behind `head` (tools and system prompt), with marks if `marked`.
+
+        Frames of the kind `without` are left out; beginning or ceasing to do so is a break that
+        `reason` declares. The comparison is by equality against what really left, so it also finds
+        a change nobody declared; equal objects are the rule, which makes it cheap.
+        """
+        frames = tuple(self._frames)
+        if without:
+            frames = tuple(frame for frame in frames if frame.kind != without)
+        kept = frames[: len(self._sent)] == self._sent and (head == self._sent_head or not self._sent)
+        broken: Break | None = None
+        if not kept:
+            if self._declared is None and without != self._left_out:
+                self._declared = reason
+            broken = Break(
+                self._declared or "the prompt prefix changed without a reason", self._declared is not None
+            )
+            self._hasher = hashlib.sha256()
+            self._hashed = 0
+        marks = cache_marks(self._frames, len(self._sent) if kept else 0, without) if marked else ()
+        self._sent, self._sent_head, self._left_out = frames, head, without
+        self._declared = None
+        return Sending(frames, marks, broken)
+
+
+def cache_marks(frames: Sequence[Frame], sent: int = 0, without: str = "") -> tuple[int, ...]:
+    """Where the provider is asked to end its cache: positions among the frames that are sent, ascending.
+
+    The newest frame, so that the next request finds all of this one. The end of the request that
+    the model answered last, which follows from what it wrote itself, so that it is found after
+    another model or another process went on meanwhile: requests with and without thoughts have caches
+    of their own, so the last one like this counts, and the last one of all. The last request of this
+    process (`sent` frames) may have come without an answer.
+    """
+    newest = len(frames) - sum(frame.kind == without for frame in frames if without) - 1
+    if newest < 0:
+        return ()
+    places, last, position = {newest}, sent - 1, newest
+    for at in range(len(frames) - 1, 0, -1):
+        frame = frames[at]
+        position -= not without or frame.kind != without
+        if frame.own and not frames[at - 1].own:
+            last = max(last, position)
+            if (frame.kind == THOUGHT) is not bool(without):
+                places.add(position)
+                break
+    places.add(last)
+    return tuple(sorted(place for place in places if place >= 0))

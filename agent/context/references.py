@@ -1,0 +1,116 @@
+"""References of a message with `@`: files, folders, changes, commits, pages. Pure reading of text.
+
+Forms: `@file:PATH`, `@file:PATH:10-20`, `@file:"a b.txt":2-3`, `@folder:PATH/`, `@diff`,
+`@staged`, `@git:3`, `@url:https://…`. A plain `@path` is a mention of the prompt and not read here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["file", "folder", "diff", "staged", "git", "url"]
+
+MOST_COMMITS = 10
+"""Commits that `@git:N` shows at most."""
+MOST = 50
+"""References of one message that are read."""
+
+_KINDS: tuple[Kind, ...] = ("file", "folder", "git", "url")
+_QUOTED = r'"[^"\n]*"|\'[^\'\n]*\'|`[^`\n]*`'
+_PATTERN = re.compile(
+    rf"(?<![\w/@.])@(?:(?P<bare>diff|staged)\b(?![:/\w-]|\.\w)|"
+    rf"(?P<kind>file|folder|git|url):(?P<target>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|\S+))"
+)
+_LINES = re.compile(r"^(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
+_CLOSING = {")": "(", "]": "[", "}": "{"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference. `start` and `end` are offsets of it in the message."""
+
+    kind: Kind
+    target: str
+    """A path, an address, or the number of commits; empty for changes."""
+    start: int
+    end: int
+    first: int | None = None
+    """The first line that is meant, from 1; None for the whole file."""
+    last: int | None = None
+
+
+def references(text: str) -> tuple[Reference, ...]:
+    """The references of a message, in order, at most `MOST`."""
+    found: list[Reference] = []
+    for match in _PATTERN.finditer(text):
+        reference = _read(match)
+        if reference is not None:
+            found.append(reference)
+        if len(found) == MOST:
+            break
+    return tuple(found)
+
+
+def without(text: str, found: tuple[Reference, ...]) -> str:
+    """The message without its references, for models that get their contents beside it."""
+    pieces: list[str] = []
+    at = 0
+    for reference in found:
+        pieces.append(text[at : reference.start])
+        at = reference.end
+    pieces.append(text[at:])
+    return re.sub(r"[ \t]{2,}", " ", "".join(pieces)).strip()
+
+
+def _read(match: re.Match[str]) -> Reference | None:
+    start = match.start()
+    if match["bare"]:
+        return Reference("diff" if match["bare"] == "diff" else "staged", "", start, match.end())
+    kind, raw = match["kind"], match["target"]
+    if raw[0] in "\"'`" and (quoted := re.match(_QUOTED, raw)) is not None:
+        path, rest = quoted.group()[1:-1], raw[quoted.end() :]
+        lines = re.match(r":(\d+)(?:-(\d+))?$", rest) if kind == "file" else None
+        end = start + match.group().index(raw) + (len(raw) if lines or not rest else quoted.end())
+        first, last = _range(lines[1], lines[2]) if lines else (None, None)
+        return Reference(_kind(kind), path, start, end, first, last) if path.strip() else None
+    target = _trimmed(raw)
+    end = start + match.group().index(raw) + len(target)
+    if not target:
+        return None
+    if kind == "git":
+        if not target.isascii() or not target.isdigit():
+            return None
+        return Reference("git", str(max(1, min(int(target[:9]), MOST_COMMITS))), start, end)
+    if kind == "url":
+        return Reference("url", target, start, end)
+    if kind == "folder":
+        return Reference("folder", target, start, end)
+    lines = _LINES.match(target)
+    if lines is None:
+        return Reference("file", target, start, end)
+    first, last = _range(lines["first"], lines["last"])
+    return Reference("file", lines["path"], start, end, first, last)
+
+
+def _kind(name: str) -> Kind:
+    return next(kind for kind in _KINDS if kind == name)
+
+
+def _range(first: str, last: str | None) -> tuple[int, int]:
+    """Lines in order; a line number of 0 means the first line."""
+    low = max(1, int(first[:9]))
+    high = low if last is None else max(1, int(last[:9]))
+    return min(low, high), max(low, high)
+
+
+def _trimmed(target: str) -> str:
+    """The target without what ends the sentence around it; a bracket stays if it was opened inside."""
+    while target:
+        end = target[-1]
+        if end in ",.;:!?…'\"`>" or (end in _CLOSING and target.count(_CLOSING[end]) < target.count(end)):
+            target = target[:-1]
+        else:
+            break
+    return target

@@ -1,0 +1,53 @@
+"""Finds wire formats by name: each is one file (or package) that declares `FORMAT`.
+
+The built-in ones lie in `agent.model.formats`; a file in the folder `formats` of the search
+path adds one. A format is imported when it is first asked for, so a session pays only for its own.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from agent.errors import ConfigError
+from agent.model.wire_format import WireFormat
+from tools.parts import PartKind
+
+log = logging.getLogger(__name__)
+
+DEFAULT_FORMAT = "chat"
+"""The format of a provider that says nothing about it."""
+
+
+class FormatRegistry:
+    """The formats of this program and of the search path. No file outside replaces a built-in one."""
+
+    def __init__(self) -> None:
+        self._kind = PartKind("formats", "agent.model.formats")
+
+    def names(self) -> list[str]:
+        """What can be written as `format`, built-in ones first. Reads the names of files."""
+        return list(dict.fromkeys(part.name for part in self._kind.files()))
+
+    def get(self, name: str) -> WireFormat:
+        """The format of this name. Raises `ConfigError` if there is none or it cannot be read."""
+        part = next((each for each in self._kind.files() if each.name == name), None)
+        if part is None:
+            raise ConfigError(f"There is no wire format {name!r}; known are {', '.join(self.names())}.")
+        try:
+            declared: WireFormat = self._kind.load(part).FORMAT
+        except Exception as error:
+            log.exception("a wire format could not be loaded")
+            raise ConfigError(
+                f"The wire format in {part.path or part.module} cannot be loaded "
+                f"({type(error).__name__}: {error}); correct the file."
+            ) from None
+        if declared.name != name:
+            raise ConfigError(
+                f"The wire format in {part.path or part.module} calls itself {declared.name!r}; "
+                "name its file so."
+            )
+        return declared
+
+
+FORMATS = FormatRegistry()
+"""The formats of this program."""

@@ -1,0 +1,261 @@
+"""The wire format `anthropic`: the Messages API.
+
+A frame is one content block. Blocks of one speaker that follow each other become one message
+when a body is put together, so roles alternate, all results of a turn stand in one message,
+and what was sent stays a prefix of what is sent next. Cache marks are added to blocks then.
+
+Signed thinking is sent back where it is valid: to the model that wrote it, and where the model
+insists on that, behind exactly what it had read. Elsewhere it is left out; a turn whose calls
+began without it goes on without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.messages import Image, Message, Sealed, SealedPart
+from agent.model.call_ids import CallIds
+from agent.model.codecs.pictures import base64_of, without_lost
+from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
+from agent.model.transport.block_events import BlockReader
+from agent.model.transport.claude_dialect import (
+    ClaudeDialect,
+    binds_thoughts,
+    initial,
+    thinks_always,
+    thinks_unasked,
+)
+from agent.model.wire_text import compact, filled, object_text, wire_name
+
+VERSION = "2023-06-01"
+
+USUAL_OUTPUT = 32_000
+"""Tokens of a reply where nobody says how many: the limit is a required field."""
+UNKNOWN_OUTPUT = 8_192
+"""The same for a model nothing is known of."""
+
+SEALED = "sealed"
+"""Kind of a frame that only the provider reads and that is no thought."""
+
+_MARK = b',"cache_control":{"type":"ephemeral"}}'
+_GOES_ON = b'{"type":"text","text":"(The conversation goes on.)"}'
+_OPENING = {role: b'{"role":"%b","content":[' % role.encode() for role in ("user", "assistant")}
+_OWN_FIELDS = frozenset({"model", "messages", "system", "tools", "stream", "max_tokens"})
+
+
+class AnthropicFormat:
+    """See the module's text."""
+
+    name = "anthropic"
+    title = "Anthropic Messages"
+    endpoint = "/messages"
+    marks_cache = True
+
+    def system(self, prompt: str) -> bytes:
+        """The system prompt as a block; nothing for an empty one."""
+        return compact({"type": "text", "text": prompt}) if prompt.strip() else b""
+
+    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        return compact([_wire_tool(tool) for tool in tools]) if tools else b""
+
+    def framer(self, owner: str, head: bytes) -> AnthropicFramer:
+        return AnthropicFramer(owner, head)
+
+    def dialect(self, model: str) -> ClaudeDialect:
+        return initial(model)
+
+    def body(self, request: ModelRequest, dialect: ClaudeDialect) -> bytes:
+        """The body of a request; blocks, system prompt and tools go in as the bytes they are."""
+        limit = _limit(request, dialect)
+        thinking = dialect.thinking(request.model, request.thinking, limit)
+        head: dict[str, Any] = {"model": request.model, "max_tokens": limit, "stream": True, **thinking}
+        if request.temperature is not None and dialect.temperature and "thinking" not in thinking:
+            head["temperature"] = min(request.temperature, 1.0)
+        if request.reply_schema is not None:
+            form = {"type": "json_schema", "schema": request.reply_schema}
+            head["output_config"] = {**head.get("output_config", {}), "format": form}
+        head |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
+        system, tools = request.system, request.tools
+        if dialect.marks and system:
+            system = system[:-1] + _MARK
+        elif dialect.marks and tools:
+            tools = tools[:-2] + _MARK + b"]"
+        pieces = [compact(head)[:-1]]
+        if system:
+            pieces += [b',"system":[', system, b"]"]
+        if tools:
+            pieces += [b',"tools":', tools]
+        keeps = dialect.keeps_thoughts(request.model, request.thinking, thinking)
+        pieces += [b',"messages":[', *_messages(request, marks=dialect.marks, thoughts=keeps), b"]}"]
+        return b"".join(pieces)
+
+    def headers(self, api_key: str) -> Mapping[str, str]:
+        return {"anthropic-version": VERSION, **({"x-api-key": api_key} if api_key else {})}
+
+    def reader(self) -> BlockReader:
+        return BlockReader()
+
+
+class AnthropicFramer:
+    """Content blocks of one conversation."""
+
+    def __init__(self, owner: str, head: bytes) -> None:
+        self._owner = owner
+        self._binds = binds_thoughts(owner)
+        self._hash = hashlib.sha256(head)
+        self._ids = CallIds()
+        self._after_results = False
+        """Whether the newest message of the person's side holds results, so that its loop goes on."""
+        self._loop_thinks: bool | None = None
+        """Whether the answers since the person's last message all have the thoughts they came with;
+        None: there are none yet."""
+
+    @property
+    def digest(self) -> str:
+        return self._hash.copy().hexdigest()
+
+    def frames(self, message: Message) -> list[Frame]:
+        """The blocks of the next message."""
+        match message.role:
+            case "assistant":
+                frames = self._answer(message)
+                self._after_results = False
+            case "tool":
+                frames = [self._result(message)]
+                self._after_results = True
+            case _:
+                frames = list(_asked(message))
+                if not self._after_results:
+                    self._loop_thinks = None
+        for frame in frames:
+            self._hash.update(frame.data)
+        return frames
+
+    def may_think(self, wanted: Thinking | None) -> bool:
+        """Not if it is off, and not in a turn that went on without the thoughts it began with."""
+        if wanted == "off" or (wanted is None and not thinks_unasked(self._owner)):
+            return False
+        return self._loop_thinks is not False or thinks_always(self._owner)
+
+    def _result(self, message: Message) -> Frame:
+        call_id = self._ids.answered(message.call_id)
+        content = filled(message.content, "tool")
+        if call_id is None:
+            return _frame({"type": "text", "text": content}, "user")
+        return _frame({"type": "tool_result", "tool_use_id": call_id, "content": content}, "user")
+
+    def _answer(self, message: Message) -> list[Frame]:
+        own = message.model == self._owner
+        sealed = message.sealed if own else None
+        frames = list(self._blocks(message, self._valid(sealed), own))
+        while frames and frames[-1].kind == THOUGHT:
+            frames.pop()
+        frames = frames or [_frame({"type": "text", "text": filled("", "assistant")}, "assistant", own=own)]
+        starts = frames[0].kind == THOUGHT
+        if self._loop_thinks is None:
+            self._loop_thinks = starts
+        elif not starts and (not own or sealed is not None):
+            self._loop_thinks = False
+        return frames
+
+    def _valid(self, sealed: Sealed | None) -> tuple[SealedPart, ...]:
+        """The parts that may be sent: thoughts of some models only behind what they had read."""
+        if sealed is None or sealed.format != FORMAT.name:
+            return ()
+        if not self._binds or sealed.prefix == self.digest:
+            return sealed.parts
+        return tuple(part for part in sealed.parts if not _is_thought(part))
+
+    def _blocks(self, message: Message, parts: Sequence[SealedPart], own: bool) -> Iterator[Frame]:
+        """Texts, calls and sealed parts in the order in which the model wrote them."""
+        ids = self._ids.add(message.tool_calls)
+        calls = list(zip(message.tool_calls, ids, strict=True))
+        end = SealedPart("", len(message.content), len(calls))
+        text_at = calls_at = 0
+        for part in (*parts, end):
+            text = message.content[text_at : part.text]
+            if text.strip():
+                yield _frame({"type": "text", "text": text}, "assistant", own=own)
+            text_at = max(text_at, part.text)
+            for call, call_id in calls[calls_at : part.calls]:
+                yield _call(call_id, call.name, call.arguments, own)
+            calls_at = max(calls_at, part.calls)
+            if part.data:
+                yield Frame(
+                    part.data.encode(), "assistant", THOUGHT if _is_thought(part) else SEALED, own=own
+                )
+
+
+def _asked(message: Message) -> Iterator[Frame]:
+    """A message of the person's side."""
+    message = without_lost(message)
+    if message.content.strip() or not message.images:
+        yield _frame({"type": "text", "text": filled(message.content, "user")}, "user")
+    for image in message.images:
+        yield Frame(_image(image), "user", images=1)
+
+
+def _image(image: Image) -> bytes:
+    """Put together by hand: base64 needs no escaping, and an encoder would hold up everything else."""
+    kind = json.dumps(image.attachment.media_type).encode()
+    head = b'{"type":"image","source":{"type":"base64","media_type":' + kind
+    return head + b',"data":"' + base64_of(image.data) + b'"}}'
+
+
+def _frame(block: dict[str, Any], role: str, *, own: bool = False) -> Frame:
+    return Frame(compact(block), role, own=own)
+
+
+def _call(call_id: str, name: str, arguments: str, own: bool) -> Frame:
+    """A call; its arguments are put in as the JSON they are."""
+    head = compact({"type": "tool_use", "id": call_id, "name": wire_name(name)})
+    return Frame(head[:-1] + b',"input":' + object_text(arguments).encode() + b"}", "assistant", own=own)
+
+
+def _is_thought(part: SealedPart) -> bool:
+    return json.loads(part.data).get("type") in ("thinking", "redacted_thinking")
+
+
+def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
+    schema = {"type": "object", **(tool.parameters or {"properties": {}})}
+    described = {"description": tool.description} if tool.description.strip() else {}
+    return {"name": tool.name, **described, "input_schema": schema}
+
+
+def _limit(request: ModelRequest, dialect: ClaudeDialect) -> int:
+    """Tokens of the reply at most, thoughts included."""
+    usual = min(request.usual_output, USUAL_OUTPUT) if request.usual_output else UNKNOWN_OUTPUT
+    limit = request.max_output or max(usual, dialect.least_output(request.thinking))
+    return min(limit, dialect.limit) if dialect.limit else limit
+
+
+def _messages(request: ModelRequest, *, marks: bool, thoughts: bool) -> list[bytes]:
+    """The messages, in pieces. Marked blocks say that the cache ends there."""
+    marked = frozenset(request.marks) if marks else frozenset[int]()
+    pieces, role, newest = list[bytes](), "", ""
+    for at, frame in enumerate(request.frames):
+        if frame.kind == THOUGHT and not thoughts:
+            continue
+        if frame.role == role:
+            pieces.append(b",")
+        elif role:
+            pieces += [b"]},", _OPENING[frame.role]]
+        elif frame.role == "user":
+            pieces.append(_OPENING["user"])
+        else:
+            pieces += [_OPENING["user"], _GOES_ON, b"]},", _OPENING[frame.role]]
+        data, role, newest = frame.data, frame.role, frame.kind
+        if at in marked and newest != THOUGHT:
+            data = data[:-1] + _MARK
+        pieces.append(data)
+    if not role:
+        pieces += [_OPENING["user"], _GOES_ON]
+    elif role != "user" and newest != SEALED:
+        pieces += [b"]},", _OPENING["user"], _GOES_ON]
+    return [*pieces, b"]}"]
+
+
+FORMAT = AnthropicFormat()

@@ -1,0 +1,229 @@
+"""The wire format `responses`: OpenAI's Responses API, without anything kept by the provider.
+
+A frame is one item. Reasoning comes encrypted and goes back as it came, to the model that wrote
+it and in front of what followed it; elsewhere it is left out. The provider's cache needs no marks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.messages import Image, Message, SealedPart
+from agent.model.call_ids import CallIds
+from agent.model.codecs.pictures import base64_of, without_lost
+from agent.model.protocol import THOUGHT, Frame, ModelRequest, Thinking, ToolSpec
+from agent.model.thinking_levels import effort_of
+from agent.model.transport.item_events import PHASE, ItemReader
+from agent.model.wire_text import compact, filled, object_text, wire_name
+
+LONGEST_ID = 64
+
+_OWN_FIELDS = frozenset({"model", "input", "instructions", "tools", "stream", "store"})
+_PLAIN = re.compile(r"(?:gpt-[34]|chatgpt|o1-mini|o1-preview)", re.IGNORECASE)
+"""Models that do not reason, or keep it to themselves."""
+_WORDS = {"gpt-5": "minimal", "gpt-5.": "none"}
+"""Efforts that come nearest to `off`, by the beginning of a model's name; `low` for all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResponsesDialect:
+    """How one model wants its request; learned from what it refuses."""
+
+    reasons: bool = True
+    """Whether it takes the fields about reasoning."""
+    encrypted: bool = True
+    summary: bool = True
+    lowest: str = "low"
+    """The effort that stands for `off`; empty: none does."""
+    temperature: bool = True
+    cache_key: bool = True
+
+    def without(self, complaint: str) -> ResponsesDialect | None:
+        """The dialect to try after a refusal, or None if it names no field we can leave out."""
+        if self.summary and "summar" in complaint:
+            return replace(self, summary=False)
+        if self.encrypted and re.search(r"encrypted", complaint, re.IGNORECASE):
+            return replace(self, encrypted=False)
+        if self.cache_key and "prompt_cache_key" in complaint:
+            return replace(self, cache_key=False)
+        if self.temperature and "temperature" in complaint:
+            return replace(self, temperature=False)
+        if self.lowest and f"'{self.lowest}'" in complaint:
+            words = ("none", "minimal", "low", "")
+            return replace(self, lowest=words[words.index(self.lowest) + 1])
+        if self.reasons and re.search(
+            r"reasoning(?:\.effort|_effort)?'? .{0,40}support|reasoning", complaint
+        ):
+            return replace(self, reasons=False, encrypted=False)
+        return None
+
+
+class ResponsesFormat:
+    """See the module's text."""
+
+    name = "responses"
+    title = "Responses"
+    endpoint = "/responses"
+    marks_cache = False
+
+    def system(self, prompt: str) -> bytes:
+        """The system prompt as a JSON string; nothing for an empty one."""
+        return compact(prompt) if prompt.strip() else b""
+
+    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        return compact([_wire_tool(tool) for tool in tools]) if tools else b""
+
+    def framer(self, owner: str, head: bytes) -> ResponsesFramer:
+        return ResponsesFramer(owner)
+
+    def dialect(self, model: str) -> ResponsesDialect:
+        name = model.rpartition("/")[2].lower()
+        reasons = _PLAIN.match(name) is None
+        lowest = next((word for start, word in reversed(_WORDS.items()) if name.startswith(start)), "low")
+        return ResponsesDialect(reasons=reasons, encrypted=reasons, lowest=lowest, temperature=not reasons)
+
+    def body(self, request: ModelRequest, dialect: ResponsesDialect) -> bytes:
+        """The body of a request; items, instructions and tools go in as the bytes they are."""
+        settings = _settings(request, dialect)
+        settings |= {name: value for name, value in request.extra.items() if name not in _OWN_FIELDS}
+        pieces = [compact({"model": request.model, **settings})[:-1]]
+        if request.system:
+            pieces += [b',"instructions":', request.system]
+        if request.tools:
+            pieces += [b',"tools":', request.tools]
+        kept = [frame.data for frame in request.frames if dialect.encrypted or frame.kind != THOUGHT]
+        return b"".join([*pieces, b',"input":[', b",".join(kept), b"]}"])
+
+    def headers(self, api_key: str) -> Mapping[str, str]:
+        return {"Authorization": f"Bearer {api_key}"} if api_key else {}
+
+    def reader(self) -> ItemReader:
+        return ItemReader()
+
+
+class ResponsesFramer:
+    """Items of one conversation."""
+
+    digest = ""
+
+    def __init__(self, owner: str) -> None:
+        self._owner = owner
+        self._ids = CallIds(LONGEST_ID)
+
+    def frames(self, message: Message) -> list[Frame]:
+        """The items of the next message."""
+        match message.role:
+            case "assistant":
+                return self._answer(message)
+            case "tool":
+                return [self._result(message)]
+            case _:
+                return [_asked(message)]
+
+    def may_think(self, wanted: Thinking | None) -> bool:
+        return True
+
+    def _result(self, message: Message) -> Frame:
+        call_id = self._ids.answered(message.call_id)
+        content = filled(message.content, "tool")
+        if call_id is None:
+            return Frame(compact(_said("user", "input_text", content)), "user")
+        item = {"type": "function_call_output", "call_id": call_id, "output": content}
+        return Frame(compact(item), "user")
+
+    def _answer(self, message: Message) -> list[Frame]:
+        own = message.model == self._owner
+        sealed = message.sealed
+        parts = sealed.parts if own and sealed is not None and sealed.format == FORMAT.name else ()
+        frames = list(self._items(message, parts, own))
+        while frames and frames[-1].kind == THOUGHT:
+            frames.pop()
+        empty = _said("assistant", "output_text", filled("", "assistant"))
+        return frames or [Frame(compact(empty), "assistant", own=own)]
+
+    def _items(self, message: Message, parts: Sequence[SealedPart], own: bool) -> Iterator[Frame]:
+        """Texts, calls and reasoning in the order in which the model wrote them."""
+        ids = self._ids.add(message.tool_calls)
+        calls = list(zip(message.tool_calls, ids, strict=True))
+        text_at = calls_at = 0
+        phase: dict[str, Any] = {}
+        for part in (*parts, SealedPart("", len(message.content), len(calls))):
+            text = message.content[text_at : part.text]
+            if text.strip():
+                item = _said("assistant", "output_text", text) | phase
+                phase = {}
+                yield Frame(compact(item), "assistant", own=own)
+            text_at = max(text_at, part.text)
+            for call, call_id in calls[calls_at : part.calls]:
+                yield _call(call_id, call.name, call.arguments, own)
+            calls_at = max(calls_at, part.calls)
+            if part.data:
+                kept = json.loads(part.data)
+                if kept.get("type") == PHASE:
+                    phase = {"phase": kept["phase"]}
+                else:
+                    yield Frame(part.data.encode(), "assistant", THOUGHT, own=own)
+
+
+def _settings(request: ModelRequest, dialect: ResponsesDialect) -> dict[str, Any]:
+    settings: dict[str, Any] = {"stream": True, "store": False}
+    if dialect.reasons:
+        effort = dialect.lowest if request.thinking == "off" else effort_of(request.thinking)
+        reasoning = {"effort": effort} if effort else {}
+        if dialect.summary and request.thinking != "off":
+            reasoning["summary"] = "auto"
+        if reasoning:
+            settings["reasoning"] = reasoning
+    if dialect.encrypted:
+        settings["include"] = ["reasoning.encrypted_content"]
+    if request.max_output is not None:
+        settings["max_output_tokens"] = max(request.max_output, 16)
+    if request.temperature is not None and dialect.temperature:
+        settings["temperature"] = request.temperature
+    if request.reply_schema is not None:
+        form = {"type": "json_schema", "name": "reply", "schema": request.reply_schema, "strict": False}
+        settings["text"] = {"format": form}
+    if dialect.cache_key:
+        key = hashlib.sha256(request.system + request.tools).hexdigest()[:32]
+        settings["prompt_cache_key"] = key
+    return settings
+
+
+def _said(role: str, kind: str, text: str) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": [{"type": kind, "text": text}]}
+
+
+def _asked(message: Message) -> Frame:
+    """A message of the person's side."""
+    message = without_lost(message)
+    parts: list[bytes] = []
+    if message.content.strip() or not message.images:
+        parts.append(compact({"type": "input_text", "text": filled(message.content, "user")}))
+    parts += map(_image, message.images)
+    data = b'{"type":"message","role":"user","content":[' + b",".join(parts) + b"]}"
+    return Frame(data, "user", images=len(message.images))
+
+
+def _image(image: Image) -> bytes:
+    """Put together by hand: base64 needs no escaping, and an encoder would hold up everything else."""
+    kind = json.dumps(f"data:{image.attachment.media_type};base64,").encode()
+    return b'{"type":"input_image","image_url":' + kind[:-1] + base64_of(image.data) + b'"}'
+
+
+def _call(call_id: str, name: str, arguments: str, own: bool) -> Frame:
+    item = {"type": "function_call", "call_id": call_id, "name": wire_name(name)}
+    return Frame(compact({**item, "arguments": object_text(arguments)}), "assistant", own=own)
+
+
+def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
+    parameters = tool.parameters or {"type": "object", "properties": {}}
+    described = {"description": tool.description} if tool.description.strip() else {}
+    return {"type": "function", "name": tool.name, **described, "parameters": parameters, "strict": False}
+
+
+FORMAT = ResponsesFormat()

@@ -1,0 +1,238 @@
+"""The models a person can choose from, each with what is known about it and what keeps it from being used.
+
+No list is complete: a provider sells more than is named here. Any name
+`agent.model.providers` understands can be chosen as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
+
+from agent.errors import ConfigError
+from agent.home import Home
+from agent.model.addresses import is_loopback
+from agent.model.builtin_providers import PROVIDERS, TITLES
+from agent.model.catalog import UNKNOWN, ModelInfo
+from agent.model.detect import PORTS, DetectedServer
+from agent.model.local.weights import installed, model_file
+from agent.model.providers import BASE_URL, MODEL, Target, resolve
+
+if TYPE_CHECKING:
+    from agent.config.schema import Settings
+
+Origin = Literal["settings", "provider", "server", "local", "demo"]
+
+OFFERED: Mapping[str, tuple[str, ...]] = {
+    "anthropic": (
+        "claude-opus-5",
+        "claude-sonnet-5",
+        "claude-fable-5",
+        "claude-opus-4-8",
+        "claude-sonnet-4-6",
+        "claude-opus-4-5",
+        "claude-sonnet-4-5",
+        "claude-haiku-4-5",
+    ),
+    "openai": (
+        "gpt-5.5",
+        "gpt-5.4-mini",
+        "gpt-5.4-nano",
+        "gpt-5.3-codex",
+        "gpt-5.2",
+        "gpt-5.1",
+        "gpt-5",
+        "gpt-5-mini",
+        "gpt-5-nano",
+        "gpt-4.1",
+        "gpt-4.1-mini",
+        "o3",
+        "o4-mini",
+    ),
+    "gemini": ("gemini-2.5-pro", "gemini-2.5-flash", "gemini-2.5-flash-lite"),
+    "deepseek": ("deepseek-chat", "deepseek-reasoner", "deepseek-v4-flash", "deepseek-v4-pro"),
+    "xai": ("grok-4", "grok-code-fast-1", "grok-3", "grok-3-mini"),
+}
+"""Well-known models of the makers, spelled as their addresses want them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelChoice:
+    """One model on the list."""
+
+    name: str
+    """What is chosen: a name `agent.model.providers.resolve` understands."""
+    label: str
+    """What the model is called once it answers (`Engine.model`)."""
+    origin: Origin
+    info: ModelInfo = UNKNOWN
+    problem: str = ""
+    """One sentence that says why it cannot be used now; empty if it can."""
+    missing_key: str = ""
+    """The variable that would have to hold the key, if that is what is missing."""
+    default: bool = False
+    """Whether it is the one the settings name."""
+
+
+def choices(settings: Settings, environ: Mapping[str, str], home: Home) -> list[ModelChoice]:
+    """What settings, providers and this machine offer, usable ones first. Reads the home folder."""
+    named = _Names(settings, environ, home)
+    found = [*named.configured(), *_local(settings, home, named), *named.makers(), *named.open_ended()]
+    return merged([*found, named.choice("demo", "demo")])
+
+
+def served(
+    settings: Settings, environ: Mapping[str, str], home: Home, servers: Sequence[DetectedServer]
+) -> list[ModelChoice]:
+    """The models of servers that were found on this machine."""
+    named = _Names(settings, environ, home)
+    found: list[ModelChoice] = []
+    for server in servers:
+        found += [named.choice(f"{server.name}/{model}", "server") for model in server.models]
+        if not server.models:
+            name, title = f"{server.name}/…", TITLES.get(server.name, server.name)
+            problem = f"{title} runs at {server.base_url} without a model; load one there."
+            found.append(ModelChoice(name=name, label=name, origin="server", problem=problem))
+    return found
+
+
+def merged(found: Iterable[ModelChoice]) -> list[ModelChoice]:
+    """Each model once, usable ones first, otherwise in the order given."""
+    once: dict[str, ModelChoice] = {}
+    for choice in found:
+        known = once.get(choice.label)
+        if known is None or (known.problem and not choice.problem):
+            once[choice.label] = choice
+    return sorted(once.values(), key=lambda choice: bool(choice.problem))
+
+
+def ports(settings: Settings) -> list[tuple[str, int]]:
+    """Where servers on this machine may listen: at the addresses of the settings and at the usual ones."""
+    places = [(name, _port(each.base_url)) for name, each in settings.providers.items()]
+    own = {port: name for name, port in places if port}
+    usual = {port: name for name, port in PORTS.items() if port not in own and name not in settings.providers}
+    return [(name, port) for port, name in (own | usual).items()]
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port if is_loopback(url) else None
+    except ValueError:
+        return None
+
+
+class _Names:
+    """Names of models, resolved with one set of settings and one environment."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str], home: Home) -> None:
+        alone = settings.model.model_copy(update={"fallbacks": []})
+        self._settings = settings.model_copy(update={"model": alone})
+        self._fallbacks = [name.strip() for name in settings.model.fallbacks]
+        self._environ = environ
+        self._home = home
+        self._default = (environ.get(MODEL, "") or settings.model.name).strip()
+
+    def choice(self, name: str, origin: Origin) -> ModelChoice:
+        """The model of this name, or why it cannot be had."""
+        default = name == self._default
+        try:
+            target = self._target(name)
+        except ConfigError as error:
+            return ModelChoice(
+                name=name,
+                label=name,
+                origin=origin,
+                info=self._priced(name),
+                problem=str(error),
+                missing_key=self._missing_key(name),
+                default=default,
+            )
+        default = default or target.label == self._default
+        return ModelChoice(name=name, label=target.label, origin=origin, info=target.info, default=default)
+
+    def configured(self) -> Iterator[ModelChoice]:
+        """What the settings and the environment name."""
+        for name in dict.fromkeys(filter(None, [self._default, *self._fallbacks])):
+            yield self.choice(name, _origin_of(name))
+        for provider, each in self._settings.providers.items():
+            for model in each.models:
+                yield self.choice(f"{provider}/{model}", "settings")
+
+    def makers(self) -> Iterator[ModelChoice]:
+        """Well-known models of the built-in providers."""
+        for provider, models in OFFERED.items():
+            if provider in self._settings.providers or (self._own_address and provider == "openai"):
+                continue
+            for model in models:
+                yield self.choice(f"{provider}/{model}", "provider")
+
+    def open_ended(self) -> Iterator[ModelChoice]:
+        """Providers whose models are not known here."""
+        own = [name for name, each in self._settings.providers.items() if not each.models]
+        usual = [name for name, each in PROVIDERS.items() if each.key_env and name not in OFFERED]
+        for name in dict.fromkeys([*own, *usual]):
+            shown = f"{name}/…"
+            reached = self.choice(f"{name}/model", "provider")
+            problem = reached.problem and f"{name} needs a key; put it into {reached.missing_key}."
+            problem = problem or f"Name the model: / and then {name}/MODEL."
+            yield ModelChoice(
+                name=shown, label=shown, origin="provider", problem=problem, missing_key=reached.missing_key
+            )
+
+    @property
+    def _own_address(self) -> bool:
+        return bool(self._environ.get(BASE_URL, "").strip())
+
+    def _target(self, name: str) -> Target:
+        """Raises `ConfigError` if the model of this name cannot be used."""
+        target = resolve(self._settings, self._environ, name)[0]
+        if target.kind == "local":
+            model_file(self._home, target.path or self._settings.local.model)
+        return target
+
+    def _missing_key(self, name: str) -> str:
+        provider = name.partition("/")[0]
+        own = self._settings.providers.get(provider)
+        known = PROVIDERS.get(provider)
+        variable = (own.api_key_env if own else "") or (known.key_env if known else "")
+        return variable if variable and not self._environ.get(variable, "").strip() else ""
+
+    def _priced(self, name: str) -> ModelInfo:
+        """What is known of a model whose key is missing."""
+        variable = self._missing_key(name)
+        if not variable:
+            return UNKNOWN
+        try:
+            return resolve(self._settings, {**self._environ, variable: "key"}, name)[0].info
+        except ConfigError:
+            return UNKNOWN
+
+
+def _origin_of(name: str) -> Origin:
+    if name == "demo":
+        return "demo"
+    return "local" if name == "local" or name.startswith("local:") else "settings"
+
+
+def _local(settings: Settings, home: Home, named: _Names) -> Iterator[ModelChoice]:
+    """The weights in the home folder; the one `local` means first."""
+    yield named.choice("local", "local")
+    try:
+        used = model_file(home, settings.local.model)
+        others = [path for path in installed(home) if not _same(path, used)]
+    except ConfigError:
+        return
+    for path in others:
+        name = f"local:{path}"
+        if name.isprintable():
+            yield replace(named.choice(name, "local"), label=name)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False

@@ -1,0 +1,57 @@
+"""The wire of one model: the wire format of its provider together with its tool mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from agent.messages import Message
+from agent.model.codecs.codec import Codec, Decoder
+from agent.model.protocol import Frame, Thinking, ToolSpec
+from agent.model.wire_format import Framer, WireFormat
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A pair of format and tool mode; each of the two knows nothing of the other."""
+
+    format: WireFormat
+    mode: Codec
+
+    def system(self, prompt: str, tools: Sequence[ToolSpec]) -> bytes:
+        """The wire form of the system prompt, with what the mode says about calling tools."""
+        return self.format.system(self.mode.system(prompt, tools))
+
+    def tools(self, tools: Sequence[ToolSpec]) -> bytes:
+        """The wire form of the tools; empty if the mode does not use the format's field for them."""
+        return self.format.tools(self.mode.offered(tools))
+
+    def reply_schema(self, tools: Sequence[ToolSpec]) -> dict[str, Any] | None:
+        """The JSON schema that binds the whole reply, or None."""
+        return self.mode.reply_schema(tools)
+
+    def framer(self, owner: str = "", head: bytes = b"") -> Framer:
+        """See `WireFormat.framer`; messages pass the mode first."""
+        return _ModeFramer(self.mode, self.format.framer(owner, head))
+
+    def decoder(self, tools: Sequence[ToolSpec]) -> Decoder:
+        return self.mode.decoder(tools)
+
+
+class _ModeFramer:
+    """Frames of messages as the tool mode rewrites them."""
+
+    def __init__(self, mode: Codec, inner: Framer) -> None:
+        self._mode = mode
+        self._inner = inner
+
+    def frames(self, message: Message) -> list[Frame]:
+        return self._inner.frames(self._mode.rewritten(message))
+
+    @property
+    def digest(self) -> str:
+        return self._inner.digest
+
+    def may_think(self, wanted: Thinking | None) -> bool:
+        return self._inner.may_think(wanted)

@@ -1,0 +1,1 @@
+"""Network egress: listed hosts, refused addresses, and the proxy."""

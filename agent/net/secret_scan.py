@@ -1,0 +1,96 @@
+"""Known secrets in bytes that are about to leave: plainly, or in one of the encodings programs use.
+
+A net under accidents: what is compressed, encrypted or cut into pieces is not seen.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import unquote_to_bytes
+
+SHORTEST = 8
+"""Characters below which a value is not looked for: it would be found in ordinary text."""
+_HOST_SHORTEST = 6
+
+
+class SecretScan:
+    """Knows the forms of `secrets`, values by name."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        found: dict[bytes, str] = {}
+        for name, value in secrets.items():
+            if len(value) >= SHORTEST:
+                found |= dict.fromkeys(_forms(value), name)
+        self._forms = tuple(found.items())
+        self._names = tuple(
+            (form, name)
+            for name, value in secrets.items()
+            if len(value) >= SHORTEST
+            for form in _forms_of_names(value)
+        )
+        self.longest = 3 * max(map(len, found), default=0)
+        """Bytes of the longest form, each byte written with a percent sign."""
+
+    def find(self, data: bytes) -> str | None:
+        """The name of a secret that `data` holds."""
+        texts = [data]
+        if b"%" in data or b"+" in data:
+            texts += [unquote_to_bytes(data), unquote_to_bytes(data.replace(b"+", b" "))]
+        return next((name for form, name in self._forms if any(form in text for text in texts)), None)
+
+    def find_in_host(self, host: str) -> str | None:
+        """The name of a secret that the labels of a host spell, whole or apart."""
+        plain = re.sub(r"[^a-z0-9]", "", host.lower())
+        return next((name for form, name in self._names if form in plain), None)
+
+    def stream(self) -> SecretStream:
+        """A look at bytes that come in pieces."""
+        return SecretStream(self)
+
+
+class SecretStream:
+    """Lets bytes through that cannot be the beginning of a secret any more."""
+
+    def __init__(self, scan: SecretScan) -> None:
+        self._scan = scan
+        self._held = b""
+
+    def feed(self, data: bytes) -> tuple[bytes, str | None]:
+        """What may leave now, and the name of a secret that was found; nothing leaves then."""
+        held = self._held + data
+        if (name := self._scan.find(held)) is not None:
+            self._held = b""
+            return b"", name
+        keep = min(len(held), max(0, self._scan.longest - 1))
+        self._held = held[len(held) - keep :]
+        return held[: len(held) - keep], None
+
+    def end(self) -> bytes:
+        """What was held back, once nothing follows."""
+        held, self._held = self._held, b""
+        return held
+
+
+def _forms(value: str) -> Iterator[bytes]:
+    raw = value.encode("utf-8", "surrogateescape")
+    yield raw
+    yield json.dumps(value)[1:-1].encode()
+    yield raw.hex().encode()
+    yield raw.hex().upper().encode()
+    for shift in range(3):
+        # The characters that hold bits of what stands before or after the value are left out.
+        bits, skip = (shift + len(raw)) * 8, -(-shift * 8 // 6)
+        text = base64.b64encode(b"\0" * shift + raw)[skip : bits // 6]
+        yield text
+        yield text.translate(bytes.maketrans(b"+/", b"-_"))
+
+
+def _forms_of_names(value: str) -> Iterator[str]:
+    raw = value.encode("utf-8", "surrogateescape")
+    plain = re.sub(r"[^a-z0-9]", "", value.lower())
+    for form in (plain, raw.hex(), base64.b32encode(raw).decode().rstrip("=").lower()):
+        if len(form) >= _HOST_SHORTEST:
+            yield form

@@ -1,0 +1,1 @@
+"""Recall: one ranking over everything that was said and noted, by words and by meaning."""

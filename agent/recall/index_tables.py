@@ -1,0 +1,260 @@
+"""The tables of `recall.db`: which message stands where, and its words. Plain functions on a connection.
+
+Messages that follow each other on a path have positions that follow each other, so what stands beside a
+message needs no text of its own in the index. A position is the number of a line and a place in it:
+
+- a line is a stretch of one path; a fork begins a new one,
+- a new line begins with copies of the last two messages before it, so that a fork has its neighbours too.
+
+The file holds no text, only words, and nothing that cannot be read from the session store again.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+APPLICATION_ID = 0x4865_7272
+"""`Herr`, at offset 68 of the file."""
+
+VERSION = 1
+
+PLACES = 20
+"""Bits of a position that count places in its line."""
+
+LONGEST_LINE = (1 << PLACES) - 1
+
+WORDS = (
+    "CREATE VIRTUAL TABLE words USING fts5(own, date, content='', columnsize=0, detail=column, "
+    "tokenize='porter unicode61 remove_diacritics 2')"
+)
+
+_TABLES = (
+    # Up to which node all is indexed, how often the file was changed, and how many rows it has.
+    "CREATE TABLE state (mark INTEGER NOT NULL, marked REAL NOT NULL, changes INTEGER NOT NULL, "
+    "rows INTEGER NOT NULL)",
+    "INSERT INTO state VALUES (0, 0, 0, 0)",
+    "CREATE TABLE lines (line INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, "
+    "tip INTEGER NOT NULL, next INTEGER NOT NULL, first REAL NOT NULL, last REAL NOT NULL)",
+    "CREATE INDEX lines_by_tip ON lines (tip)",
+    "CREATE INDEX lines_by_session ON lines (session)",
+    "CREATE TABLE places (position INTEGER PRIMARY KEY, node INTEGER NOT NULL, kind TEXT NOT NULL, "
+    "created REAL NOT NULL, size INTEGER NOT NULL)",
+    "CREATE INDEX places_by_node ON places (node)",
+    WORDS,
+)
+_NAMES = ("words", "places", "lines", "state")
+
+
+class Mark(NamedTuple):
+    """How far the index got. Whoever adds to it says from where; another process may have been faster."""
+
+    node: int
+    changes: int
+    rows: int
+
+
+class Row(NamedTuple):
+    """One message at one place."""
+
+    position: int
+    node: int
+    kind: str
+    created: float
+    size: int
+    """Characters."""
+    text: str
+    date: str
+
+
+@dataclass(slots=True)
+class PathLine:
+    """A stretch of a path while it grows."""
+
+    line: int
+    session: str
+    tip: int
+    """The last node."""
+    next: int
+    """The place that is free next."""
+    first: float
+    last: float
+    """When its messages were written."""
+
+
+def line_of(position: int) -> int:
+    """The line a position lies in."""
+    return position >> PLACES
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables, or make them anew if they are of another version. In a transaction."""
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != VERSION or not _is_whole(connection):
+        clear(connection)
+
+
+def _is_whole(connection: sqlite3.Connection) -> bool:
+    found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    return found.issuperset(_NAMES)
+
+
+def clear(connection: sqlite3.Connection) -> None:
+    """Forget everything, so that the index is built again. In a transaction."""
+    changes = _changes(connection)
+    for name in _NAMES:
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
+    for statement in _TABLES:
+        connection.execute(statement)
+    # What another process has planned on the old tables must not fit the new ones.
+    connection.execute("UPDATE state SET changes = ?", (changes + 1,))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _changes(connection: sqlite3.Connection) -> int:
+    try:
+        (changes,) = connection.execute("SELECT changes FROM state").fetchone()
+        return int(changes)
+    except (sqlite3.Error, TypeError, ValueError):
+        return 0
+
+
+def mark(connection: sqlite3.Connection) -> Mark:
+    """How far the index got."""
+    return Mark(*connection.execute("SELECT mark, changes, rows FROM state").fetchone())
+
+
+def marked(connection: sqlite3.Connection) -> tuple[int, float]:
+    """The node up to which all is indexed, and when that was written; zeros of an empty index."""
+    return connection.execute("SELECT mark, marked FROM state").fetchone()
+
+
+def lines_ending(connection: sqlite3.Connection, nodes: Iterable[int]) -> tuple[dict[int, PathLine], int]:
+    """The lines that end at these nodes, by node, and the highest number any line ever had."""
+    rows = connection.execute(
+        "SELECT line, session, tip, next, first, last FROM lines "
+        "WHERE tip IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(nodes)),),
+    )
+    found = {row[2]: PathLine(*row) for row in rows}
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'lines'").fetchone()
+    return found, row[0] if row else 0
+
+
+def add(
+    connection: sqlite3.Connection,
+    before: Mark,
+    after: tuple[int, float],
+    rows: Sequence[Row],
+    lines: Iterable[PathLine],
+) -> bool:
+    """Add rows and move the mark to `after`. False, and nothing is done, if `before` no longer holds."""
+    if mark(connection) != before:
+        return False
+    connection.executemany(
+        "INSERT INTO places (position, node, kind, created, size) VALUES (?, ?, ?, ?, ?)",
+        [row[:5] for row in rows],
+    )
+    connection.executemany(
+        "INSERT INTO words (rowid, own, date) VALUES (?, ?, ?)",
+        [(row.position, row.text, row.date) for row in rows],
+    )
+    connection.executemany(
+        "INSERT OR REPLACE INTO lines (line, session, tip, next, first, last) VALUES (?, ?, ?, ?, ?, ?)",
+        [(each.line, each.session, each.tip, each.next, each.first, each.last) for each in lines],
+    )
+    connection.execute(
+        "UPDATE state SET mark = ?, marked = ?, changes = changes + 1, rows = rows + ?", (*after, len(rows))
+    )
+    return True
+
+
+def sessions(connection: sqlite3.Connection) -> set[str]:
+    """The sessions that have lines."""
+    return {session for (session,) in connection.execute("SELECT DISTINCT session FROM lines")}
+
+
+def places_of(
+    connection: sqlite3.Connection, names: Sequence[str], limit: int
+) -> list[tuple[int, int, float]]:
+    """Some places of these sessions: position, node, and when it was written."""
+    lines = connection.execute(
+        "SELECT line FROM lines WHERE session IN (SELECT value FROM json_each(?)) ORDER BY line",
+        (json.dumps(list(names)),),
+    ).fetchall()
+    found: list[tuple[int, int, float]] = []
+    for (line,) in lines:
+        found += connection.execute(
+            "SELECT position, node, created FROM places WHERE position >= ? AND position < ? LIMIT ?",
+            (line << PLACES, (line + 1) << PLACES, limit - len(found)),
+        )
+        if len(found) >= limit:
+            break
+    return found
+
+
+def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]) -> None:
+    """Take rows out: position, and the text and the date that were indexed there."""
+    count = 0
+    for position, text, date in rows:
+        connection.execute(
+            "INSERT INTO words (words, rowid, own, date) VALUES ('delete', ?, ?, ?)", (position, text, date)
+        )
+        connection.execute("DELETE FROM places WHERE position = ?", (position,))
+        count += 1
+    connection.execute("UPDATE state SET changes = changes + 1, rows = rows - ?", (count,))
+
+
+def drop_lines(connection: sqlite3.Connection, names: Sequence[str]) -> None:
+    """Forget the lines of sessions whose places are gone."""
+    connection.execute(
+        "DELETE FROM lines WHERE session IN (SELECT value FROM json_each(?))", (json.dumps(list(names)),)
+    )
+    connection.execute("UPDATE state SET changes = changes + 1")
+
+
+def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> bool:
+    """Merge some pages, so that removed words leave the file. False when there is nothing left to merge."""
+    before = connection.total_changes
+    connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-pages if first else pages,))
+    return connection.total_changes - before >= 2
+
+
+def line_count(connection: sqlite3.Connection) -> int:
+    """How many lines there are."""
+    (count,) = connection.execute("SELECT count(*) FROM lines").fetchone()
+    return count
+
+
+def lines_within(
+    connection: sqlite3.Connection, names: Collection[str] | None, since: float | None, until: float | None
+) -> set[int]:
+    """The lines of these sessions that have messages of this time; None leaves either open."""
+    conditions, values = [], []
+    if names is not None:
+        conditions.append("session IN (SELECT value FROM json_each(?))")
+        values.append(json.dumps(list(names)))
+    if since is not None:
+        conditions.append("last >= ?")
+        values.append(since)
+    if until is not None:
+        conditions.append("first <= ?")
+        values.append(until)
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return {line for (line,) in connection.execute(f"SELECT line FROM lines{where}", values)}
+
+
+def places_at(
+    connection: sqlite3.Connection, positions: Iterable[int]
+) -> Mapping[int, tuple[int, str, float, int]]:
+    """Node, kind, moment and size by position; positions where nothing stands are left out."""
+    rows = connection.execute(
+        "SELECT position, node, kind, created, size FROM places "
+        "WHERE position IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(positions)),),
+    )
+    return {row[0]: (row[1], row[2], row[3], row[4]) for row in rows}

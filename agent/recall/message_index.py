@@ -1,0 +1,264 @@
+"""The index over all messages of a store: kept up in the background, searched within milliseconds.
+
+It lives in a file of its own that may be deleted at any time. Each step of building it is one short
+transaction that begins where the last one ended, so a process that is killed loses one step, and two
+processes that build it help each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from agent.errors import StoreError
+from agent.home import PRIVATE_FILE
+from agent.recall import index_tables as tables
+from agent.recall import planning, postings, scoring, stored_messages
+from agent.recall.scoring import Known, Scored
+from agent.store.connection import Database, address
+from agent.store.faults import DamagedStore
+from agent.store.store import Store
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_CLOSE, _CLOSE_NARROWED = 150, 20_000
+"""Places that are weighed with what is known of their messages; more where filters drop some of them."""
+
+_REMOVED_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessages:
+    """The nodes that answer a question, best first, and what each of its words tells."""
+
+    hits: Sequence[tuple[int, Scored]]
+    rarities: Mapping[str, float]
+
+
+class MessageIndex:
+    """Words of all messages by where they stand. One per process and store."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        self.path = path
+        self._store = store
+        self._database: Database | None = None
+        self._inode = 0
+        self._opening = asyncio.Lock()
+        self._stepping = asyncio.Lock()
+
+    async def close(self) -> None:
+        """Let go of the file."""
+        if self._database is not None:
+            await self._database.close()
+            self._database = None
+
+    # Building
+
+    async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
+        """Index what is new for at most `seconds`. Whether all is indexed then. Raises `StoreError`."""
+        give_up = time.monotonic() + seconds
+        while await self._step():
+            if time.monotonic() >= give_up:
+                return False
+            if rest:
+                await asyncio.sleep(rest)
+        return True
+
+    async def progress(self) -> tuple[int, int]:
+        """The node up to which all is indexed, and the newest one."""
+        mark = await self._mended(lambda database: database.read(tables.mark))
+        return mark.node, await self._store.database.read(stored_messages.newest)
+
+    async def _step(self) -> bool:
+        """Index some messages. False when none are left."""
+        async with self._stepping:
+            return await self._mended(self._add_some)
+
+    async def _add_some(self, database: Database) -> bool:
+        before = await database.read(tables.mark)
+        source = self._store.database
+        messages = await source.read(lambda c: stored_messages.after(c, before.node))
+        if not messages:
+            return False
+        waited = {each.before for each in messages if each.before is not None}
+        ends, last = await database.read(lambda c: tables.lines_ending(c, waited))
+        starts = planning.forks(messages, ends)
+        earlier = {
+            node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
+        }
+        plan = await asyncio.to_thread(planning.planned, messages, ends, last, earlier)
+        after = (messages[-1].node, messages[-1].created)
+        await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
+        return True
+
+    # Removing
+
+    async def remove(self, sessions: Sequence[str]) -> None:
+        """Take sessions out, while the store still has their messages; else all is indexed anew."""
+        if not self.path.exists():
+            return
+        async with self._stepping:
+            await self._mended(lambda database: self._remove(database, sessions))
+
+    async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
+        while places := await database.read(lambda c: tables.places_of(c, sessions, _REMOVED_AT_ONCE)):
+            rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed(c, p))
+            if rows is None:
+                await database.write(tables.clear)
+                return
+            await database.write(lambda c, rows=rows: tables.remove(c, rows))
+        await database.write(lambda c: tables.drop_lines(c, sessions))
+        first = True
+        while await database.write(lambda c, first=first: tables.merge(c, first=first)):
+            first = False
+
+    # Searching
+
+    async def find(
+        self,
+        words: Sequence[str],
+        *,
+        sessions: Collection[str] | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        narrowed: bool = False,
+        now: float | None = None,
+    ) -> FoundMessages:
+        """The best messages for these words, best first: each node with its score and how it was found.
+
+        `sessions` are the only ones that count; `narrowed` says that more will be filtered afterwards.
+        """
+        moment = time.time() if now is None else now
+
+        def search(connection: sqlite3.Connection) -> FoundMessages:
+            lines = None
+            if sessions is not None or since is not None or until is not None:
+                lines = tables.lines_within(connection, sessions, since, until)
+                if not lines:
+                    return FoundMessages((), {})
+            most = postings.MOST_NARROWED if narrowed or lines is not None else postings.MOST
+            rows = tables.mark(connection).rows
+            read = postings.read(connection, words, rows, lines=lines, most=most)
+            stretched = tables.line_count(connection) + (rows >> scoring.STRETCH_BITS)
+            close = scoring.scored(
+                read, stretched, _CLOSE_NARROWED if narrowed else _CLOSE, narrowed=narrowed
+            )
+            known = tables.places_at(connection, [each.position for each in close])
+            return FoundMessages(_by_node(close, known, moment), {each.word: each.rarity for each in read})
+
+        return await self._mended(lambda database: database.read(search))
+
+    # The file
+
+    async def _mended(self, work: Callable[[Database], Awaitable[T]]) -> T:
+        """What `work` gives; once more on a new file where this one is damaged, and where it was deleted."""
+        try:
+            return await work(await self._open())
+        except DamagedStore:
+            await self.close()
+            await asyncio.to_thread(_discard, self.path)
+        except StoreError:
+            if await asyncio.to_thread(self._is_there):
+                raise
+            await self.close()
+        return await work(await self._open())
+
+    def _is_there(self) -> bool:
+        """Whether the file that is open is the one of that name."""
+        try:
+            return self.path.stat().st_ino == self._inode
+        except OSError:
+            return False
+
+    async def _open(self) -> Database:
+        async with self._opening:
+            if self._database is None:
+                self._database = await self._connect()
+            return self._database
+
+    async def _connect(self) -> Database:
+        await asyncio.to_thread(_prepare_file, self.path)
+        database = await Database.connect(self.path)
+        try:
+            await database.bare(_configure)
+            await database.write(tables.prepare)
+            await self._check(database)
+            self._inode = (await asyncio.to_thread(self.path.stat)).st_ino
+        except BaseException:
+            await database.close()
+            raise
+        return database
+
+    async def _check(self, database: Database) -> None:
+        """Make sure that the index is one of this store, and hold no session that is gone."""
+        node, created = await database.read(tables.marked)
+        source = self._store.database
+        newest = await source.read(stored_messages.newest)
+        moment = await source.read(lambda c: stored_messages.moment_of(c, node))
+        if node > newest or (moment is not None and moment != created):
+            await database.write(tables.clear)
+            return
+        known = await database.read(tables.sessions)
+        gone = await source.read(lambda c: stored_messages.without(c, known))
+        if gone:
+            await self._remove(database, gone)
+
+
+def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tuple[int, Scored]]:
+    """Each message once, at the place where it is best, the best first."""
+    best: dict[int, Scored] = {}
+    for each in found:
+        row = known.get(each.position)
+        if row is None:
+            continue
+        node, kind, created, size = row
+        score = scoring.weighed(each.score, kind, size, now - created)
+        if node not in best or best[node].score < score:
+            best[node] = scoring.with_score(each, score)
+    return sorted(best.items(), key=lambda item: (-item[1].score, -item[0]))
+
+
+def _configure(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA secure_delete = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute("PRAGMA cache_size = -16384")
+    connection.execute("PRAGMA trusted_schema = OFF")
+
+
+def _prepare_file(path: Path) -> None:
+    """Make sure that the file is ours or new, and only its owner can read it. Raises `StoreError`."""
+    try:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE_FILE))
+        except FileExistsError:
+            # Opening and closing it here would drop the locks this process holds on it.
+            pass
+        if path.stat().st_size == 0:
+            return
+        with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+    except sqlite3.Error:
+        # Torn or foreign: what it is tells whoever opens it.
+        return
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"Cannot use {path}: {reason}; free it or delete it, it is built again.") from error
+    if application not in (0, tables.APPLICATION_ID):
+        raise StoreError(f"{path} belongs to another program; move it away, Hermes builds its own.")
+
+
+def _discard(path: Path) -> None:
+    log.warning("the index %s was damaged and is built again", path)
+    for name in (path.name, f"{path.name}-journal"):
+        path.with_name(name).unlink(missing_ok=True)

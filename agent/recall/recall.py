@@ -1,0 +1,285 @@
+"""One search over all that can be recalled: exact matches, words in any order, and meaning.
+
+What is typed may be a few words or a whole question. Few words, quotes and symbols mean themselves, so
+messages that hold all of them come first; a question is answered by the ranking of `agent.recall.scoring`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+from agent.errors import StoreError
+from agent.recall import scoring, stored_messages
+from agent.recall.message_index import FoundMessages, MessageIndex
+from agent.recall.question import words_of
+from agent.recall.sources import Passage, RecallSource, best
+from agent.store import search as finding
+from agent.store import session_list
+from agent.store.branches import BranchPaths
+from agent.store.filters import Filters
+from agent.store.query import Query, parse
+from agent.store.ranking import snippet
+from agent.store.search import MAX_HITS, Order, SearchHit, SearchHits
+from agent.store.store import Store
+
+log = logging.getLogger(__name__)
+
+SearchMode = Literal["auto", "words", "meaning"]
+MODES: tuple[SearchMode, ...] = get_args(SearchMode)
+
+MESSAGES = "messages"
+"""The source that is always there."""
+
+FEW = 3
+"""Words up to which a search means exactly these."""
+
+_AT_ONCE = 200
+"""Nodes that are checked against filters in one go: a few milliseconds."""
+
+_PAUSE, _LONG_PAUSE = 2.0, 60.0
+"""Seconds from something new to its place in the index, and until it is tried again after a fault."""
+
+_REST = 0.002
+"""Seconds between two steps of building in the background, in which others get their turn."""
+
+_MOMENT = 0.03
+"""Seconds that a search spends on indexing what is new; a longer backlog is for the background."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Something that answers: a node, or a passage of another source."""
+
+    score: float
+    ways: tuple[str, ...]
+    node: int = 0
+    passage: Passage | None = None
+    source: str = MESSAGES
+
+
+class Recall:
+    """The search of one store. Open it once per process and close it in the end."""
+
+    def __init__(self, store: Store, *, sources: Sequence[RecallSource] = ()) -> None:
+        self._store = store
+        self._sources = tuple(sources)
+        self.index = MessageIndex(store.file.with_name("recall.db"), store)
+        self._keeper: asyncio.Task[None] | None = None
+        self._stirred = asyncio.Event()
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """What hits may come from."""
+        return (MESSAGES, *(source.name for source in self._sources))
+
+    def stir(self) -> None:
+        """Something may have been said: index it when there is time. On the event loop."""
+        if self._keeper is None:
+            self._keeper = asyncio.get_running_loop().create_task(self._keep_up())
+        self._stirred.set()
+
+    async def _keep_up(self) -> None:
+        while True:
+            await self._stirred.wait()
+            await asyncio.sleep(_PAUSE)
+            self._stirred.clear()
+            try:
+                await self.index.catch_up(seconds=float("inf"), rest=_REST)
+            except StoreError:
+                log.warning("the index of messages cannot be kept up", exc_info=True)
+                await asyncio.sleep(_LONG_PAUSE)
+
+    async def close(self) -> None:
+        """Let go of the files."""
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+            self._keeper = None
+        await self.index.close()
+
+    async def forget(self, sessions: Sequence[str]) -> None:
+        """Take the words of sessions out that are being deleted."""
+        try:
+            await self.index.remove(sessions)
+        except StoreError:
+            # Their messages go all the same; what is left is removed when the index is opened next.
+            log.warning("sessions %s could not be taken out of the index", ", ".join(sessions), exc_info=True)
+
+    async def search(
+        self,
+        text: str,
+        *,
+        filters: Filters | None = None,
+        limit: int = 20,
+        offset: int = 0,
+        order: Order = "rank",
+        mode: SearchMode = "auto",
+        patience: float = finding.PATIENCE,
+        sources: Sequence[str] | None = None,
+        by_session: bool = False,
+    ) -> SearchHits:
+        """What answers `text`, best first, or the newest first.
+
+        `sources` are the only ones that are asked. With `by_session` only the best message of each session
+        counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a
+        valid question. Raises `StoreError`.
+        """
+        if mode == "meaning":
+            raise StoreError("Searching by meaning alone is not set up; use the mode words or auto.")
+        asked, wanted = filters or Filters(), self.source_names if sources is None else sources
+        query = parse(text)
+        room = session_list.bounded(offset) + session_list.bounded(limit)
+        exact, complete = await self._exact(query, asked, order, patience, wanted)
+        if order == "newest" and exact:
+            answers: list[_Found] = []
+        else:
+            answers = await self._answers(text, asked, wanted, max(room, 1), bool(exact))
+        known = set(exact)
+        found = [_Found(0.0, ("exact",), node) for node in exact]
+        found += [each for each in answers if each.node not in known or each.passage is not None]
+        if by_session:
+            found = await self._one_each(found)
+        found = found[:MAX_HITS]
+        page = found[session_list.bounded(offset) : room]
+        return SearchHits(len(found), await self._shown(page, query, text), complete)
+
+    async def _exact(
+        self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
+    ) -> tuple[list[int], bool]:
+        """The messages that hold all that was typed, where that is what is meant."""
+        is_meant = order == "newest" or len(query.terms) <= FEW or not query.is_plain or _is_quoted(query)
+        if MESSAGES not in sources or not is_meant:
+            return [], True
+        return await finding.matching(
+            self._store.database,
+            query,
+            filters,
+            order=order,
+            patience=patience,
+            lineages=self._store.lineages,
+        )
+
+    async def _answers(
+        self, text: str, filters: Filters, sources: Sequence[str], room: int, is_found: bool
+    ) -> list[_Found]:
+        """What the ranking gives; where exact matches are there, only what holds words itself."""
+        words = words_of(text)
+        if not words:
+            return []
+        messages = FoundMessages((), {})
+        if MESSAGES in sources:
+            messages = await self._messages(words, filters)
+        told = [
+            _Found(each.score, scoring.sources(each, len(words)), node)
+            for node, each in messages.hits
+            if each.own or not is_found
+        ]
+        if MESSAGES in sources:
+            told = await self._let_through(told, filters, room)
+        others = await self._passages(words, filters, sources, messages.rarities)
+        return sorted([*told, *others], key=lambda each: -each.score)
+
+    async def _messages(self, words: Sequence[str], filters: Filters) -> FoundMessages:
+        try:
+            await self.index.catch_up(seconds=_MOMENT)
+            within = await self._store.database.read(lambda c: stored_messages.sessions_within(c, filters))
+            return await self.index.find(
+                words,
+                sessions=within,
+                since=filters.since,
+                until=filters.until,
+                narrowed=bool(replace(filters, session=None, session_begins="", project="")),
+            )
+        except StoreError:
+            # The exact search does without the index, and what was typed is looked for there.
+            log.warning("the index of messages cannot be searched", exc_info=True)
+            return FoundMessages((), {})
+
+    async def _let_through(self, found: Sequence[_Found], filters: Filters, room: int) -> list[_Found]:
+        """The first hits that filters let through: those asked for, and what was checked beside them."""
+        database = self._store.database
+        paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
+        passed: list[_Found] = []
+        for start in range(0, len(found), _AT_ONCE):
+            some = found[start : start + _AT_ONCE]
+            nodes = [each.node for each in some]
+            allowed = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
+            if paths is not None:
+                allowed &= set(await finding.held(database, paths, sorted(allowed)))
+            passed += [each for each in some if each.node in allowed]
+            if len(passed) >= room:
+                break
+        return passed
+
+    async def _passages(
+        self, words: Sequence[str], filters: Filters, sources: Sequence[str], rarities: Mapping[str, float]
+    ) -> list[_Found]:
+        """What other sources hold; filters that only messages have leave them out."""
+        if replace(filters, since=None, until=None):
+            return []
+        found: list[_Found] = []
+        for source in self._sources:
+            if source.name not in sources:
+                continue
+            passages = [each for each in await source.passages() if _is_within(each, filters)]
+            for passage, scored in best(words, passages, rarities, time.time()):
+                ways = scoring.sources(scored, len(words))
+                found.append(_Found(scored.score, ways, passage=passage, source=source.name))
+        return found
+
+    async def _one_each(self, found: Sequence[_Found]) -> list[_Found]:
+        nodes = [each.node for each in found if each.passage is None]
+        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, nodes))
+        seen: set[str] = set()
+        kept: list[_Found] = []
+        for each in found:
+            session = sessions.get(each.node, "") if each.passage is None else ""
+            if each.passage is None and session in seen:
+                continue
+            seen.add(session)
+            kept.append(each)
+        return kept
+
+    async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
+        secrets = self._store.secrets
+        told = parse(" ".join(words_of(text))) if not any("exact" in each.ways for each in page) else query
+        nodes = [each.node for each in page if each.passage is None]
+        hits = await finding.hits_of(self._store.database, told, nodes, secrets)
+        by_node = {hit.node: hit for hit in hits}
+        shown: list[SearchHit] = []
+        for each in page:
+            if each.passage is not None:
+                shown.append(_passage_hit(each, each.passage, told, secrets))
+            elif each.node in by_node:
+                shown.append(replace(by_node[each.node], ways=each.ways))
+        return tuple(shown)
+
+
+def _is_quoted(query: Query) -> bool:
+    return any(" " in term for term in query.raw)
+
+
+def _is_within(passage: Passage, filters: Filters) -> bool:
+    return (filters.since is None or passage.created >= filters.since) and (
+        filters.until is None or passage.created <= filters.until
+    )
+
+
+def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping[str, str]) -> SearchHit:
+    return SearchHit(
+        node=passage.node,
+        session=passage.session,
+        title=passage.title,
+        kind=passage.kind,
+        created=passage.created,
+        snippet=snippet(passage.text, query, secrets),
+        workspace="",
+        tool="",
+        source=found.source,
+        ways=found.ways,
+    )

@@ -1,0 +1,383 @@
+"""The verdict on a shell command by its effects: each program and file of it judged, the strictest decides.
+
+The boundary decides: inside a closed one everything passes but what it cannot stop and undo cannot
+bring back. Without one a small list of effects passes, and what is not understood asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal
+
+from agent.safety import hosts
+from agent.safety.effects import Deed, deed
+from agent.safety.git_programs import names_programs
+from agent.safety.guarded_names import GIT_SETTINGS
+from agent.safety.hardline import forbidden
+from agent.safety.path_cache import cached_paths
+from agent.safety.places import Places, absolute, joined
+from agent.safety.programs.table import EffectName, Table, programs
+from agent.safety.reader.marks import UNKNOWN, literal, words
+from agent.safety.reader.read import read
+from agent.safety.reader.reading import Command, Reading
+from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
+from agent.safety.scope import Scope, shown
+from agent.safety.undo import UndoCoverage
+from agent.safety.verdict import SEVERITY, Verdict, VerdictKind, VerdictPart
+
+MOST_JUDGED = 120
+"""Programs of one command that are judged; more than that are not looked at, but for the hardline."""
+LONGEST_PART = 400
+"""Characters of a part's text that are shown; the judgement is about all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What holds for one class of effects."""
+
+    passes_by: Literal["always", "boundary", "undo", "never"]
+    """What lets it pass unasked: nothing is needed; a closed boundary; undo of `.git`; nothing does."""
+    reason: str
+    """Why it is asked about, as a clause for a person."""
+
+
+POLICIES: dict[EffectName, Policy] = {
+    "looks": Policy("always", "only looks"),
+    "edits": Policy("always", "changes files of the workspace, which undo brings back"),
+    "code": Policy("boundary", "runs code that is not read"),
+    "network": Policy("boundary", "reaches the network"),
+    "history": Policy("undo", "loses what git keeps, and undo does not bring back"),
+    "machine": Policy("boundary", "acts on the machine, beyond files of the workspace"),
+    "publishes": Policy("never", "tells or changes other machines"),
+    "lost": Policy("never", "loses what nothing brings back"),
+}
+"""What is decided by the class of an effect alone, whichever tool causes it."""
+
+_PLAIN_VARIABLES = re.compile(
+    r"[a-z_][a-z0-9_]*|DEBUG|VERBOSE|CI|TZ|LANG|LC_\w+|TERM|COLUMNS|LINES|\w*COLOR\w*|NODE_ENV|RAILS_ENV|RACK_ENV"
+    r"|APP_ENV|FLASK_(?:ENV|DEBUG)|RUST_(?:LOG|BACKTRACE)|LOG_LEVEL|PORT|HOST|PYTHON(?:UNBUFFERED|HASHSEED"
+    r"|DONTWRITEBYTECODE)|SOURCE_DATE_EPOCH|[A-Z]{1,3}|FOO|BAR|BAZ|NAME|VERSION|COUNT|FILES?|DIRS?|ROOT|OUT(?:PUT)?"
+)
+_POISON = re.compile(
+    r"PATH|IFS|ENV|BASH_\w+|PROMPT_COMMAND|PS4|SHELL\w*|HOME|PWD|CDPATH|EDITOR|VISUAL|PAGER|BROWSER|CC|CXX|LD|AR"
+    r"|(?:LD|DYLD|GIT|PYTHON|NODE|NPM|PERL5?|RUBY|JAVA|JDK|MAVEN|GRADLE|GO|CARGO|RUSTC?|XDG|SSH|GPG|GCC|CMAKE|MAKE"
+    r"|LESS|MAN|TAR|ZIP|RSYNC|PIP|UV|POETRY|DOCKER|KUBE\w*|AWS|HTTPS?|ALL|NO)_?\w*",
+)
+_ONLY_NAMES = words(
+    "echo printf ls stat test [ basename dirname realpath readlink which type file git find cd rm mkdir touch"
+    " command sleep export"
+)
+"""Programs to which the words they are given are no files to read."""
+_GIT_KEY = re.compile(r"[a-z][\w-]*\.(?:.*\.)?[a-z][\w-]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """What is said of a command."""
+
+    verdict: Verdict
+    only_looks: bool
+    """Whether it surely changes nothing and reaches nobody."""
+    hosts: frozenset[str] = frozenset()
+    """Hosts it names that are asked about."""
+
+
+class Assessor:
+    """Judges commands of one session.
+
+    `scratch` is a folder only this session writes to, `own` the folder of Hermes (default: `.hermes` in
+    the home folder). `coverage` is what the boundary holds, `undo` what checkpoints bring back.
+    """
+
+    def __init__(
+        self,
+        places: Places,
+        workspace: Path,
+        scratch: Path | None = None,
+        own: Path | None = None,
+        coverage: BoundaryCoverage = NO_COVERAGE,
+        undo: UndoCoverage | None = None,
+    ) -> None:
+        self._places = places
+        self._closed = coverage.is_closed
+        self._undo = undo or UndoCoverage()
+        self._scope = Scope(places, workspace, scratch, own, self._undo)
+        self._own = None if own is None else own / "programs"
+
+    def assess(self, command: str, cwd: Path) -> Assessment:
+        """What speaks for and against running `command` in `cwd`. Never raises; its work is bounded."""
+        with cached_paths():
+            reading = read(command, str(cwd), self._places.home)
+            judge = _Judge(self._scope, self._closed, self._undo, programs(self._own))
+            try:
+                judge.look(reading)
+            except Exception as error:
+                # A fault of ours must not let a command pass.
+                judge.add(command, "ask", f"could not be judged ({type(error).__name__})")
+            return Assessment(judge.verdict(), judge.only_looks and reading.known, frozenset(judge.hosts))
+
+
+class _Judge:
+    """Collects what is said of every program and file."""
+
+    def __init__(self, scope: Scope, closed: bool, undo: UndoCoverage, table: Table) -> None:
+        self._scope = scope
+        self._closed = closed
+        self._undo = undo
+        self._table = table
+        self._parts: dict[tuple[str, VerdictKind, str, bool], None] = {}
+        self.only_looks = True
+        self.hosts: set[str] = set()
+
+    def verdict(self) -> Verdict:
+        parts = tuple([VerdictPart(*said) for said in self._parts])
+        kinds: set[VerdictKind] = {kind for _, kind, _, _ in self._parts}
+        kind: VerdictKind = max(kinds, key=SEVERITY.index) if kinds else "allow"
+        reasons = dict.fromkeys([said[2] for said in self._parts if said[1] == kind and said[2]])
+        return Verdict(kind, tuple(reasons), parts)
+
+    def add(self, text: str, kind: VerdictKind, reason: str, *, network: bool = False) -> None:
+        told = literal(text)
+        if len(told) > LONGEST_PART:
+            told = f"{told[: LONGEST_PART // 2]} … {told[-LONGEST_PART // 2 :]}"
+        self._parts[told, kind, reason, network] = None
+
+    def look(self, reading: Reading) -> None:
+        """Judge everything that was read."""
+        for text, reason in forbidden(reading, self._scope.places):
+            self.add(text, "hardline", reason)
+        for command in reading.commands[:MOST_JUDGED]:
+            self._command(command)
+        if len(reading.commands) > MOST_JUDGED:
+            self.only_looks = False
+            if not self._closed:
+                self.add("", "ask", "starts more programs than are looked at")
+        if reason := _fills_disk(reading):
+            self.only_looks = False
+            self.add("", "ask", reason)
+        for path, cwds in reading.writes:
+            places = [joined(cwd, path) for cwd in cwds]
+            if not all(place.startswith("/dev/") for place in places):
+                self.only_looks = False
+            self._file(
+                f"> {path}", filter(None, map(self._written, places)), network=path.startswith("/dev/tcp")
+            )
+        for path, cwds in reading.reads:
+            if path.startswith(("/dev/tcp/", "/dev/udp/")):
+                self.only_looks = False
+                self.add(f"< {path}", "ask", "opens a network connection", network=True)
+            self._file(f"< {path}", filter(None, (self._scope.read(joined(cwd, path)) for cwd in cwds)))
+        if self._closed:
+            return
+        for clause in reading.doubts:
+            self.add("", "ask", clause)
+        for name in reading.assigned:
+            if _poisons(name):
+                self.add(
+                    name, "ask", f"sets {name.removeprefix('export ')}, which may change what programs do"
+                )
+
+    def _file(self, text: str, reasons: object, *, network: bool = False) -> None:
+        for reason in reasons:  # type: ignore[attr-defined]
+            self.add(text, "ask", str(reason), network=network)
+
+    def _command(self, command: Command) -> None:
+        found = deed(command, self._table)
+        self.hosts.update(host for host in found.hosts if host != UNKNOWN and not hosts.is_known(host))
+        self.only_looks &= found.effect == "looks" and not (found.writes or found.deletes)
+        text = f"{command.word} {' '.join(command.arguments)}".rstrip()
+        wants = found.effect == "network" or bool(found.hosts)
+        reasons: dict[str, None] = {}
+        for cwd in command.cwds:
+            reasons.update(dict.fromkeys(self._reasons(command, found, cwd)))
+        for reason in reasons:
+            self.add(text, "ask", reason, network=wants)
+        if not reasons:
+            self.add(text, "allow", POLICIES[found.effect].reason if found.known else "", network=wants)
+
+    def _reasons(self, command: Command, found: Deed, cwd: str) -> list[str]:
+        """Why a command asks in one of the folders it may run in."""
+        reasons = [*self._by_effect(command, found, cwd), *self._of_files(command, found, cwd)]
+        foreign = [host for host in found.hosts if not hosts.is_known(host)]
+        if UNKNOWN in foreign and self._closed:
+            foreign.remove(UNKNOWN)
+        if foreign and found.effect != "publishes":
+            named = ", ".join(
+                dict.fromkeys("a host that is not known" if host == UNKNOWN else host for host in foreign)
+            )
+            reasons = [reason for reason in reasons if reason != POLICIES["network"].reason]
+            reasons.append(f"reaches the network: {named} is not on the list of hosts")
+        if found.sends and not (found.hosts and all(map(hosts.is_local, found.hosts))):
+            reasons.append(POLICIES["publishes"].reason)
+        return reasons
+
+    def _by_effect(self, command: Command, found: Deed, cwd: str) -> list[str]:
+        policy = POLICIES[found.effect]
+        effect = found.effect
+        if effect == "network" and found.hosts and not found.sends and all(map(hosts.is_open, found.hosts)):
+            return []  # a page of documentation, or a server of this machine: nobody is told anything
+        if command.name == "git" and effect == "history" and "config" in command.arguments[:3]:
+            return self._git_setting(command)
+        if policy.passes_by == "boundary" and not self._closed:
+            if not found.known:
+                return [f"is not known to be harmless: {shown(command.name)}"]
+            return [policy.reason]
+        if policy.passes_by == "undo" and not (self._undo.git and self._scope.keeps_git(cwd)):
+            return [policy.reason]
+        if policy.passes_by == "never" and not (found.effect == "lost" and found.deletes and self._closed):
+            return [policy.reason]
+        if not self._closed:
+            return self._without_boundary(command, found, cwd)
+        return []
+
+    def _without_boundary(self, command: Command, found: Deed, cwd: str) -> list[str]:
+        if command.name == "ln" and not all(self._scope.inside(joined(cwd, path)) for path in found.reads):
+            return ["makes a link that leads outside of the workspace"]
+        if command.name in ("cp", "mv", "rsync") and any(
+            path.startswith(("/", "..")) and not self._scope.inside(joined(cwd, path)) for path in found.reads
+        ):
+            return ["brings files from outside of the workspace"]
+        if command.name == "git" and (folder := _git_folder(command)):
+            cwd = joined(cwd, folder)
+            if not self._scope.inside(cwd):
+                return ["works outside of the workspace"]
+        if (
+            found.effect == "edits"
+            and command.name != "git"
+            and any(UNKNOWN in word for word in command.arguments)
+        ):
+            return ["changes what is not known here"]
+        if found.unsure:
+            return ["is given something that is not known here"]
+        if found.effect == "edits" and not self._scope.inside(cwd) and not (found.writes or found.deletes):
+            return ["works outside of the workspace"]
+        if found.recursive and any(
+            self._scope.holds_home(joined(cwd, path)) for path in found.reads or (".",)
+        ):
+            return ["searches folders in which keys lie"]
+        if command.name == "git" and names_programs(absolute(joined(cwd, "."))):
+            return ["works in a repository whose settings name programs to run"]
+        return []
+
+    def _git_setting(self, command: Command) -> list[str]:
+        operands = [word for word in command.arguments if not word.startswith("-")][1:]
+        operands = operands[1:] if operands[:1] in (["set"], ["get"], ["unset"]) else operands
+        if len(operands) <= 1 and not {"--unset", "--edit", "-e"} & set(command.arguments):
+            return []
+        if {"--global", "--system"} & set(command.arguments) or not operands:
+            return ["changes settings of git for every repository"]
+        key = operands[0]
+        plain = _GIT_KEY.fullmatch(key) is not None and GIT_SETTINGS.fullmatch(key.lower()) is not None
+        return [] if plain else [f"sets {shown(key)}, which may run a program"]
+
+    def _of_files(self, command: Command, found: Deed, cwd: str) -> list[str]:
+        reasons: list[str | None] = [self._written(joined(cwd, path)) for path in found.writes]
+        reasons += [self._deleted(joined(cwd, path), found.recursive) for path in found.deletes]
+        reasons += [self._scope.read(joined(cwd, path)) for path in dict.fromkeys(_named(command, found))]
+        if command.name == "git" and found.effect not in ("looks", "publishes"):
+            reasons += [
+                self._written(joined(cwd, word))
+                for word in command.arguments
+                if word.startswith(("/", "../"))
+            ]
+        return [reason for reason in reasons if reason]
+
+    def _written(self, path: str) -> str | None:
+        if UNKNOWN in path and not path.startswith("/dev/") and (self._closed or _is_new(path)):
+            return None if self._closed else "writes to a place that is not known here"
+        return self._scope.write(path)
+
+    def _deleted(self, path: str, recursive: bool) -> str | None:
+        if UNKNOWN in path and self._closed:
+            return None
+        return self._scope.delete(path, recursive=recursive)
+
+
+def _is_new(path: str) -> bool:
+    return UNKNOWN in path
+
+
+def _named(command: Command, found: Deed) -> list[str]:
+    """Files that a program may read, whatever it is."""
+    if command.name == "git":
+        shows = {
+            "show",
+            "diff",
+            "cat-file",
+            "blame",
+            "grep",
+            "archive",
+            "log",
+            "commit",
+            "tag",
+            "add",
+            "stash",
+        }
+        words = [word.rpartition(":")[2] for word in command.arguments if shows & set(command.arguments[:3])]
+        return [
+            word
+            for word in words
+            if word and not word.startswith("-") and UNKNOWN not in word and "\n" not in word
+        ]
+    if command.name in _ONLY_NAMES:
+        return list(found.reads)
+    if command.name == "openssl" and command.arguments[:1] in (("x509",), ("verify",), ("crl",), ("req",)):
+        return [
+            word for word in command.arguments if re.search(r"\.(?:key|p12|pfx)$", word)
+        ]  # others are public
+    # What is written is asked about by itself.
+    without = {*found.texts, *found.writes, *found.deletes}
+    return [*found.reads, *(word for word in _files(command.arguments) if word not in without)]
+
+
+def _git_folder(command: Command) -> str:
+    """The folder that `git -C` goes to; empty without it."""
+    arguments = command.arguments
+    return next((after for option, after in pairwise(arguments) if option == "-C"), "")
+
+
+_ENDLESS = frozenset({"/dev/zero", "/dev/urandom", "/dev/random", "/dev/full"})
+
+
+def _fills_disk(reading: Reading) -> str | None:
+    """Whether what has no end is written to a file."""
+    given = [*(word for c in reading.commands for word in c.arguments), *(path for path, _ in reading.reads)]
+    endless = _ENDLESS & {word.rpartition("=")[2] for word in given} or any(
+        c.name == "yes" or (c.name == "seq" and "inf" in c.arguments) for c in reading.commands
+    )
+    names = {command.name for command in reading.commands}
+    if not endless or "head" in names or any(word.startswith(("count=", "-c", "-s")) for word in given):
+        return None
+    lands = (
+        any(not path.startswith("/dev/") for path, _ in reading.writes) or {"dd", "cp", "tee", "gzip"} & names
+    )
+    return "goes on without end, into a file" if lands else None
+
+
+def _files(arguments: Sequence[str]) -> list[str]:
+    """Words that may be files a program reads: operands, and what follows `=` or `@`."""
+    found: list[str] = []
+    for word in arguments:
+        if len(word) > 4_096 or "\n" in word:
+            continue
+        if not word.startswith("-"):
+            found.append(word.removeprefix("@"))
+        for sign in ("=@", "=", "@"):
+            if sign in word and (rest := word.partition(sign)[2]):
+                found.append(rest)
+                break
+    return [
+        word for word in found if word and not any(mark in word for mark in (UNKNOWN,)) and "://" not in word
+    ]
+
+
+def _poisons(assigned: str) -> bool:
+    """Whether a variable may change what programs do."""
+    name = assigned.removeprefix("export ")
+    if name != assigned:
+        return _PLAIN_VARIABLES.fullmatch(name) is None
+    return _POISON.fullmatch(name) is not None

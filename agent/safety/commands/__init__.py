@@ -1,1 +1,0 @@
-"""What a shell command would do, judged part by part."""

@@ -1,0 +1,331 @@
+"""The effects of one program of a command: its class, the files it touches, the hosts it names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from agent.safety.programs.table import EFFECTS, EffectName, Operands, Program, Table, stricter
+from agent.safety.reader.marks import GLOBS, UNKNOWN, literal
+from agent.safety.reader.reading import Command
+
+_ALONE = frozenset({"--version", "-version", "-v", "-V", "--help", "-h", "help", "version"})
+"""What tells about a program only where nothing else is asked of it."""
+_OUTPUT_TO = re.compile(r"(?:of|--output|--output-document|--out|--outfile)=(.+)", re.DOTALL)
+_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]*://)(?:[^@/?#]*@)?(\[[0-9a-f:]+\]|[^/:?#\s]*)", re.IGNORECASE)
+_HOST = re.compile(r"(?:[^@/?#\s]*@)?(\[[0-9a-f:]+\]|[A-Za-z0-9_.-]+)(?::\d+)?(?:[/?#].*)?", re.DOTALL)
+_PROJECT_FOLDER = re.compile(
+    r"(?:.*/)?(?:\.?venv[\w.-]*|env|node_modules/\.bin|vendor/bin|\.tox/[\w.-]+/bin)(?:/bin)?"
+)
+_SYSTEM_FOLDERS = frozenset(
+    [
+        "/bin",
+        "/sbin",
+        "/usr/bin",
+        "/usr/sbin",
+        "/usr/local/bin",
+        "/usr/local/sbin",
+        "/opt/homebrew/bin",
+        "/snap/bin",
+    ]
+)
+
+_NUMBERED = re.compile(r"(python|pypy|pip|gcc|g\+\+|clang|clang\+\+|php|ruby|lua|node|perl)-?[\d.]+")
+_BY_EFFECT: dict[EffectName, Operands] = {"looks": "read", "edits": "write", "lost": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class Deed:
+    """What a program does, as far as the table tells. Paths are marked and as they are written."""
+
+    effect: EffectName
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    deletes: tuple[str, ...] = ()
+    recursive: bool = False
+    """Whether it takes whole folders."""
+    hosts: tuple[str, ...] = ()
+    """Other machines it names; `UNKNOWN` among them where one is not known."""
+    sends: bool = False
+    """Whether it tells these machines anything."""
+    known: bool = True
+    """Whether the program is in the table."""
+    texts: tuple[str, ...] = ()
+    """Arguments that are no paths, such as the expression of `sed`."""
+    unsure: bool = False
+    """Whether an argument that is not known may be an option that changes what it does."""
+
+
+@dataclass(slots=True)
+class _Words:
+    """Arguments told apart. There are many of them, so they are not frozen."""
+
+    operands: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    values: list[tuple[str, str]] = field(default_factory=list)
+    """Options with the values they are given."""
+
+
+def deed(command: Command, table: Table) -> Deed:
+    """What `command` does."""
+    program = find(command, table)
+    if program is None:
+        return Deed(
+            "code", hosts=tuple(_addresses(command.arguments)), known=False, unsure=UNKNOWN in command.name
+        )
+    arguments = command.arguments
+    told = _told_apart(arguments, program)
+    if _is_quiet(program, arguments, told):
+        return Deed("looks")
+    effect = program.effect(tuple(told.operands[:3]))
+    before = effect
+    effect, sends = _raised(program, effect, told)
+    how = program.operands or (None if program.verbs else _BY_EFFECT.get(effect)) or "none"
+    if how == "read" and effect == "edits" and before != "edits":
+        how = "write"
+    texts = _texts(program, told)
+    if program.plain is not None and not all(map(program.plain.fullmatch, texts)):
+        effect = stricter(effect, "code")
+    if command.name == "rsync" and any(re.match(r"[\w.@-]+::?", word) for word in told.operands):
+        effect = "publishes"
+    reads, writes, deletes = _paths(command, program, told, how, effect)
+    if program.hosts:
+        hosts = tuple(dict.fromkeys(_hosts(program, told)))
+    elif effect in ("looks", "edits"):
+        shown = told.operands[program.skip :] if how != "none" else []
+        hosts = tuple(dict.fromkeys(_addresses([word for word in shown if re.match(r"[a-z]+://", word)])))
+    else:
+        hosts = tuple(dict.fromkeys(_addresses(arguments)))
+    return Deed(
+        effect,
+        reads,
+        writes,
+        deletes,
+        bool(program.recursive) and ("always" in program.recursive or _given(program.recursive, told)),
+        hosts,
+        sends or _tells(program, told),
+        True,
+        texts,
+        _is_unsure(program, arguments, effect),
+    )
+
+
+def find(command: Command, table: Table) -> Program | None:
+    """The program of the table that a command means; one of another folder is not the one of its name."""
+    folder, _, _ = command.word.rpartition("/")
+    if folder and folder not in _SYSTEM_FOLDERS and not _PROJECT_FOLDER.fullmatch(folder):
+        return None
+    found = table.get(command.name)
+    if found is None and (numbered := _NUMBERED.fullmatch(command.name)):
+        found = table.get(numbered[1])
+    if found is not None and folder and folder not in _SYSTEM_FOLDERS:
+        # Programs that the project brought along are code, whatever their name.
+        return Program(always="code")
+    return found
+
+
+def _told_apart(arguments: Sequence[str], program: Program) -> _Words:
+    told = _Words()
+    rest = list(arguments)
+    options = True
+    while rest:
+        word = rest.pop(0)
+        if not options or word == "-" or word[:1] not in ("-", "+"):
+            told.operands.append(word)
+        elif word == "--":
+            options = False
+        else:
+            name, equals, attached = word.partition("=")
+            told.options.append(name if word.startswith("--") else word)
+            if equals and word.startswith("--"):
+                told.values.append((name, attached))
+            elif (found := _valued(word, program)) is not None:
+                option, joined = found
+                if joined:
+                    told.values.append((option, joined))
+                elif rest:
+                    told.values.append((option, rest.pop(0)))
+    return told
+
+
+def _valued(word: str, program: Program) -> tuple[str, str] | None:
+    """The option in a word that takes a value, and the value where it is joined to it."""
+    if word in program.valued or word in program.outputs:
+        return word, ""
+    if word.startswith("--") or len(word) < 3:
+        return None
+    for place, letter in enumerate(word[1:], 2):
+        option = f"-{letter}"
+        if option in program.valued or option in program.outputs:
+            return option, word[place:]
+    return None
+
+
+def _is_quiet(program: Program, arguments: Sequence[str], told: _Words) -> bool:
+    if len(arguments) == 1 and arguments[0] in ("--version", "--help"):
+        return True
+    if not program.quiet:
+        return False
+    if len(arguments) == 1 and arguments[0] in program.quiet:
+        return True
+    if program.always not in (None, "edits"):
+        # The others count only where nothing stands before them that they may belong to.
+        return arguments[:1] != () and arguments[0] in program.quiet - _ALONE
+    said = " ".join(told.operands[:1])
+    given = (*told.options, *(told.operands[:1] if arguments[:1] == tuple(told.operands[:1]) else ()))
+    return any(
+        each in given and each not in _ALONE if " " not in each else _is_asked(each, said, told.options)
+        for each in program.quiet
+    )
+
+
+def _is_asked(quiet: str, said: str, options: Sequence[str]) -> bool:
+    verb, _, option = quiet.partition(" ")
+    return verb == said and option in options
+
+
+def _raised(program: Program, effect: EffectName, told: _Words) -> tuple[EffectName, bool]:
+    """The effect with what options add to it, and whether one of them sends something."""
+    sends = False
+    said = told.operands[0] if told.operands else ""
+    for key, other in program.options.items():
+        verb, _, option = key.rpartition(" ")
+        if (not verb or verb == said) and _given((option,), told):
+            if program.hosts and other in ("publishes", "code"):
+                sends = True
+            elif EFFECTS.index(other) > EFFECTS.index(effect):
+                effect = other
+    return effect, sends
+
+
+def _given(wanted: Sequence[str] | frozenset[str], told: _Words) -> bool:
+    """Whether one of the options is given, by itself or among others of one letter."""
+    for option in told.options:
+        if option in wanted or option.partition("=")[0] in wanted or (option[0] == "+" and "+" in wanted):
+            return True
+        if option.startswith("--"):
+            # The beginning of a long option counts as well, as many programs take it.
+            if len(option) > 3 and any(each.startswith(option) for each in wanted):
+                return True
+        elif any(len(each) == 2 and each[1] in option[1:] for each in wanted):
+            return True
+    return False
+
+
+def _paths(
+    command: Command, program: Program, told: _Words, how: Operands, effect: EffectName
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    operands = told.operands
+    if program.skip and not (program.skipped_by and _given(program.skipped_by, told)):
+        operands = operands[program.skip :]
+    if program.verbs and how != "none":
+        operands = operands[1:]
+    reads: list[str] = []
+    writes = [value for option, value in told.values if _is_output(option, program) and value != "-"]
+    writes += [match[1] for word in command.arguments if (match := _OUTPUT_TO.fullmatch(word))]
+    deletes: list[str] = []
+    if command.name in ("tar", "bsdtar") and command.arguments:
+        writes += _archive(command.arguments)
+    match how:
+        case "read":
+            reads += operands
+        case "write":
+            writes += operands
+        case "delete":
+            deletes += operands
+        case "last":
+            reads += operands[:-1] or operands[:1]
+            writes += [] if any(option in program.outputs for option, _ in told.values) else operands[-1:]
+        case "rest":
+            reads += operands[:1]
+            writes += operands[1:]
+        case "none":
+            pass
+    return tuple(reads), tuple(writes), tuple(deletes)
+
+
+def _is_output(option: str, program: Program) -> bool:
+    if option in program.outputs:
+        return True
+    return len(option) > 3 and option[:2] == "--" and any(each.startswith(option) for each in program.outputs)
+
+
+def _archive(arguments: Sequence[str]) -> list[str]:
+    """The archive that `tar` makes or adds to."""
+    letters = arguments[0].lstrip("-")
+    if arguments[0].startswith("--"):
+        return []
+    # With `P` it takes paths from the root.
+    leaves = ["/"] if "P" in letters else []
+    return [*leaves, *(arguments[1:2] if set("cru") & set(letters) and "f" in letters else ())]
+
+
+def _texts(program: Program, told: _Words) -> tuple[str, ...]:
+    if program.skipped_by and _given(program.skipped_by, told):
+        return tuple(value for option, value in told.values if option in program.skipped_by)
+    return tuple(told.operands[: program.skip])
+
+
+_PLAIN_HEADER = re.compile(
+    r"(?:accept|user-agent|cache-control|content-type)[\w-]*: ?[\w/.,;*+ =()-]*", re.IGNORECASE
+)
+
+
+def _tells(program: Program, told: _Words) -> bool:
+    """Whether an address or a header may carry out something that is not written there."""
+    if not program.hosts:
+        return False
+    if program.first and (
+        len(told.operands) > 2 or {"POST", "PUT", "PATCH", "DELETE"} & set(told.operands[:1])
+    ):
+        return True
+    headers = [value for option, value in told.values if option in ("-H", "--header")]
+    if not all(map(_PLAIN_HEADER.fullmatch, headers)):
+        return True
+    return any(UNKNOWN in word or any(mark in word for mark in GLOBS[2:]) for word in told.operands)
+
+
+def _addresses(arguments: Sequence[str]) -> Iterator[str]:
+    for word in arguments:
+        if "://" in word:
+            for match in _ADDRESS.finditer(word):
+                yield _named(match[1])
+
+
+def _hosts(program: Program, told: _Words) -> Iterator[str]:
+    operands = told.operands
+    if program.first:
+        operands = [word for word in operands if not re.fullmatch(r"[A-Z]{3,7}", word)][:1]
+    for word in operands:
+        if word.startswith(":") and "@" not in word:
+            yield "localhost"
+            continue
+        if word.startswith(("+", "@")) or word.isdigit() or re.fullmatch(r"[A-Z]{1,6}", word):
+            continue
+        found = _ADDRESS.match(word) or _HOST.fullmatch(word)
+        yield _named(found[1]) if found is not None else (UNKNOWN if UNKNOWN in word else literal(word))
+    for option, value in told.values:
+        if "://" in value and option not in (
+            "-H",
+            "--header",
+            "-w",
+            "--write-out",
+            "-A",
+            "-e",
+            "-d",
+            "--data",
+        ):
+            yield from _addresses([value])
+
+
+def _named(host: str) -> str:
+    if UNKNOWN in host or any(mark in host for mark in GLOBS):
+        return UNKNOWN
+    return literal(host).lower().strip("[]").rstrip(".")
+
+
+def _is_unsure(program: Program, arguments: Sequence[str], effect: EffectName) -> bool:
+    if effect == "looks" and not (program.options or program.outputs or program.verbs):
+        return False
+    return any(word.startswith((UNKNOWN, *GLOBS)) for word in arguments)

@@ -1,0 +1,158 @@
+"""The impact of an action for the person who is asked: files, network, and what keeps it in.
+
+A help for reading. The gate has judged already, and the boundary holds whatever is said here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from agent.safety.confinement import confinement
+from agent.safety.names import DELETERS, OWNERS, WRITERS
+from agent.safety.places import joined
+from agent.safety.reader.marks import ANY, GLOBS, UNKNOWN, literal, words
+from agent.safety.reader.read import read
+from agent.safety.reader.reading import Command, Reading
+from agent.safety.sandbox.coverage import BoundaryCoverage
+from agent.safety.verdict import Verdict
+from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript
+from tools.sandbox import NetworkMode, SandboxName
+
+NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
+"""`yes`: it is known to reach the network; `open`: nothing keeps it from doing so; `filtered`: hosts that
+are not on the list are asked about by themselves; empty: not told."""
+SandboxImpact = Literal["", "bubblewrap", "landlock", "none", "outside"]
+"""What it would run in; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
+
+MOST_TOUCHED = 6
+"""Paths that are named; more are counted."""
+MOST_COUNTED = 1_000
+"""Files of a folder that are counted."""
+
+_CHANGERS = DELETERS | OWNERS | WRITERS | words("touch mkdir rmdir tee truncate shred")
+_ONTO = words("cp install ln rsync scp")
+"""Programs that change only what they are given last."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionEnvironment:
+    """Where actions of a session happen."""
+
+    workspace: Path
+    home: Path
+    sandbox: SandboxName = "none"
+    network: NetworkMode = "on"
+    commands_elsewhere: bool = False
+    """Whether commands run in a container or on another machine, of which nothing is known here."""
+
+    @property
+    def coverage(self) -> BoundaryCoverage:
+        """What the boundary keeps commands from."""
+        return confinement(self.sandbox, self.network, elsewhere=self.commands_elsewhere)
+
+
+@dataclass(frozen=True, slots=True)
+class Impact:
+    """What one action would reach. `touches` are paths, relative ones below the workspace."""
+
+    touches: tuple[str, ...] = ()
+    network: NetworkImpact = ""
+    sandbox: SandboxImpact = ""
+
+
+def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impact:
+    """What `action` would reach. Looks at the disk; belongs into a thread."""
+    match action:
+        case RunCommand() if around.commands_elsewhere:
+            return Impact()
+        case RunCommand():
+            outside = action.outside and around.sandbox != "none"
+            reading = read(action.command, str(action.cwd), str(around.home))
+            return Impact(
+                tuple(_named(_changed(reading), around.workspace)),
+                _network(action, verdict, around),
+                "outside" if outside else around.sandbox,
+            )
+        case RunScript():
+            kept = action.sandboxed and around.sandbox != "none"
+            return Impact(
+                (), "no" if kept and around.network != "on" else "open", around.sandbox if kept else "none"
+            )
+        case ChangeFiles():
+            paths = map(str, (*action.paths, *action.removes))
+            return Impact(tuple(_named(paths, around.workspace)))
+        case Fetch() | ReachHost():
+            return Impact((), "yes")
+        case _:
+            return Impact()
+
+
+def _network(action: RunCommand, verdict: Verdict, around: ActionEnvironment) -> NetworkImpact:
+    is_open = (
+        action.outside
+        or around.sandbox == "none"
+        or around.network == "on"
+        or (around.network == "ask" and action.network)
+    )
+    if not is_open:
+        return "filtered" if around.network == "filtered" else "no"
+    said = (*verdict.reasons, *(part.reason for part in verdict.parts))
+    return "yes" if any("network" in reason or "remote" in reason for reason in said) else "open"
+
+
+def _changed(reading: Reading) -> Iterator[str]:
+    """Marked absolute paths that the command would write or delete, as far as they can be read off it."""
+    for each in reading.writes:
+        yield from (joined(folder, each.path) for folder in each.cwds[:1])
+    for command in reading.commands:
+        if command.name in _CHANGERS and not (command.name in ("sed", "perl") and not _in_place(command)):
+            operands = [word for word in command.arguments if word and not word.startswith("-")]
+            if command.name in _ONTO:
+                operands = operands[-1:]
+            elif command.name in OWNERS or command.name in ("sed", "perl"):
+                operands = operands[1:]
+            for word in operands:
+                yield from (joined(folder, word) for folder in command.cwds[:1])
+
+
+def _in_place(command: Command) -> bool:
+    return any(word.startswith(("-i", "--in-place", "-pi", "-ni")) for word in command.arguments)
+
+
+def _named(paths: Iterator[str], workspace: Path) -> Iterator[str]:
+    found = [path for path in dict.fromkeys(paths) if path != "/dev/null"]
+    for path in found[:MOST_TOUCHED]:
+        yield _name(path, workspace)
+    if len(found) > MOST_TOUCHED:
+        yield f"{len(found) - MOST_TOUCHED} more"
+
+
+def _name(path: str, workspace: Path) -> str:
+    plain = literal(path)
+    shown = plain
+    if plain.startswith(f"{workspace}/"):
+        shown = plain[len(str(workspace)) + 1 :]
+    if UNKNOWN in path or any(mark in path for mark in (ANY, *GLOBS)):
+        return shown
+    try:
+        if not stat.S_ISDIR(os.lstat(plain).st_mode):
+            return shown
+    except (OSError, ValueError):
+        return shown
+    count = _files_in(plain)
+    many = f"{count:,} files" if count < MOST_COUNTED else f"{MOST_COUNTED:,} files or more"
+    return f"{shown.rstrip('/')}/ ({'1 file' if count == 1 else many})"
+
+
+def _files_in(folder: str) -> int:
+    count = 0
+    for _, folders, files in os.walk(folder):
+        count += len(files)
+        if count >= MOST_COUNTED or len(folders) > MOST_COUNTED:
+            return MOST_COUNTED
+    return count

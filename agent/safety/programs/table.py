@@ -1,0 +1,308 @@
+"""The table of programs: what each does to the world, by its subcommands and options.
+
+The families are YAML files beside this module; a person's own stand in
+`~/.hermes/programs`, and go before them. See `docs/permissions.md` for the fields.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, Literal, cast, get_args
+
+EffectName = Literal["looks", "edits", "code", "network", "history", "machine", "publishes", "lost"]
+"""Classes of effects, from the mildest to the strictest.
+
+`looks`: changes nothing. `edits`: changes files it is given, which undo brings back. `code`: runs code that
+is not read, of the project or of its dependencies. `network`: reaches other machines to read. `history`:
+changes what only undo of `.git` brings back. `machine`: acts on the machine beyond files: services,
+containers, packages, other processes. `publishes`: tells or changes other machines. `lost`: nothing brings
+it back."""
+EFFECTS: tuple[EffectName, ...] = get_args(EffectName)
+
+Operands = Literal["read", "write", "delete", "last", "rest", "none"]
+"""What is done to the paths a program is given. `last`: the last one is written, the others are read;
+`rest`: the first is read, the others are written."""
+
+_LONGEST_FILE = 200_000
+"""Bytes of a file of programs; a longer one is not read."""
+_LISTS = frozenset({"valued", "outputs", "quiet", "scripts", "starts", "skipped_by"})
+_OWN_FIELDS = frozenset(
+    {
+        "always",
+        "bare",
+        "otherwise",
+        "operands",
+        "skip",
+        "recursive",
+        "wraps",
+        "options",
+        "hosts",
+        "first",
+        "plain",
+    }
+)
+
+
+class ProgramError(Exception):
+    """A file of programs that is not understood; the message names file, program and field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """How to find the command that a program runs."""
+
+    valued: frozenset[str] = frozenset()
+    """Options that take a separate value; short ones as letters."""
+    skip: int = 0
+    """Operands before the command."""
+    assigns: bool = False
+    """Whether `NAME=value` may come before it."""
+    script: frozenset[str] = frozenset()
+    """Options whose value is shell text."""
+    joins: bool = False
+    """Whether the operands are joined into shell text."""
+    folder: frozenset[str] = frozenset()
+    """Options that say where the command runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What one program does."""
+
+    verbs: Mapping[tuple[str, ...], EffectName] = field(default_factory=dict)
+    """Effects by the first words that are no options; the longest beginning counts."""
+    patterns: tuple[tuple[str, ...], ...] = ()
+    """Those of the verbs with a `*` in them, which stands for any text within a word."""
+    bare: EffectName = "looks"
+    """What it does without a subcommand."""
+    otherwise: EffectName = "code"
+    """What it does with any other one."""
+    always: EffectName | None = None
+    """What it does whatever it is told, where it has no subcommands."""
+    options: Mapping[str, EffectName] = field(default_factory=dict)
+    """Options that have an effect of their own; the stricter one counts."""
+    quiet: frozenset[str] = frozenset()
+    """Options with which it only looks, such as `--dry-run`."""
+    valued: frozenset[str] = frozenset()
+    """Options that take a separate value."""
+    outputs: frozenset[str] = frozenset()
+    """Options whose value is a file that is written."""
+    operands: Operands | None = None
+    """What is done to its operands; None for what its effect says."""
+    skip: int = 0
+    """Operands before the first path, such as the expression of `sed`."""
+    skipped_by: frozenset[str] = frozenset()
+    """Options that give what is skipped otherwise."""
+    recursive: frozenset[str] = frozenset()
+    """Options with which it takes whole folders; `always` where it does so anyway."""
+    hosts: bool = False
+    """Whether its operands name other machines."""
+    first: bool = False
+    """Whether only the first of them does."""
+    plain: re.Pattern[str] | None = None
+    """What the operands that are skipped must be to have no effect of their own; others are code."""
+    scripts: frozenset[str] = frozenset()
+    """Options whose value is shell text that it runs."""
+    starts: frozenset[str] = frozenset()
+    """Subcommands behind which a command line stands that it runs."""
+    wraps: Wrapper | None = None
+    """How to find the command it runs; None when it runs none."""
+
+    def effect(self, said: tuple[str, ...]) -> EffectName:
+        """The effect of the words that are no options."""
+        if self.always is not None:
+            return self.always
+        if not said:
+            return self.bare
+        for length in range(min(len(said), 3), 0, -1):
+            if (found := self.verbs.get(said[:length])) is not None:
+                return found
+        found = [
+            verb for verb in self.patterns if len(verb) <= len(said) and all(map(fnmatchcase, said, verb))
+        ]
+        return self.verbs[max(found, key=len)] if found else self.otherwise
+
+
+Table = Mapping[str, Program]
+FOLDER = Path(__file__).parent
+
+
+def stricter(one: EffectName, other: EffectName) -> EffectName:
+    """The stricter of two effects."""
+    return one if EFFECTS.index(one) >= EFFECTS.index(other) else other
+
+
+def programs(own: Path | None = None) -> Table:
+    """All programs that are known, with those of the folder `own`; files with mistakes in them are left out.
+
+    Looks at the folder each time, reads files when they changed.
+    """
+    if own is None:
+        return _ours()
+    return _with_own(own, _stamps(own))
+
+
+def program_mistakes(own: Path) -> tuple[str, ...]:
+    """What is wrong in a person's own files, a sentence each."""
+    found: list[str] = []
+    for path in _files(own):
+        try:
+            _read(path)
+        except ProgramError as error:
+            found.append(str(error))
+    return tuple(found)
+
+
+def examples(path: Path) -> Iterator[tuple[str, str]]:
+    """The examples of one file: effect and command."""
+    for effect, commands in (_loaded(path).get("examples") or {}).items():
+        yield from ((str(effect), str(command)) for command in commands)
+
+
+def families() -> tuple[Path, ...]:
+    """The files that come with Hermes."""
+    return tuple(sorted(FOLDER.glob("*.yaml")))
+
+
+@cache
+def _ours() -> Table:
+    table: dict[str, Program] = {}
+    for path in families():
+        for name, program in _read(path).items():
+            if name in table:
+                raise ProgramError(f"{path.name}: {name} stands in another file too")
+            table[name] = program
+    return table
+
+
+def _files(own: Path) -> list[Path]:
+    return sorted(own.glob("*.yaml")) if own.is_dir() else []
+
+
+def _stamps(own: Path) -> tuple[tuple[str, int, int], ...]:
+    try:
+        with os.scandir(own) as entries:
+            found = [
+                (e.path, s.st_mtime_ns, s.st_size)
+                for e in entries
+                if e.name.endswith(".yaml")
+                for s in [e.stat()]
+            ]
+    except OSError:
+        return ()
+    return tuple(sorted(found))
+
+
+@lru_cache(maxsize=8)
+def _with_own(own: Path, stamps: tuple[tuple[str, int, int], ...]) -> Table:
+    table = dict(_ours())
+    for path, _, _ in stamps:
+        try:
+            table |= _read(Path(path))
+        except ProgramError:
+            continue  # `hermes permissions test` tells of it
+    return table
+
+
+def _loaded(path: Path) -> dict[str, Any]:
+    import yaml
+
+    try:
+        data = path.read_bytes()
+        if len(data) > _LONGEST_FILE:
+            raise ProgramError(f"{path.name} is longer than {_LONGEST_FILE:,} bytes.")
+        loaded = yaml.load(data, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise ProgramError(f"{path.name} cannot be read: {' '.join(str(error).split())}") from error
+    if not isinstance(loaded, dict) or not isinstance(loaded.get("programs"), dict):
+        raise ProgramError(f"{path.name} needs a table named `programs`.")
+    return cast("dict[str, Any]", loaded)
+
+
+def _read(path: Path) -> dict[str, Program]:
+    found: dict[str, Program] = {}
+    for names, spec in _loaded(path)["programs"].items():
+        program = _program(f"{path.name}: {names}", spec)
+        found.update((name, program) for name in _listed(names))
+    return found
+
+
+def _listed(text: object) -> list[str]:
+    if isinstance(text, list):
+        return [str(each) for each in cast("list[object]", text)]
+    return [" ".join(each.split()) for each in str(text).split(",") if each.strip()]
+
+
+def _program(place: str, spec: object) -> Program:
+    if isinstance(spec, str):
+        return Program(always=_effect(place, spec))
+    if not isinstance(spec, dict):
+        raise ProgramError(f"{place} must be an effect or a table.")
+    spec = cast("dict[str, Any]", spec)
+    unknown = set(map(str, spec)) - set(EFFECTS) - _LISTS - _OWN_FIELDS
+    if unknown:
+        raise ProgramError(f"{place} has the unknown field `{min(unknown)}`.")
+    verbs: dict[tuple[str, ...], EffectName] = {}
+    for effect in EFFECTS:
+        verbs.update((tuple(words.split()), effect) for words in _listed(spec.get(effect) or ""))
+    lists: dict[str, Any] = {name: frozenset(_listed(spec[name])) for name in _LISTS if name in spec}
+    for name in ("bare", "otherwise", "always"):
+        if name in spec:
+            lists[name] = _effect(place, spec[name])
+    if (operands := spec.get("operands")) is not None:
+        if operands not in get_args(Operands):
+            raise ProgramError(f"{place}: operands are {', '.join(get_args(Operands))}, not {operands}.")
+        lists["operands"] = operands
+    options = spec.get("options") or {}
+    lists["options"] = {
+        word: _effect(place, effect) for effect, said in options.items() for word in _listed(said)
+    }
+    recursive = frozenset(_listed(spec.get("recursive", "")))
+    return Program(
+        verbs,
+        tuple(verb for verb in verbs if any("*" in word for word in verb)),
+        skip=int(spec.get("skip", 0)),
+        hosts=bool(spec.get("hosts", False)),
+        first=bool(spec.get("first", False)),
+        plain=None if "plain" not in spec else _pattern(place, spec["plain"]),
+        recursive=recursive,
+        wraps=None if spec.get("wraps") is None else _wrapper(place, spec["wraps"]),
+        **lists,
+    )
+
+
+def _effect(place: str, name: object) -> EffectName:
+    if name not in EFFECTS:
+        raise ProgramError(f"{place}: there is no effect {name!r}; effects are {', '.join(EFFECTS)}.")
+    return cast("EffectName", name)
+
+
+def _pattern(place: str, text: object) -> re.Pattern[str]:
+    try:
+        return re.compile(str(text), re.DOTALL)
+    except re.error as error:
+        raise ProgramError(f"{place}: `plain` is no regular expression: {error}.") from error
+
+
+def _wrapper(place: str, spec: object) -> Wrapper:
+    if not isinstance(spec, dict):
+        raise ProgramError(f"{place}: `wraps` must be a table, which may be empty.")
+    table = cast("dict[str, Any]", spec)
+    listed = {name: frozenset(str(table.get(name, "")).split()) for name in ("valued", "script", "folder")}
+    if unknown := set(table) - set(Wrapper.__slots__):
+        raise ProgramError(f"{place}: `wraps` has the unknown field `{min(unknown)}`.")
+    valued = listed["valued"] | listed["folder"]
+    return Wrapper(
+        valued,
+        int(table.get("skip", 0)),
+        bool(table.get("assigns", False)),
+        listed["script"],
+        bool(table.get("joins", False)),
+        listed["folder"],
+    )

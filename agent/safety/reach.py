@@ -1,0 +1,136 @@
+"""Decides whether a connection of a command is let through: by hosts, by mode, then by the gate.
+
+Connections come from the proxy's thread, questions are put in the session's loop. One question is put for
+one host, however many connections wait for the answer. A yes that is given once, and a no, hold until
+the commands that ran then have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from agent.modes import Mode
+from agent.net.hosts import HostList
+from tools.actions import ReachHost
+from tools.results import DeniedError
+
+log = logging.getLogger(__name__)
+
+DEADLINE = 600.0
+"""Seconds that a connection waits for a person."""
+GRACE = 20.0
+"""Seconds that a question stands after the last connection has given up: programs try again."""
+_UNLISTED = "is not on the list of hosts"
+_SILENT: tuple[Mode, ...] = ("plan", "deny")
+
+Permit = Callable[[ReachHost], Awaitable[object]]
+"""Returns if the host may be reached; raises `DeniedError` otherwise."""
+
+
+@dataclass(slots=True)
+class _Question:
+    """One host that was asked about. Changed in the proxy's loop only, but for `running`."""
+
+    answer: Future[str | None]
+    running: set[int]
+    """The commands for which the answer holds."""
+    waiting: int = 0
+    closing: asyncio.TimerHandle | None = field(default=None)
+
+
+class HostDecider:
+    """Decides for one session. `loop` is that of `permit`; `mode` tells the mode, from any thread.
+
+    `running` are the commands that run, `allows` tells of hosts that were allowed with one of them.
+    """
+
+    def __init__(
+        self,
+        listed: HostList,
+        permit: Permit,
+        mode: Callable[[], Mode],
+        loop: asyncio.AbstractEventLoop,
+        running: Callable[[], frozenset[int]] = frozenset,
+        allows: Callable[[str], bool] = lambda host: False,
+    ) -> None:
+        self._listed = listed
+        self._permit = permit
+        self._mode = mode
+        self._loop = loop
+        self._running = running
+        self._allows = allows
+        self._questions: dict[tuple[str, int], _Question] = {}
+
+    async def decide(self, host: str, port: int) -> str | None:
+        """None if the connection is let through, else a clause that says why not. For the proxy's loop."""
+        mode = self._mode()
+        if mode in _SILENT:
+            return f"is not let through, as nothing leaves in mode {mode}"
+        if self._listed.lists(host, port) or self._allows(host):
+            return None
+        question = self._question(host, port)
+        question.waiting += 1
+        if question.closing is not None:
+            question.closing.cancel()
+            question.closing = None
+        try:
+            waiting = asyncio.shield(asyncio.wrap_future(question.answer))
+            return await asyncio.wait_for(waiting, DEADLINE)
+        except TimeoutError:
+            return f"{_UNLISTED}, and nobody answered in time"
+        except asyncio.CancelledError:
+            if question.answer.cancelled():
+                return f"{_UNLISTED}, and the question was withdrawn"
+            raise
+        finally:
+            question.waiting -= 1
+            if not question.waiting and not question.answer.done():
+                closing = asyncio.get_running_loop().call_later(GRACE, question.answer.cancel)
+                question.closing = closing
+
+    def ended(self, running: frozenset[int]) -> None:
+        """Forget answers that were given for commands none of which runs any more. Thread-safe."""
+        for key, question in tuple(self._questions.items()):
+            question.running &= running
+            if not question.running:
+                self._questions.pop(key, None)
+                if not question.answer.done():
+                    question.answer.cancel()
+
+    def _question(self, host: str, port: int) -> _Question:
+        known = self._questions.get((host, port))
+        if known is None or known.answer.cancelled():
+            answer = asyncio.run_coroutine_threadsafe(self._ask(host, port), self._loop)
+            known = self._questions[host, port] = _Question(answer, set(self._running()))
+        return known
+
+    async def _ask(self, host: str, port: int) -> str | None:
+        try:
+            await self._permit(ReachHost(tool="network", host=host, port=port))
+        except DeniedError as error:
+            return _clause(error)
+        except Exception as error:
+            log.exception("a host could not be asked about")
+            return f"{_UNLISTED}, and it could not be asked about ({type(error).__name__})"
+        return None
+
+
+def _clause(error: DeniedError) -> str:
+    match error.extra.get("outcome"):
+        case "nobody":
+            return f"{_UNLISTED}, and nobody is there to allow it"
+        case "expired":
+            return f"{_UNLISTED}, and nobody answered in time"
+        case "cancelled":
+            return f"{_UNLISTED}, and the question was cancelled"
+        case _:
+            said = f": {feedback}" if (feedback := _feedback(str(error))) else ""
+            return f"{_UNLISTED} and was not allowed{said}"
+
+
+def _feedback(sentence: str) -> str:
+    return sentence.partition("The user says: ")[2]

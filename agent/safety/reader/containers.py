@@ -1,0 +1,108 @@
+"""Effects of a container on the folders of the machine that are mounted into it.
+
+`docker run -v /:/host alpine rm -rf /host` deletes the machine. So the command of a
+container with mounts is read as well, with its paths turned into those of the
+machine; what stays inside the container is nobody's loss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from agent.safety.places import absolute, joined
+from agent.safety.reader.marks import UNKNOWN, words
+
+_FLAGS = words(
+    "--rm --privileged --init --tty --interactive --detach --read-only --no-healthcheck --publish-all "
+    "--quiet --oom-kill-disable --sig-proxy --disable-content-trust --replace --rmi --tls-verify --http-proxy"
+)
+"""Long options without a value; every other one takes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container that would be started."""
+
+    mounts: tuple[tuple[str, str], ...]
+    """(folder of the machine, folder in the container)."""
+    folder: str
+    argv: tuple[str, ...]
+
+    def places(self, argument: str, cwd: str) -> list[str]:
+        """What a path in the container is on the machine, once for every mount it reaches."""
+        found = (_place(argument, cwd, source, absolute(target)) for source, target in self.mounts)
+        return [place for place in found if place is not None]
+
+    def mapped(self, arguments: Sequence[str], cwd: str) -> Iterator[tuple[str, ...]]:
+        """The arguments as the machine sees them, once for every mount that they reach."""
+        for source, target in self.mounts:
+            places = [_place(argument, cwd, source, absolute(target)) for argument in arguments]
+            if any(places):
+                pairs = zip(arguments, places, strict=True)
+                yield tuple(place or word for word, place in pairs if place or word.startswith("-"))
+
+
+def container(arguments: Sequence[str], cwd: str) -> Container | None:
+    """What `docker run …` would start; None for everything else."""
+    rest = list(arguments)
+    while rest and rest[0] not in ("run", "create"):
+        rest.pop(0)
+    if not rest:
+        return None
+    mounts: list[tuple[str, str]] = []
+    entry, folder = "", "/"
+    rest[:1] = []
+    while rest and rest[0].startswith("-"):
+        option, equals, value = rest.pop(0).partition("=")
+        if option in _FLAGS or re.fullmatch(r"-[ditPq]+", option):
+            continue
+        if not option.startswith("--") and len(option) > 2:
+            letters = option.lstrip("-ditPq")
+            option, value, equals = f"-{letters[:1]}", letters[1:], letters[1:]
+        if not equals and rest:
+            value = rest.pop(0)
+        if option in ("-v", "--volume", "--mount"):
+            mounts += _mount(value, cwd)
+        elif option in ("-w", "--workdir"):
+            folder = value
+        elif option == "--entrypoint":
+            entry = value
+    argv = [entry, *rest[1:]] if entry else rest[1:]
+    if argv[:1] == ["chroot"] and len(argv) > 2:
+        root = absolute(joined(folder, argv[1]))
+        mounts = [(source, "/") for source, target in mounts if absolute(target) == root]
+        argv, folder = argv[2:], "/"
+    return Container(tuple(mounts), folder, tuple(argv)) if mounts and argv else None
+
+
+def _mount(text: str, cwd: str) -> list[tuple[str, str]]:
+    """`source:target[:options]`, or `type=bind,source=…,target=…`; nothing for what is read-only."""
+    if "=" in text and "," in text:
+        pairs = {part.partition("=")[0]: part.partition("=")[2] for part in text.split(",")}
+        source = pairs.get("source") or pairs.get("src") or ""
+        target = pairs.get("target") or pairs.get("destination") or pairs.get("dst") or ""
+        if pairs.get("type") != "bind" or {"readonly", "ro"} & set(pairs):
+            return []
+    else:
+        source, _, rest = text.partition(":")
+        target, _, options = rest.partition(":")
+        if not source.startswith(("/", ".", "~", UNKNOWN)) or "ro" in options.split(","):
+            return []
+    return [(joined(cwd, source), target)] if source and target else []
+
+
+def _place(argument: str, cwd: str, source: str, target: str) -> str | None:
+    """A path in the container as one of the machine; None when it is none of this mount."""
+    option, equals, rest = argument.partition("=")
+    if argument.startswith("-") or not argument:
+        return None
+    if equals and option.isalpha():  # dd if=… of=…
+        place = _place(rest, cwd, source, target)
+        return f"{option}={place}" if place else None
+    path = absolute(joined(cwd, argument))
+    below = f"{target.rstrip('/')}/"
+    if path == target or below.startswith(f"{path.rstrip('/')}/"):
+        return source
+    return f"{source.rstrip('/')}/{path[len(below) :]}" if path.startswith(below) else None

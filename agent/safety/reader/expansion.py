@@ -1,0 +1,314 @@
+"""Words of the tree as marked text: quotes, variables and substitutions resolved as far as they are known."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from agent.safety.reader import marks
+from agent.safety.reader.marks import ANY, GAP, KEEP, UNKNOWN, active, globbing, value
+from agent.safety.reader.state import State
+from agent.safety.reader.tree import ParsedText
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+LONGEST = 20_000
+"""Characters of one word; a longer one is not known."""
+
+_ESCAPE = re.compile(
+    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(0?[0-7]{1,3})|(.))", re.DOTALL
+)
+_NAMED = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "e": "\x1b",
+    "E": "\x1b",
+    "f": "\f",
+    "v": "\v",
+}
+_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_DEFAULTS = frozenset({":-", "-", ":=", "="})
+_REQUIRED = frozenset({":?", "?"})
+_EXPANSIONS = frozenset({"simple_expansion", "expansion", "command_substitution"})
+HIDDEN = re.compile(r"\$\(|`")
+"""What starts a program where the shell reads a text once more."""
+
+Substitute = Callable[["Node"], str | None]
+"""Reads the script inside a substitution; its output where that is known."""
+
+
+def unescaped(text: str) -> str:
+    """The text of `$'…'` and of `printf`, with backslash escapes resolved."""
+
+    def one(match: re.Match[str]) -> str:
+        for digits, base in ((match[1], 16), (match[2], 16), (match[3], 16), (match[4], 8)):
+            if digits:
+                number = int(digits, base)
+                return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xF900 else "\ufffd"
+        return _NAMED.get(match[5], match[5] if match[5] in "\\'\"?" else match[0])
+
+    return _ESCAPE.sub(one, text)
+
+
+class Expansion:
+    """Expands the words of one source in one state. `run` reads what substitutions start."""
+
+    def __init__(
+        self, source: ParsedText, state: State, run: Substitute, doubt: Callable[[str], None]
+    ) -> None:
+        self._source = source
+        self._state = state
+        self._run = run
+        self._doubt = doubt
+
+    def words(self, nodes: Iterable[Node]) -> list[str]:
+        """The fields that neighbouring nodes become; nodes without a gap between them are one word."""
+        found: list[str] = []
+        joined, end = "", -1
+        for node in nodes:
+            start = node.start_byte
+            if start != end and end >= 0 and self._source.data[end:start] != b"\\\n":
+                found += self._fields(joined)
+                joined = ""
+            joined += self._one(node)
+            end = node.end_byte
+        return found + self._fields(joined) if end >= 0 else found
+
+    def text(self, nodes: Iterable[Node]) -> str:
+        """The value that nodes have where nothing is split, as behind `=`."""
+        found = "".join(self._joined(node) if node.type in _EXPANSIONS else self._one(node) for node in nodes)
+        return value(found.replace(GAP, " ").replace(KEEP, ""))[:LONGEST]
+
+    def quoted(self, node: Node) -> str:
+        """What a text between double quotes, or a here-document, holds."""
+        data, at = self._source.data, node.start_byte
+        pieces: list[str] = []
+        for child in node.children:
+            if child.start_byte > at:
+                pieces.append(self._plain(data[at : child.start_byte]))
+            at = child.end_byte
+            if child.is_named:
+                pieces.append(
+                    self._plain(data[child.start_byte : at])
+                    if child.type in ("string_content", "heredoc_content")
+                    else self._joined(child)
+                )
+        if node.end_byte > at:
+            pieces.append(self._plain(data[at : node.end_byte]))
+        return "".join(pieces)
+
+    def _fields(self, text: str) -> list[str]:
+        if len(text) > LONGEST:
+            return [UNKNOWN]
+        if text[:1] == "~":
+            text = self._home(text)
+        return marks.fields(text)
+
+    def _home(self, text: str) -> str:
+        user, slash, rest = text.partition("/")
+        home = self._state.get("HOME")
+        if user == "~" and isinstance(home, str):
+            return home + slash + rest
+        if user == "~+":
+            return (self._state.cwds[0] if len(self._state.cwds) == 1 else UNKNOWN) + slash + rest
+        if re.fullmatch(r"~[a-z_][\w-]*", user) and isinstance(home, str):
+            folder = "/root" if user == "~root" else f"{home.rpartition('/')[0]}/{user[1:]}"
+            return folder + slash + rest
+        return text
+
+    def _plain(self, data: bytes) -> str:
+        text = data.decode("utf-8", "replace")
+        return (
+            _IN_QUOTES.sub(lambda match: "" if match[1] == "\n" else match[1], text) if "\\" in text else text
+        )
+
+    def _one(self, node: Node) -> str:
+        """One node as marked text, where words are split."""
+        kind = node.type
+        if kind in ("word", "number", "command_name", "extglob_pattern", "brace_expression", "regex"):
+            if node.named_child_count == 1 and kind == "command_name":
+                return self._one(node.children[0])
+            if kind != "number" or not node.named_child_count:
+                return self._unquoted(self._source.text(node))
+        match kind:
+            case "string" | "translated_string":
+                inner = (
+                    node if kind == "string" else next((c for c in node.children if c.type == "string"), node)
+                )
+                return self._string(inner)
+            case "raw_string":
+                return KEEP + self._source.text(node)[1:-1]
+            case "ansi_c_string":
+                return unescaped(self._source.text(node)[2:-1]) or KEEP
+            case "concatenation" | "command_name":
+                return "".join(self._one(child) for child in node.children)
+            case "simple_expansion" | "expansion":
+                return self._split(self._variable(node))
+            case "command_substitution":
+                output = self._run(node)
+                return UNKNOWN if output is None else self._split(output.rstrip("\n"))
+            case "process_substitution":
+                output = self._run(node)
+                name = f"/dev/fd/{63 + len(self._state.files)}"
+                if output is not None:
+                    self._state.files[name] = output
+                return name
+            case "arithmetic_expansion" | "number":
+                self._inside(node)
+                if any(
+                    HIDDEN.search(each) for each in self._state.variables.values() if isinstance(each, str)
+                ):
+                    self._doubt("it counts with text that may start programs")
+                return UNKNOWN
+            case "array":
+                return GAP.join(self.words(node.named_children))
+            case _:
+                if node.type == "$":
+                    # `$"…"` is a string; of `$IFS/` the grammar sometimes makes a dollar and a word.
+                    after = self._source.data[node.end_byte : node.end_byte + 1]
+                    return (
+                        ""
+                        if after in b"\"'" and after
+                        else UNKNOWN
+                        if after.isalnum() or after == b"_"
+                        else "$"
+                    )
+                if not node.is_named:
+                    return self._unquoted(self._source.text(node))
+                self._inside(node)
+                return UNKNOWN
+
+    def _string(self, node: Node) -> str:
+        # "${a[@]}" stays several words.
+        inner = node.named_children
+        if len(inner) == 1 and node.end_byte - node.start_byte == inner[0].end_byte - inner[0].start_byte + 2:
+            several = self._several(inner[0])
+            if several is not None:
+                return GAP.join(each or KEEP for each in several)
+        data = self._source.data
+        start, end = node.start_byte + 1, node.end_byte - 1
+        at, pieces = start, list[str]()
+        for child in node.children:
+            if child.type == '"':
+                continue
+            if child.start_byte > at:
+                pieces.append(self._plain(data[at : child.start_byte]))
+            at = child.end_byte
+            pieces.append(
+                self._plain(data[child.start_byte : at])
+                if child.type == "string_content"
+                else self._joined(child)
+            )
+        if end > at:
+            pieces.append(self._plain(data[at:end]))
+        return KEEP + "".join(pieces)
+
+    def _joined(self, node: Node) -> str:
+        """A node inside double quotes: never split, never a pattern."""
+        match node.type:
+            case "simple_expansion" | "expansion" | "command_substitution":
+                # The grammar takes blanks before it for a part of it.
+                text = self._source.text(node)
+                blanks = text[: len(text) - len(text.lstrip())]
+                if node.type == "command_substitution":
+                    output = self._run(node)
+                    return blanks + (UNKNOWN if output is None else output.rstrip("\n"))
+                found = self._variable(node)
+                return blanks + (" ".join(found) if isinstance(found, tuple) else found)
+            case _ if not node.is_named:
+                return self._source.text(node)
+            case _:
+                self._inside(node)
+                return UNKNOWN
+
+    def _inside(self, node: Node) -> None:
+        """Read what is started inside something whose value is not followed."""
+        for child in node.children:
+            if child.type in ("command_substitution", "process_substitution"):
+                self._run(child)
+            elif child.named_child_count:
+                self._inside(child)
+
+    def _unquoted(self, text: str) -> str:
+        return active(re.sub(r"[?*+@!]\([^()]*\)", ANY, text) if "(" in text else text)
+
+    def _split(self, found: str | tuple[str, ...]) -> str:
+        if isinstance(found, tuple):
+            return GAP.join(globbing(each) for each in found)
+        separators = self._state.get("IFS")
+        if isinstance(separators, str) and separators.strip() and UNKNOWN not in separators:
+            found = re.sub(f"[{re.escape(separators)}]", " ", found)
+        return globbing(found)
+
+    def _several(self, node: Node) -> Sequence[str] | None:
+        """The words that `"$@"` or `"${a[@]}"` stand for; None for everything else."""
+        text = self._source.text(node)
+        if text in ("$@", "${@}"):
+            return (UNKNOWN,) if self._state.positional is None else self._state.positional
+        if found := re.fullmatch(r"\$\{(\w+)\[@\]\}", text):
+            known = self._state.get(found[1])
+            return known if isinstance(known, tuple) else (UNKNOWN if known is None else known,)
+        return None
+
+    def _variable(self, node: Node) -> str | tuple[str, ...]:
+        """The value of `$name` or `${…}`; several for arrays."""
+        self._inside(node)
+        children = node.children
+        if len(children) == 2:
+            return self._named(self._source.text(children[1]))
+        if len(children) == 3 and children[1].type in ("variable_name", "special_variable_name"):
+            return self._named(self._source.text(children[1]))
+        if len(children) < 3 or not children[1].is_named:
+            return UNKNOWN
+        if children[1].type == "subscript":
+            return self._element(children[1]) if len(children) == 3 else UNKNOWN
+        operator = self._source.text(children[2])
+        if operator == "@" or any(
+            child.type == "word" and HIDDEN.search(self._source.text(child)) for child in children
+        ):
+            self._doubt("part of it is not understood")
+        name = self._source.text(children[1])
+        known = self._state.get(name) if not name.isdigit() else self._named(name)
+        if operator in _REQUIRED:
+            return UNKNOWN if known is None else known
+        if operator in _DEFAULTS:
+            if known is not None and known != "":
+                return known
+            given = self.text(children[3:-1])
+            if operator.endswith("="):
+                self._state.variables[name] = given
+            return given
+        if operator in (":+", "+"):
+            return self.text(children[3:-1]) if known else UNKNOWN
+        return UNKNOWN
+
+    def _named(self, name: str) -> str | tuple[str, ...]:
+        positional = self._state.positional
+        if name in ("@", "*"):
+            return (UNKNOWN,) if positional is None else positional
+        if name.isdigit():
+            number = int(name)
+            if number == 0 or positional is None or UNKNOWN in positional:
+                return UNKNOWN
+            return positional[number - 1] if number <= len(positional) else ""
+        known = self._state.get(name)
+        if isinstance(known, tuple):
+            return known[0] if known else ""
+        return UNKNOWN if known is None else known
+
+    def _element(self, node: Node) -> str | tuple[str, ...]:
+        name = node.child_by_field_name("name")
+        index = node.child_by_field_name("index")
+        known = None if name is None else self._state.get(self._source.text(name))
+        place = "" if index is None else self._source.text(index)
+        if isinstance(known, tuple):
+            if place in ("@", "*"):
+                return known
+            if place.isdigit() and int(place) < len(known):
+                return known[int(place)]
+        return UNKNOWN

@@ -1,0 +1,489 @@
+"""The structure of a script: what is started one after the other, in which folder, with which variables.
+
+Types of the grammar that are not named here are not understood: what is started inside them is read all
+the same, for the hardline and the rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.safety.programs.table import Program
+from agent.safety.reader import starts
+from agent.safety.reader.assignments import assign, declare
+from agent.safety.reader.expansion import Expansion
+from agent.safety.reader.marks import UNKNOWN, unmarked, value
+from agent.safety.reader.reading import Command, Reading, Touched
+from agent.safety.reader.state import State, TooMuchError
+from agent.safety.reader.tree import ParsedText, parse, rough_commands
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MOST_STEPS = 700
+"""Statements and starts that are read of one text, those of loops and functions each time."""
+MOST_ROUNDS = 16
+"""Values of a loop that are followed one by one; of more, none is known."""
+DEEPEST = 24
+"""Scripts inside scripts, calls of functions inside each other."""
+LONGEST = 1_000_000
+"""Characters of a text that is read."""
+
+_BLOCKS = frozenset({"program", "compound_statement", "do_group", "then", "else_clause", "elif_clause"})
+_REDIRECTS = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
+_TEXTS = frozenset({"word", "string", "raw_string", "extglob_pattern", "regex"})
+_NOT_UNDERSTOOD = "part of it is not understood"
+_ENDLESS = re.compile(r"(?:while|until)\s+(?:true|:|\[ 1 \]|\(\(1\)\)|\[\[ 1 \]\]|1)\s*[;\n]")
+_PAUSES = re.compile(r"\b(?:sleep|wait|read|break|exit|return|inotifywait)\b")
+_SETS = re.compile(r"(?<![\w$\{])([A-Za-z_]\w*)\+?=")
+_HIDES = re.compile(r"'[^']*(?:\$\(|`)|-(?:v|eq|ne|lt|gt|le|ge)\b[^\]]*\[[^\]]*(?:\$\(|`)")
+"""What a test may run although it is quoted."""
+
+
+class ScriptReader:
+    """Reads one text, and collects what it would do."""
+
+    def __init__(self, home: str, cwd: str, most: int = MOST_STEPS) -> None:
+        self.state = State((cwd,), {"HOME": home, "USER": home.rpartition("/")[2]}, positional=())
+        self.commands: dict[Command, None] = {}
+        self.writes: dict[Touched, None] = {}
+        self.reads: dict[Touched, None] = {}
+        self.doubts: dict[str, None] = {}
+        self.assigned: set[str] = set()
+        self.bomb = ""
+        self._left = most
+        self._depth = 0
+        self._source: ParsedText | None = None
+
+    def reading(self, complete: bool) -> Reading:
+        """What was found."""
+        return Reading(
+            tuple(self.commands),
+            tuple(self.writes),
+            tuple(self.reads),
+            tuple(self.doubts),
+            frozenset(self.assigned),
+            self.bomb,
+            complete,
+        )
+
+    # Whole texts
+
+    def run(self, text: str, stdin: str | None = None) -> str | None:
+        """Read a script that would run here and now; its output where that is known."""
+        if UNKNOWN in text:
+            self.doubt("it runs text that is not known")
+            if not text.strip(UNKNOWN + " \t\n;&|"):
+                return None
+        self._depth += 1
+        if self._depth > DEEPEST or len(text) > LONGEST:
+            raise TooMuchError
+        outer = self._source
+        try:
+            # The parser is shown a letter where the text is not known; so are variables it may hold.
+            source = parse(text)
+            if source is None or not source.complete:
+                self.doubt(_NOT_UNDERSTOOD)
+                self._roughly(text)
+            if source is None:
+                return None
+            self._source = source
+            return self._statement(source.root, stdin)
+        finally:
+            self._depth -= 1
+            self._source = outer
+
+    def doubt(self, clause: str) -> None:
+        """Note what is not understood."""
+        self.doubts[clause] = None
+
+    def step(self) -> None:
+        """Count one piece of work. Raises `TooMuchError`."""
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuchError
+
+    def inside(self, folder: str) -> ScriptReader:
+        """A reader for what runs in a container."""
+        return ScriptReader("/root", folder, self._left // 2)
+
+    def record(self, name: str, arguments: Sequence[str], word: str = "") -> None:
+        """A program would be started."""
+        self.commands[Command(name, tuple(arguments), word or name, self.state.cwds)] = None
+
+    def _roughly(self, text: str) -> None:
+        for rough in rough_commands(text):
+            self.step()
+            for path in rough.writes:
+                self.writes[Touched(path, self.state.cwds)] = None
+            words = [
+                f"{self.state.get('HOME')}{word[1:]}" if word[:1] == "~" else word for word in rough.words
+            ]
+            if words:
+                starts.invoke(self, words, None)
+
+    def start(self, words: Sequence[str], stdin: str | None = None) -> str | None:
+        """Read a command line that would run here and now; its output where that is known."""
+        return starts.invoke(self, words, stdin)
+
+    def started(self, program: Program, arguments: Sequence[str], stdin: str | None) -> str | None:
+        """Read what a program of the table runs."""
+        return starts.started(self, program, arguments, stdin)
+
+    def apart(self, what: str | Sequence[str]) -> None:
+        """Read a script or a command line that a program starts in a shell of its own."""
+        outer, self.state = self.state, self.state.copy()
+        try:
+            if isinstance(what, str):
+                self.run(what)
+            elif what:
+                self.start(what)
+        finally:
+            self.state = outer
+
+    # Statements
+
+    def _statement(self, node: Node, stdin: str | None) -> str | None:
+        self.step()
+        match node.type:
+            case "command":
+                return self._command(node, stdin)
+            case kind if kind in _BLOCKS:
+                return self._block(node.children, stdin)
+            case "list":
+                return self._list(node, stdin)
+            case "pipeline":
+                return self._pipeline(node, stdin)
+            case "redirected_statement":
+                return self._redirected(node, stdin)
+            case "subshell":
+                outer, self.state = self.state, self.state.copy()
+                try:
+                    return self._block(node.children, stdin)
+                finally:
+                    self.state = outer
+            case (
+                "if_statement" | "while_statement" | "case_statement" | "case_item" | "c_style_for_statement"
+            ):
+                return self._branches(node, stdin)
+            case "for_statement":
+                return self._for(node, stdin)
+            case "function_definition":
+                return self._function(node)
+            case "variable_assignment":
+                return assign(self, node, exported=False)
+            case "variable_assignments" | "negated_command":
+                return self._block(node.children, stdin)
+            case "declaration_command" | "unset_command":
+                return declare(self, node)
+            case "test_command":
+                if _HIDES.search(self.text(node)):
+                    self.doubt(_NOT_UNDERSTOOD)
+                return self.look_inside(node)
+            case "comment" | "heredoc_body" | "heredoc_end" | "heredoc_start":
+                return ""
+            case "ERROR":
+                self._block(node.children, None)
+                return None
+            case _ if not node.is_named:
+                return ""
+            case _:
+                if node.type not in ("postfix_expression", "binary_expression", "unary_expression"):
+                    self.doubt(_NOT_UNDERSTOOD)
+                return self.look_inside(node)
+
+    def look_inside(self, node: Node) -> str | None:
+        """Read what is started inside words, such as substitutions."""
+        for child in node.children:
+            if child.type in ("command_substitution", "process_substitution"):
+                self._substitution(child)
+            elif child.type == "command":
+                self._statement(child, None)
+            elif child.named_child_count:
+                self.look_inside(child)
+        return ""
+
+    def _block(self, nodes: Sequence[Node], stdin: str | None) -> str | None:
+        output: str | None = ""
+        for child in nodes:
+            if child.is_named:
+                said = self._statement(child, stdin)
+                output = None if output is None or said is None else output + said
+        return output
+
+    def _list(self, node: Node, stdin: str | None) -> str | None:
+        """`a && b || c`: a tree that leans to the left, as deep as the list is long."""
+        rest: list[tuple[str, Node]] = []
+        first = node
+        while first.type == "list":
+            self.step()
+            named = [child for child in first.children if child.is_named]
+            operator = next((child.type for child in first.children if child.type in ("&&", "||")), "")
+            rest += [(operator, child) for child in reversed(named[1:])]
+            first = named[0]
+        output = self._statement(first, stdin)
+        for operator, each in reversed(rest):
+            if operator == "||":
+                with self.state.perhaps():
+                    self._statement(each, stdin)
+                output = None
+            else:
+                said = self._statement(each, stdin)
+                output = None if output is None or said is None else output + said
+        return output
+
+    def _pipeline(self, node: Node, stdin: str | None) -> str | None:
+        outer = self.state
+        flowing = stdin
+        for child in node.children:
+            if child.is_named:
+                self.state = outer.copy()
+                flowing = self._statement(child, flowing)
+        self.state = outer
+        return flowing
+
+    def _branches(self, node: Node, stdin: str | None) -> str | None:
+        """Conditions run, bodies perhaps. A loop's condition may read its variables from what flows in."""
+        if node.type in ("while_statement", "c_style_for_statement"):
+            self._before_loop(node)
+        conditions = [] if node.type == "c_style_for_statement" else node.children_by_field_name("condition")
+        for child in conditions:
+            if child.is_named:
+                self._statement(child, stdin)
+        done = {child.id for child in conditions}
+        for child in node.children:
+            if child.id in done or not child.is_named or child.type in _TEXTS:
+                continue
+            with self.state.perhaps():
+                if child.type.endswith("expansion") or child.type in (
+                    "concatenation",
+                    "command_substitution",
+                ):
+                    self.expansion().words([child])
+                else:
+                    self._statement(child, stdin)
+        return None
+
+    def _before_loop(self, node: Node) -> None:
+        """Later rounds see what the first one set; loops that neither end nor pause are doubtful."""
+        text = self.text(node)
+        is_open = node.type == "c_style_for_statement" and node.child_by_field_name("condition") is None
+        if is_open or (_ENDLESS.match(text) and not _PAUSES.search(text)):
+            self.doubt("it goes on without end or pause")
+        if "shift" in text:
+            self.state.positional = None
+        for match in _SETS.finditer(text):
+            self.state.variables[match[1]] = UNKNOWN
+
+    def _for(self, node: Node, stdin: str | None) -> str | None:
+        values = self.expansion().words(node.children_by_field_name("value"))
+        name_node, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
+        if name_node is None or body is None:
+            return None
+        name = self.text(name_node)
+        if not values and not node.children_by_field_name("value"):
+            values = list(self.state.positional or (UNKNOWN,))
+        if len(values) > MOST_ROUNDS:
+            values = [UNKNOWN]
+        with self.state.perhaps():
+            self.assigned.add(name)
+            for each in values:
+                # A pattern stands for names of files, each of them.
+                self.state.variables[name] = each
+                self._statement(body, stdin)
+        return None
+
+    def _function(self, node: Node) -> str:
+        name_node, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+        if name_node is None or body is None or self._source is None:
+            return ""
+        name = self.text(name_node)
+        self.state.functions[name] = (self._source, body)
+        calls = len(re.findall(rf"(?:^|[\s;|&({{]){re.escape(name)}(?=$|[\s;|&)}}])", self.text(body)))
+        loops = re.search(r"\bwhile\s+(?:true|:)", self.text(body)) is not None
+        if calls >= 2 - loops and "&" in self.text(body).replace("&&", ""):
+            self.bomb = name
+        outer, self.state = self.state, self.state.copy()
+        self.state.positional = None
+        try:
+            self._statement(body, None)
+            for child in node.children:
+                if child.type in _REDIRECTS:
+                    self._redirect(child, "")
+        finally:
+            self.state = outer
+        return ""
+
+    def call(self, name: str, arguments: Sequence[str], stdin: str | None) -> str | None:
+        """Read a function that was defined before, with these arguments."""
+        source, body = self.state.functions[name]
+        outer, positional = self._source, self.state.positional
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise TooMuchError
+        self._source, self.state.positional = source, tuple(map(value, arguments))
+        try:
+            return self._statement(body, stdin)
+        finally:
+            self._depth -= 1
+            self._source, self.state.positional = outer, positional
+
+    # Commands and redirections
+
+    def _command(self, node: Node, stdin: str | None, more: Sequence[Node] = ()) -> str | None:
+        expansion = self.expansion()
+        words_nodes: list[Node] = []
+        assignments: list[Node] = []
+        output_to: list[Node] = []
+        for child in node.children:
+            if child.type == "variable_assignment" and not words_nodes:
+                assignments.append(child)
+            elif child.type == "herestring_redirect":
+                stdin = self._redirect(child, None)
+            elif child.type in _REDIRECTS:
+                output_to.append(child)
+            elif child.type == "subshell":
+                self._statement(child, stdin)
+            elif child.is_named or child.type not in ("(", ")"):
+                words_nodes.append(child)
+            else:
+                self.doubt(_NOT_UNDERSTOOD)
+        found = [*expansion.words(words_nodes), *expansion.words(more)]
+        if assignments and found:
+            outer = dict(self.state.variables)
+            for each in assignments:
+                assign(self, each, exported=True)
+            lent = {name for name, given in self.state.variables.items() if outer.get(name) is not given}
+            output = starts.invoke(self, found, stdin)
+            for name in lent:
+                self.state.variables.pop(name, None)
+                if name in outer:
+                    self.state.variables[name] = outer[name]
+        else:
+            for each in assignments:
+                assign(self, each, exported=False)
+            output = starts.invoke(self, found, stdin) if found else ""
+        for each in output_to:
+            self._redirect(each, output)
+        return output
+
+    def _redirected(self, node: Node, stdin: str | None) -> str | None:
+        body = node.child_by_field_name("body")
+        redirects = [child for child in node.children if child.type in _REDIRECTS]
+        for each in redirects:
+            if each.type != "file_redirect" or self._operator(each) in ("<", "<&", "<>"):
+                stdin = self._redirect(each, None)
+        # The grammar takes words behind a redirection for more of its targets.
+        more = [extra for each in redirects for extra in self._targets(each)[1]]
+        if body is not None and body.type == "command":
+            output = self._command(body, stdin, more)
+        else:
+            output = stdin if body is None else self._statement(body, stdin)
+            if more:
+                self.doubt(_NOT_UNDERSTOOD)
+        for each in redirects:
+            if each.type == "file_redirect" and self._operator(each) not in ("<", "<&", "<>"):
+                output = self._redirect(each, output)
+        for child in node.children:
+            if child.type == "ERROR":
+                self.doubt(_NOT_UNDERSTOOD)
+        for each in redirects:
+            if each.type == "heredoc_redirect":
+                output = self._followers(each, output)
+        return output
+
+    def _followers(self, node: Node, output: str | None) -> str | None:
+        """What stands behind `<<END` on its line: more of the pipeline, more of the list, redirections."""
+        for child in node.children:
+            if child.type == "file_redirect":
+                output = self._redirect(child, output)
+            elif child.type == "pipeline":
+                output = self._statement(child, output)
+            elif child.is_named and child.type not in (
+                "heredoc_start",
+                "heredoc_body",
+                "heredoc_end",
+                "comment",
+            ):
+                if child.type == "file_descriptor":
+                    continue
+                with self.state.perhaps():
+                    if child.type in ("word", "string", "raw_string", "concatenation"):
+                        self.expansion().words([child])
+                        self.doubt(_NOT_UNDERSTOOD)
+                    else:
+                        self._statement(child, None)
+        return output
+
+    def _targets(self, node: Node) -> tuple[list[Node], list[Node]]:
+        """The nodes of the file that a redirection opens, and words that stand behind it."""
+        found = node.children_by_field_name("destination") or [
+            child for child in node.children if child.is_named and child.type != "file_descriptor"
+        ]
+        end = next(
+            (at for at in range(1, len(found)) if found[at].start_byte != found[at - 1].end_byte), len(found)
+        )
+        return (found[:end], found[end:]) if node.type == "file_redirect" else (found, [])
+
+    def _operator(self, node: Node) -> str:
+        return next((child.type for child in node.children if not child.is_named), "")
+
+    def _redirect(self, node: Node, output: str | None) -> str | None:
+        """Open what a redirection names; what flows on: in for those that read, out for those that write."""
+        if node.type == "heredoc_redirect":
+            return self._document(node)
+        operator = self._operator(node)
+        targets = self._targets(node)[0]
+        if node.type == "herestring_redirect":
+            return self.expansion().text(targets) + "\n"
+        paths = self.expansion().words(targets)
+        if operator in ("<", "<&", "<>"):
+            for path in paths:
+                self.reads[Touched(path, self.state.cwds)] = None
+            if operator != "<>":
+                return self.state.files.get(paths[0].removeprefix("./")) if len(paths) == 1 else None
+        if operator in (">&", "<&") and all(path.isdigit() or path == "-" for path in paths):
+            return output
+        for path in paths:
+            self.writes[Touched(path, self.state.cwds)] = None
+            known = operator in (">", ">|", "&>") and output is not None
+            if known and output is not None:
+                self.state.files[path.removeprefix("./")] = output
+            else:
+                self.state.files.pop(path.removeprefix("./"), None)
+        return ""
+
+    def _document(self, node: Node) -> str | None:
+        start = next((child for child in node.children if child.type == "heredoc_start"), None)
+        body = next((child for child in node.children if child.type == "heredoc_body"), None)
+        if body is None or start is None:
+            return ""
+        if self.text(start)[:1] in ("'", '"', "\\"):
+            return unmarked(self.text(body))
+        return self.expansion().quoted(body)
+
+    # Helpers
+
+    def _substitution(self, node: Node) -> str | None:
+        """Read the script of `$(…)`, backquotes or `<(…)` in a shell of its own."""
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise TooMuchError
+        outer, self.state = self.state, self.state.copy()
+        try:
+            return self._block(node.children, None)
+        finally:
+            self._depth -= 1
+            self.state = outer
+
+    def expansion(self) -> Expansion:
+        """Expands words as they stand here."""
+        assert self._source is not None
+        return Expansion(self._source, self.state, self._substitution, self.doubt)
+
+    def text(self, node: Node) -> str:
+        """What is written where a node stands."""
+        assert self._source is not None
+        return self._source.text(node)

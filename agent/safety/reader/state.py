@@ -1,0 +1,73 @@
+"""The state of a shell at one point of a script: its variables, functions and folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from agent.safety.reader.marks import UNKNOWN
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from agent.safety.reader.tree import ParsedText
+
+MOST_FOLDERS = 4
+"""Folders a command may run in; of more, none is known."""
+
+Value = str | tuple[str, ...]
+"""The value of a variable, or of an array."""
+
+
+class TooMuchError(Exception):
+    """The text is longer or more involved than is read."""
+
+
+@dataclass(slots=True)
+class State:
+    """The state of one shell; subshells work on a copy."""
+
+    cwds: tuple[str, ...]
+    variables: dict[str, Value] = field(default_factory=dict)
+    functions: dict[str, tuple[ParsedText, Node]] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """What files hold that the script has written, by their paths as they were written."""
+    positional: tuple[str, ...] | None = None
+    """What `$1` and its followers hold; None when that is not known."""
+
+    def copy(self) -> State:
+        """Another shell that begins like this one."""
+        return State(
+            self.cwds,
+            dict(self.variables),
+            dict(self.functions),
+            dict(self.aliases),
+            self.files,
+            self.positional,
+        )
+
+    def get(self, name: str) -> Value | None:
+        """The value of a variable that the script has set, or that every shell has; None for others."""
+        if name in self.variables:
+            return self.variables[name]
+        if name == "PWD" and len(self.cwds) == 1:
+            return self.cwds[0]
+        return " \t\n" if name == "IFS" else None
+
+    def go(self, folders: tuple[str, ...]) -> None:
+        """Change the folder to one of these."""
+        self.cwds = folders if len(folders) <= MOST_FOLDERS else (UNKNOWN,)
+
+    @contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """What happens here may also not happen: afterwards both is possible."""
+        before = self.copy()
+        yield
+        for name in before.variables.keys() | self.variables.keys():
+            if before.variables.get(name) != self.variables.get(name):
+                self.variables[name] = UNKNOWN
+        self.functions = before.functions | self.functions
+        self.go(tuple(dict.fromkeys((*before.cwds, *self.cwds))))

@@ -1,0 +1,178 @@
+"""The place of paths: in the workspace, among temporary files, or elsewhere, and what speaks against it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from functools import lru_cache
+from glob import iglob
+from itertools import islice
+from pathlib import Path
+
+from agent.safety.guarded import guard
+from agent.safety.path_cache import current
+from agent.safety.places import Places, absolute, is_disk
+from agent.safety.reader.known_output import MADE_BY_MKTEMP
+from agent.safety.reader.marks import GLOBS, UNKNOWN, literal
+from agent.safety.secrets import is_secret
+from agent.safety.undo import UndoCoverage
+from agent.workspace.checkpoints.entries import Coverage
+from agent.workspace.checkpoints.git_coverage import NO_REPOSITORY, git_coverage
+from tools.safe_text import reveal
+
+DEVICES = frozenset(
+    {"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/zero", "/dev/full"}
+)
+TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp")
+_MOST_SIZES = 2_000
+"""Files whose size is looked at before one is deleted."""
+_MEGABYTE = 1_000_000
+
+
+class Scope:
+    """The folders of one session. Links are followed: one that leads outside counts as outside."""
+
+    def __init__(
+        self, places: Places, workspace: Path, scratch: Path | None, own: Path | None, undo: UndoCoverage
+    ) -> None:
+        self.places = places
+        self.undo = undo
+        self._guard = guard(workspace, Path(places.home), own)
+        self._workspace = _spellings(workspace)
+        self._scratch = _spellings(scratch) if scratch is not None else ()
+        self._kept = tuple(filter(None, map(_temporary, (*self._workspace, *_spellings(Path(places.home))))))
+
+    def inside(self, path: str) -> bool:
+        """Whether a marked absolute path is the workspace or lies in it."""
+        return UNKNOWN not in path and _within(_real(path), self._workspace)
+
+    def keeps_git(self, path: str) -> bool:
+        """Whether undo keeps the repository around a marked absolute path, if there is one."""
+        if UNKNOWN in path:
+            return False
+        found = git_coverage(Path(self._workspace[-1]), Path(_real(path)), Coverage())
+        return found.whole or found.reason == NO_REPOSITORY
+
+    def holds_home(self, path: str) -> bool:
+        """Whether a marked absolute path is the person's home, or a folder above it, with the keys in it."""
+        full = absolute(path)
+        return _within(self.places.home, (full,)) or full in ("/root", "/home", "/etc", "/Users", "/proc")
+
+    def read(self, path: str) -> str | None:
+        """What speaks against reading a marked absolute path, as a clause; None when nothing does."""
+        if path.startswith("/dev/") and is_disk(path):
+            return f"reads a disk ({shown(path)})"
+        full = absolute(path)
+        if is_secret(full) or ((real := _real(full)) != full and is_secret(real)):
+            return f"reads secrets ({shown(path)})"
+        return None
+
+    def write(self, path: str) -> str | None:
+        """What speaks against writing to a marked absolute path, as a clause; None when nothing does."""
+        if path.startswith(("/dev/tcp/", "/dev/udp/")):
+            return "opens a network connection"
+        full = absolute(path)
+        if full in DEVICES or full.startswith("/dev/fd/"):
+            return None
+        return self._changed(full, path, "changes", whole=False) or self._too_large(full, "changes")
+
+    def delete(self, path: str, *, recursive: bool) -> str | None:
+        """What speaks against deleting a marked absolute path, as a clause; None when nothing does."""
+        full = absolute(path)
+        if reason := self._changed(full, path, "deletes", whole=recursive):
+            return reason
+        if _real(full) in self._workspace:
+            return "deletes the workspace itself"
+        return self._too_large(full, "deletes")
+
+    def _changed(self, full: str, path: str, does: str, *, whole: bool) -> str | None:
+        if what := self._guard.leads_to(full, whole=whole):
+            return f"{does} {what}"
+        if is_secret(full) and not current().is_free(full):
+            return f"{does} secrets ({shown(path)})"
+        real = _real(full)
+        if UNKNOWN not in path and (_within(real, self._workspace) or _within(real, self._scratch)):
+            return None
+        if _within(full, (MADE_BY_MKTEMP,)):
+            return None
+        # What lies beside a workspace or a home for tests is no scrap, wherever it lies.
+        scrap = _temporary(full) and _temporary(real)
+        if scrap and UNKNOWN not in path and not (_within(full, self._kept) or _within(real, self._kept)):
+            return None
+        return (
+            f"{does} {'something' if UNKNOWN in path else 'files'} outside of the workspace ({shown(full)})"
+        )
+
+    def _too_large(self, full: str, does: str) -> str | None:
+        """Whether undo keeps no copy of what would be lost, because a file is too large."""
+        if UNKNOWN in full:
+            return None
+        for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
+            if size > self.undo.largest:
+                return f"{does} a file that undo keeps no copy of ({shown(file)}, {size // _MEGABYTE:,} MB)"
+        return None
+
+
+def _sizes(path: str, *, folders: bool) -> Iterator[tuple[str, int]]:
+    """Files at a marked path, or below it, with their sizes in bytes. Looks at the disk."""
+    found = iglob(literal(path)) if any(mark in path for mark in GLOBS) else (path,)  # noqa: PTH207 - of texts
+    for each in found:
+        try:
+            status = os.lstat(each)
+        except (OSError, ValueError):
+            continue
+        if stat.S_ISREG(status.st_mode):
+            yield each, status.st_size
+        elif folders and stat.S_ISDIR(status.st_mode):
+            yield from _below(each)
+
+
+def _below(folder: str) -> Iterator[tuple[str, int]]:
+    for root, _, files in os.walk(folder):
+        for name in files:
+            try:
+                yield f"{root}/{name}", os.lstat(f"{root}/{name}").st_size
+            except OSError:
+                continue
+
+
+def shown(path: str) -> str:
+    """A marked path for a person: nothing in it is hidden, very long ones are shortened in the middle."""
+    text = reveal(literal(path))
+    return text if len(text) <= 120 else f"{text[:60]}…{text[-50:]}"
+
+
+@lru_cache(maxsize=256)
+def _temporary(path: str) -> str | None:
+    """The entry of a folder for temporary files in which an absolute path lies."""
+    for folder in TEMPORARY:
+        if path.startswith(f"{folder}/"):
+            return f"{folder}/{path[len(folder) + 1 :].partition('/')[0]}"
+    return None
+
+
+def _spellings(path: Path) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((absolute(str(path)), os.path.realpath(path))))
+
+
+def _within(path: str, folders: tuple[str, ...]) -> bool:
+    for folder in folders:
+        if path.startswith(folder) and (path == folder or folder[-1] == "/" or path[len(folder)] == "/"):
+            return True
+    return False
+
+
+def _real(path: str) -> str:
+    """The path with links followed as far as it has no globs."""
+    full = absolute(path)
+    at = -1
+    if not full.isascii():  # marks are no ASCII characters
+        at = min((place for mark in (*GLOBS, UNKNOWN) if (place := full.find(mark)) >= 0), default=-1)
+    try:
+        if at < 0:
+            return current().real(full)
+        folder, _, rest = full[:at].rpartition("/")
+        return f"{current().real(folder or '/').rstrip('/')}/{rest}{full[at:]}"
+    except (OSError, ValueError):
+        return full

@@ -1,1 +1,0 @@
-"""Shell scripts read without running them: words, structure, and what would be started."""

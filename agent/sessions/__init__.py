@@ -1,0 +1,1 @@
+"""Sessions: opened, kept alive, announced to surfaces."""

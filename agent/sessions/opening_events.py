@@ -1,0 +1,47 @@
+"""The first events of a session that has just been opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from agent.events import Noticed, PrefixBroken, SessionOpened, TodosChanged
+from agent.modes import Mode
+from agent.sessions.live_session import LiveSession
+from agent.stream import EventStream
+
+if TYPE_CHECKING:
+    from agent.model.transport.reply import ModelRoute
+    from agent.sessions.opening import OpenedSession
+
+
+def announce(
+    stream: EventStream,
+    session: LiveSession,
+    opened: OpenedSession,
+    route: ModelRoute,
+    approvals: Mode,
+    sandbox: str,
+    changed: bool,
+    problems: Sequence[str],
+) -> None:
+    record = opened.record
+    stream.emit(
+        SessionOpened(
+            session=record.id,
+            title=record.title,
+            model=route.name,
+            workspace=record.workspace,
+            nodes=len(opened.path),
+            approvals=approvals,
+            sandbox=sandbox,
+        )
+    )
+    for problem in problems:
+        stream.emit(Noticed(kind="warning", text=problem))
+    if opened.recovered:
+        stream.emit(Noticed(kind="recovery", text=opened.recovered))
+    if changed:
+        stream.emit(PrefixBroken(reason="prompt or tools changed since this session was last open"))
+    if session.todos():
+        stream.emit(TodosChanged(items=session.todos()))

@@ -1,0 +1,142 @@
+"""The system prompt of a session: what it is made of, and when a resumed session gets a new one."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.context.context_table import recorded
+from agent.context.layer import Facts, Part, SkillEntry
+from agent.context.system_prompt import joined
+from agent.home import Home
+from agent.memory.scopes import Scope, project_id, project_root
+from agent.memory.service import MemoryFiles
+from agent.model.profile import Profile
+from agent.model.protocol import ToolSpec
+from agent.sessions.live_session import LiveSession
+from agent.skills.catalog import catalog_for
+from agent.skills.skill import SCOPES
+
+if TYPE_CHECKING:
+    from agent.config.schema import Settings
+
+MOST_LEARNINGS = 100
+"""Learnings of which the system prompt shows as many as it has room for."""
+
+
+async def ensure_system(
+    session: LiveSession,
+    workspace: Path,
+    home: Home,
+    settings: Settings,
+    profile: Profile,
+    tools: Sequence[ToolSpec],
+    window: int | None = None,
+) -> bool:
+    """Put the system prompt in force; True if a resumed session had to get a new one.
+
+    A stored prompt is kept byte for byte as long as profile and tools are the same. `window` is that of
+    the model, in tokens, of which the layers get a share.
+    """
+    offered = [
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
+    ]
+    stored = session.system()
+    if (
+        stored is not None
+        and stored.data.get("profile") == profile.name
+        and stored.data.get("tools") == offered
+    ):
+        return False
+    learned = await _learned(session, workspace, settings) if profile.system_prompt is None else ()
+    parts = await asyncio.to_thread(_prompt, workspace, home, settings, profile, tools, window, learned)
+    about = {"profile": profile.name, "tools": offered, "parts": recorded(parts)}
+    await session.add("system", joined(parts), about)
+    return stored is not None
+
+
+def _prompt(
+    workspace: Path,
+    home: Home,
+    settings: Settings,
+    profile: Profile,
+    tools: Sequence[ToolSpec],
+    window: int | None,
+    learned: Sequence[str] = (),
+) -> tuple[Part, ...]:
+    today = date.today().isoformat()
+    if profile.system_prompt is not None:
+        text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
+        return (Part("System prompt", text),)
+    from agent.context.context_files import project_file, soul_file
+    from agent.context.system_prompt import system_prompt
+    from agent.workspace.repository import branch
+
+    blocks = memory_files(home, workspace, settings).read_blocks() if settings.memory.enabled else ()
+    limit = settings.context.file_chars
+    soul = soul_file(home.soul, limit) if profile.context_files else None
+    project = project_file(workspace, limit) if profile.context_files else None
+    facts = Facts(
+        soul=soul,
+        project_files=[project] if project is not None else [],
+        workspace=str(workspace),
+        date=today,
+        tools=[tool.name for tool in tools],
+        platform=f"{platform.system()} {platform.machine()}",
+        tone=tone_of(settings)[0],
+        memory=[block for block in blocks if block.text],
+        learnings=learned,
+        brief=profile.brief,
+        skills=_skills(home, workspace, settings) if profile.context_files else (),
+        branch=branch(workspace) or "",
+        budgets=settings.context.budgets.model_dump(),
+        whole=None if window is None else int(window * settings.context.prompt_share),
+    )
+    return system_prompt(facts)
+
+
+async def _learned(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:
+    """What is known of failures in the project, a line each."""
+    if not settings.learnings.enabled:
+        return ()
+    from agent.learnings.learning_store import LearningStore
+    from agent.learnings.lines import entries
+
+    project = await asyncio.to_thread(lambda: project_id(project_root(workspace)))
+    store = LearningStore(session.store.database, project)
+    return entries(await store.listed(("learning",), limit=MOST_LEARNINGS))
+
+
+def _skills(home: Home, workspace: Path, settings: Settings) -> list[SkillEntry]:
+    """The skills that the index names: those of the project and the person before those that ship."""
+    catalog = catalog_for(home, workspace, settings)
+    found = catalog.load().skills if catalog is not None else ()
+    ordered = sorted(found, key=lambda each: (SCOPES.index(each.scope), each.name))
+    return [SkillEntry(each.name, each.description) for each in ordered]
+
+
+def memory_files(home: Home, workspace: Path, settings: Settings) -> MemoryFiles:
+    """The notes that outlive a session, as the settings size them."""
+    sizes = settings.memory
+    limits: dict[Scope, int] = {
+        "memory": sizes.memory_chars,
+        "user": sizes.user_chars,
+        "project": sizes.project_chars,
+    }
+    return MemoryFiles(home.memories, workspace, limits)
+
+
+def tone_of(settings: Settings) -> tuple[str, str]:
+    """The chosen personality as a paragraph, and what is wrong with the choice; both may be empty."""
+    if not settings.display.personality:
+        return "", ""
+    from themes.personalities import personality
+
+    try:
+        return personality(settings.display.personality).style, ""
+    except KeyError as error:
+        return "", f"display.personality: {error.args[0]}"

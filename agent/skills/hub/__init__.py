@@ -1,0 +1,1 @@
+"""Skills from elsewhere: looked for, fetched into quarantine, examined, installed, watched."""

@@ -1,0 +1,1 @@
+"""The kinds of places that skills come from, one a module."""

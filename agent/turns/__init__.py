@@ -1,0 +1,1 @@
+"""Turns: the model and its tools, until there is an answer."""

@@ -1,0 +1,500 @@
+"""Carrying out the tool calls of one assistant message.
+
+Calls that only read run together, everything else runs alone and in order.
+Results are committed the moment they exist and sent to the model in the order
+of the calls. A call that repeats itself without any change is stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_refused
+from agent.context.read_ledger import SHOWN, lines_shown
+from agent.events import Event, StepTaken, ToolFinished, ToolStarted
+from agent.messages import ToolCall
+from agent.sessions.live_session import LiveSession
+from agent.store.nodes import Node
+from agent.turns.hooked_call import CallHooks, hooked_call
+from agent.turns.task_state import TaskState
+from agent.turns.unasked_changes import UnaskedChanges
+from agent.workspace.checkpoints.git_words import step_names
+from tools.context import SeenFile, ToolContext
+from tools.redact import redact, redact_data
+from tools.registry import Registry, ToolEntry
+from tools.results import Display, Outcome
+from tools.safe_text import clean
+from tools.todo_tool import reminder
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.entries import Step
+
+PREVIEW = 1_500
+"""Characters of a spilled result that stay in the conversation."""
+
+SMALL_RESULT = 8_000
+"""Characters of a result that may be read on the event loop."""
+
+REPEATS_HINT = 3
+REPEATS_STOP = 5
+"""Identical calls with identical results in a row before a hint, and before refusal."""
+
+INTERRUPTED = (
+    '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
+    '"status": "interrupted"}'
+)
+NAME_SHOWN, NAMED_PATHS = 64, 20
+"""Characters of a tool's name that are shown, and paths of a step that its event names."""
+NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
+FAULT = (
+    '{"error": "A fault of Hermes ended this call; its effects may be partial.", "status": "interrupted"}',
+    '{"error": "A fault of Hermes came before this call started; nothing was done."}',
+)
+"""The same where nobody interrupted."""
+
+ContextFor = Callable[[ToolCall], ToolContext]
+LeftBy = Callable[[str, int], Awaitable[str]]
+"""What a call of a message (by its node) had done when it was cut off; empty when nothing is known."""
+StepOf = Callable[[str], "Step | None"]
+"""The step of a call that had something else change files; None for most."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedCall:
+    """The end of one call."""
+
+    call: ToolCall
+    outcome: Outcome
+    result: str
+
+
+@dataclass(slots=True)
+class RepeatGuard:
+    """Counts identical calls with identical results in a row, over a whole turn."""
+
+    last: str = ""
+    count: int = 0
+
+    def reset(self) -> None:
+        self.last, self.count = "", 0
+
+    def refuses(self, call: ToolCall) -> bool:
+        return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
+
+    def note(self, call: ToolCall, result: str) -> int:
+        """Record a result; the number of times in a row that exactly this was called and answered."""
+        seen = _fingerprint(call) + hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
+        self.count = self.count + 1 if seen == self.last else 1
+        self.last = seen
+        return self.count
+
+
+class CallRunner:
+    """Runs calls for one agent."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        tools: Registry,
+        offered: frozenset[str],
+        context_for: ContextFor,
+        state: TaskState,
+        emit: Callable[[Event], None],
+        *,
+        parallel: int = 8,
+        result_limit: int = 100_000,
+        secrets: Mapping[str, str] | None = None,
+        around: Around,
+        steps: FileSteps,
+        left_by: LeftBy,
+        step_of: StepOf = no_step,
+        unasked: UnaskedChanges,
+        learnings: AtCalls,
+        hooks: CallHooks,
+        refuses: Callable[[str], str] = nothing_refused,
+    ) -> None:
+        """`around` stands around calls that may change something, `steps` keeps what they do to files.
+
+        `left_by` tells what else is known of a call that was cut off.
+        `step_of` gives the step of a call that had something else change files, such as a merge.
+        `unasked` looks after what programs change at guarded places.
+        `refuses` tells why a tool may not be called now, in a sentence.
+        """
+        self._session = session
+        self._tools = tools
+        self._offered = offered
+        self._context_for = context_for
+        self._state = state
+        self._emit = emit
+        self._parallel = asyncio.Semaphore(parallel)
+        self._result_limit = result_limit
+        self._secrets = secrets or {}
+        self._around = around
+        self._keeper = steps
+        self._unasked = unasked
+        self._steps: dict[str, Step] = {}
+        """What calls that have ended did to files, until their result is committed."""
+        self._shown: dict[str, dict[Path, SeenFile]] = {}
+        """Lines of files in the results of calls that have ended, until these are committed."""
+        self._left_by = left_by
+        self._step_of = step_of
+        self._learnings = learnings
+        self._hooks = hooks
+        self._refuses = refuses
+        self._commits: set[asyncio.Task[None]] = set()
+        self._broken: Mapping[str, str] = {}
+        self.guard = RepeatGuard()
+
+    def turn_began(self) -> None:
+        """A new turn: repeats are counted anew, and failures of the last one are over."""
+        self.guard.reset()
+        self._learnings.turn_began()
+
+    async def run(
+        self, node: Node, calls: Sequence[ToolCall], broken: Mapping[str, str] | None = None
+    ) -> list[FinishedCall]:
+        """Run all calls of an assistant message; those in `broken` are answered with their sentence instead.
+
+        When interrupted, or failing by a fault of ours, every call still gets a result.
+        """
+        self._broken = broken or {}
+        finished: dict[str, FinishedCall] = {}
+        started: dict[str, float] = {}
+        try:
+            for group in self._groups(calls):
+                await _together([self._run_one(node, call, calls, started, finished) for call in group])
+        except asyncio.CancelledError:
+            await asyncio.shield(self._settle(node, calls, started, finished))
+            raise
+        except Exception:
+            # The turn fails by the first fault; a second one, of the same cause, says nothing new.
+            with suppress(Exception):
+                await self._settle(node, calls, started, finished, FAULT)
+            raise
+        return [finished[call.id] for call in calls]
+
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        """Contiguous runs of read-only calls together, every other call alone."""
+        group: list[ToolCall] = []
+        for call in calls:
+            entry = self._tools.get(call.name)
+            if entry is not None and entry.read_only:
+                group.append(call)
+                continue
+            if group:
+                yield group
+                group = []
+            yield [call]
+        if group:
+            yield group
+
+    async def _run_one(
+        self,
+        node: Node,
+        call: ToolCall,
+        calls: Sequence[ToolCall],
+        started: dict[str, float],
+        finished: dict[str, FinishedCall],
+    ) -> None:
+        async with self._parallel:
+            began = time.monotonic()
+            arguments = _arguments(call)
+            entry = self._tools.get(call.name)
+            shown = await shown_masked(call, arguments, self._secrets)
+            show = describe(entry, call, shown, None)
+            self._emit(
+                ToolStarted(
+                    call=call.id, tool=shown_name(call), arguments=shown_arguments(shown), display=show
+                )
+            )
+            await self._session.start_call(node, call)
+            started[call.id] = began
+            text = self._refusal(call, calls) or await self._learnings.before(call, arguments)
+            if not text:
+                text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
+            result = await self._read(text)
+            outcome, text = self._judge(call, result, await self._learnings.after(call, result))
+            commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
+            await self._shielded(commit)
+
+    async def _act(
+        self, call: ToolCall, entry: ToolEntry | None, arguments: dict[str, Any], label: str
+    ) -> str:
+        """Run the tool; what changes in the workspace meanwhile is put down to the call."""
+        context = self._context_for(call)
+        if entry is None or entry.read_only:
+            return await self._call(call, arguments, context)
+        try:
+            async with self._around.during(call.id):
+                async with self._recorded(call, label):
+                    text = await self._call(call, arguments, context)
+                return await self._unasked.settle(call.id, entry.name, context, text)
+        finally:
+            await self._unasked.forgo(call.id)
+
+    async def _call(self, call: ToolCall, arguments: dict[str, Any], context: ToolContext) -> str:
+        return await hooked_call(self._hooks, call.name, arguments, context, self._tools, self._emit)
+
+    @asynccontextmanager
+    async def _recorded(self, call: ToolCall, label: str) -> AsyncIterator[None]:
+        """Keep what the call does to files as a step."""
+        kept: Kept | None = None
+        before = self._keeper.position
+        try:
+            async with self._keeper.during(call.id, label, self._session.id) as kept:
+                yield
+        finally:
+            if kept is not None and kept.step is not None:
+                self._steps[call.id] = kept.step
+                await asyncio.shield(self._unasked.take_back(kept.step, call.id))
+            elif (restore := await self._keeper.restored_after(before)) is not None:
+                # It was written down by what carried it out, for the call that asked for it.
+                self._steps[call.id] = replace(restore, call=call.id)
+
+    def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
+        """Why a call is answered without being run, as its result."""
+        entry = self._tools.get(call.name)
+        if entry is None or entry.name not in self._offered:
+            offered = ", ".join(sorted(self._offered))
+            return _error(f"There is no tool named {shown_name(call)}. Tools on offer: {offered}.")
+        if reason := self._refuses(entry.name):
+            return json.dumps({"error": reason, "status": "blocked"}, ensure_ascii=False)
+        if call.id in self._broken:
+            return _error(self._broken[call.id])
+        first = next(
+            other for other in calls if other.name == call.name and other.arguments == call.arguments
+        )
+        if first is not call:
+            return _error(
+                "This repeats another call of the same message, which was run once; see its result."
+            )
+        if self.guard.refuses(call):
+            return _error(
+                f"Not run: this exact call gave the same result {self.guard.count} times in a row. "
+                "Try something else, or tell the user what stands in the way."
+            )
+        return None
+
+    async def _read(self, text: str) -> dict[str, Any]:
+        """A result as data, with secrets masked; a large one is read off the event loop."""
+        if len(text) > SMALL_RESULT:
+            return await asyncio.to_thread(as_data, text, self._secrets)
+        return as_data(text, self._secrets)
+
+    def _judge(self, call: ToolCall, result: dict[str, Any], learned: str) -> tuple[Outcome, str]:
+        """The outcome, and the result as text, with notes and the size limit applied.
+
+        `learned` is what is known of the failure.
+        """
+        failed = "error" in result and result["error"] is not None
+        outcome: Outcome = "done"
+        if failed:
+            outcome = "denied" if result.get("status") == "blocked" else "failed"
+        notes = []
+        repeats = self.guard.note(call, json.dumps(result, sort_keys=True, default=str))
+        if repeats == REPEATS_HINT:
+            notes.append(f"[This exact call has given the same result {repeats} times -- change something.]")
+        todos = self._state.todos
+        note = reminder(todos.count_call(), failed, todos.items())
+        if note:
+            notes.append(note)
+        if learned:
+            result["learning"] = learned
+        if notes:
+            result["note"] = " ".join(notes)
+        return outcome, self._fitted(call, json.dumps(result, ensure_ascii=False, default=str))
+
+    def _fitted(self, call: ToolCall, text: str) -> str:
+        """`text`, or a preview of it with the path of the whole."""
+        whole = len(text) <= self._result_limit
+        self._shown[call.id] = self._state.files.delivered(call.id, whole=whole)
+        if whole:
+            return text
+        path = self._state.spill(f"{call.name}-{call.id}.json", text)
+        preview = {
+            "preview": text[: min(PREVIEW, self._result_limit)],
+            "characters": len(text),
+            "full_result": str(path),
+            "hint": "The whole result is in that file; read_file or search it.",
+        }
+        return json.dumps(preview, ensure_ascii=False)
+
+    async def _shielded(self, commit: Coroutine[Any, Any, None]) -> None:
+        """Let a commit that has begun end, even if the turn is interrupted meanwhile."""
+        task = asyncio.create_task(commit)
+        self._commits.add(task)
+        task.add_done_callback(self._commits.discard)
+        await asyncio.shield(task)
+
+    async def _commit(
+        self,
+        call: ToolCall,
+        outcome: Outcome,
+        text: str,
+        seconds: float,
+        arguments: dict[str, Any],
+        finished: dict[str, FinishedCall],
+    ) -> None:
+        data: dict[str, Any] = {"outcome": outcome, "seconds": round(seconds, 3)}
+        step = self._steps.pop(call.id, None) or self._step_of(call.id)
+        if step is not None:
+            data["step"], data["files"] = step.number, len(step_names(step))
+        try:
+            result = json.loads(text)
+        except (ValueError, RecursionError):
+            result = {}
+        if shown := lines_shown(self._shown.pop(call.id, {}), str(result.get("content", "")).count("\n") + 1):
+            data[SHOWN] = shown
+        node = await self._session.finish_call(call, text, data)
+        entry = self._tools.get(call.name)
+        self._emit(
+            ToolFinished(
+                node=node.id,
+                call=call.id,
+                tool=shown_name(call),
+                outcome=outcome,
+                seconds=seconds,
+                result=text,
+                display=describe(entry, call, arguments, result),
+            )
+        )
+        if step is not None:
+            self._emit(taken(step, node.id))
+        finished[call.id] = FinishedCall(call, outcome, text)
+
+    async def _settle(
+        self,
+        node: Node,
+        calls: Sequence[ToolCall],
+        started: dict[str, float],
+        finished: dict[str, FinishedCall],
+        words: tuple[str, str] = (INTERRUPTED, NOT_STARTED),
+    ) -> None:
+        """Give every call without a result one, so that the history stays valid."""
+        await asyncio.gather(*self._commits, return_exceptions=True)
+        for call in calls:
+            if call.id not in finished:
+                self._state.files.undelivered(call.id)
+                text = words[0] if call.id in started else words[1]
+                if left := await self._left_by(call.id, node.id):
+                    text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
+                took = time.monotonic() - started[call.id] if call.id in started else 0.0
+                shown = await shown_masked(call, _arguments(call), self._secrets)
+                await self._commit(call, "interrupted", text, took, shown, finished)
+
+
+def taken(step: Step, node: int) -> StepTaken:
+    """The event of a step that a call made."""
+    names = step_names(step)
+    return StepTaken(
+        node=node,
+        call=step.call,
+        step=step.number,
+        paths=tuple(map(clean, names[:NAMED_PATHS])),
+        count=len(names),
+        coverage=clean(step.coverage.sentence()),
+    )
+
+
+async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Run jobs side by side; the first error stops the others and is raised as it is."""
+    tasks = [asyncio.create_task(job) for job in jobs]
+    try:
+        await asyncio.gather(*tasks)
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+_SHOWN_DEPTH = 20
+"""Levels of nested arguments that a surface is shown."""
+
+
+def _arguments(call: ToolCall) -> dict[str, Any]:
+    try:
+        parsed = json.loads(call.arguments) if call.arguments else {}
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
+    """The display of a call; a tool without one, or whose own fails, gets a plain one."""
+    if entry is not None and entry.describe is not None:
+        try:
+            return entry.describe(arguments, result)
+        except Exception:
+            pass
+    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
+    error = str(result.get("error", "")) if isinstance(result, dict) else ""
+    return Display(shown_name(call), subject, clean(error)[:200])
+
+
+def shown_name(call: ToolCall) -> str:
+    """The name of the tool as surfaces and errors give it: a model may make up one of any length."""
+    name = " ".join(clean(call.name[: 2 * NAME_SHOWN]).split())
+    return name if len(name) <= NAME_SHOWN else f"{name[: NAME_SHOWN - 1]}…"
+
+
+async def shown_masked(
+    call: ToolCall, arguments: dict[str, Any], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    """The arguments as surfaces may have them, with secrets masked; large ones in a thread."""
+    if len(call.arguments) > SMALL_RESULT:
+        return await asyncio.to_thread(redact_data, arguments, secrets)
+    return redact_data(arguments, secrets)
+
+
+def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments for a surface: without control bytes, and no deeper than anybody reads."""
+    return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
+
+
+def _shown_value(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, (dict, list)) and depth == 0:
+        return "…"
+    if isinstance(value, dict):
+        return {clean(str(name)): _shown_value(each, depth - 1) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_shown_value(each, depth - 1) for each in value]
+    return value
+
+
+def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
+    """A result as data, with secrets masked; what is no object becomes its only field."""
+    try:
+        result = json.loads(text)
+    except (ValueError, RecursionError):
+        result = text
+    result = _redacted(result, secrets)
+    return result if isinstance(result, dict) else {"result": result}
+
+
+def _redacted(value: Any, secrets: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return redact(value, secrets)
+    if isinstance(value, dict):
+        return {name: _redacted(item, secrets) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, secrets) for item in value]
+    return value
+
+
+def _error(sentence: str) -> str:
+    return json.dumps({"error": sentence}, ensure_ascii=False)
+
+
+def _fingerprint(call: ToolCall) -> str:
+    return hashlib.sha256(f"{call.name}\0{call.arguments}".encode("utf-8", "replace")).hexdigest()

@@ -1,0 +1,122 @@
+"""Guarded places that a program changed on its own: what is taken back, and what is only told.
+
+The boundary lays what stands there read-only; a name at which nothing stands, or what git brings along,
+it cannot keep from programs. So each step of a program is looked through when it has ended. A change
+that nobody said yes to goes back before anything else runs, and a person is asked whether to keep it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.safety.git_programs import file_names_programs
+from agent.safety.guarded import known_name
+from agent.safety.reader.marks import words
+from agent.workspace.checkpoints.entries import PathKind, is_outside
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.entries import PathChange, Step
+
+SHOWN = 5
+"""Paths that are named; the rest is counted."""
+_DEPENDENCIES = words(
+    "node_modules bower_components site-packages dist-packages .venv venv .tox .nox __pycache__ vendor target"
+)
+"""Folders whose programs every program can change anyway, and which package managers fill."""
+_FILLED = frozenset({(".yarn", "cache"), (".yarn", "unplugged"), (".husky", "_")})
+_STATE = frozenset({(".yarn", "install-state.gz"), (".yarn", "build-state.yml")})
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedChanges:
+    """What a step of a program did to guarded places, by paths relative to the workspace, in order."""
+
+    made: tuple[str, ...] = ()
+    """To be taken back."""
+    brought: tuple[str, ...] = ()
+    """What came with a repository that was fetched as a whole into a folder of its own: only told."""
+
+
+def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChanges:
+    """Guarded paths that a program changed in this step. Reads settings of git that are new.
+
+    `allowed` are places that a person said yes to in the same call; a folder stands for all below it.
+    """
+    if step.kind != "command":
+        return GuardedChanges()
+    root = Path(step.root)
+    fetched = tuple(_fetched(step.changes))
+    made: list[PathChange] = []
+    brought: list[PathChange] = []
+    for change in step.changes:
+        if (
+            is_outside(change.path)
+            or not _is_guarded(change, root)
+            or _is_allowed(root / change.path, allowed)
+        ):
+            continue
+        came_along = change.path.startswith(fetched) and ".git" not in change.path.split("/")
+        (brought if came_along else made).append(change)
+    return GuardedChanges(_paths(made), _paths(brought))
+
+
+def _paths(changes: Sequence[PathChange]) -> tuple[str, ...]:
+    """The paths of the changes, without folders in which nothing else was changed."""
+    used = {folder for change in changes if not _is_folder(change) for folder in _above(change.path)}
+    return tuple(change.path for change in changes if not _is_folder(change) or change.path in used)
+
+
+def _is_folder(change: PathChange) -> bool:
+    return PathKind.FOLDER in (
+        each.kind if each is not None else None for each in (change.before, change.after)
+    )
+
+
+def _above(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _fetched(changes: Sequence[PathChange]) -> Iterator[str]:
+    """Folders (with a slash) that are new and repositories of their own."""
+    new = {change.path for change in changes if change.before is None}
+    for path in new:
+        folder, _, name = path.rpartition("/")
+        if name == ".git" and folder in new:
+            yield f"{folder}/"
+
+
+def _is_guarded(change: PathChange, root: Path) -> bool:
+    names = tuple(change.path.split("/"))
+    if not _DEPENDENCIES.isdisjoint(names):
+        return False
+    if ".git" in names:
+        return _runs_programs(names[names.index(".git") + 1 :], change, root)
+    pairs = set(pairwise(names))
+    if pairs & _FILLED or names[-2:] in _STATE:
+        return False
+    return known_name(change.path) is not None
+
+
+def _runs_programs(inside: tuple[str, ...], change: PathChange, root: Path) -> bool:
+    """Whether a change in git's own folder has it run something: a hook, or settings that name programs."""
+    if change.after is None or change.after.kind is PathKind.FOLDER:
+        return False
+    if "hooks" in inside[:-1]:
+        return not inside[-1].endswith(".sample")
+    return inside[-1:] in (("config",), ("config.worktree",)) and file_names_programs(root / change.path)
+
+
+def _is_allowed(path: Path, allowed: Collection[Path]) -> bool:
+    return any(path.is_relative_to(each) or each.is_relative_to(path) for each in allowed)
+
+
+def named(paths: Sequence[str]) -> str:
+    """Some of the paths, for a sentence."""
+    more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
+    return f"{', '.join(paths[:SHOWN])}{more}"

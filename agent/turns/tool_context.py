@@ -1,0 +1,146 @@
+"""One call's view of the engine: the protocols of `tools.context`, implemented."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.events import Decision, Event, ToolProgressed
+from agent.pending_requests import PendingRequests
+from agent.safety.gate import Gate, Verdict
+from agent.safety.impact import ActionEnvironment, impact
+from agent.turns.task_state import LiveTodos, TaskState
+from tools.actions import Action, SpawnAgent
+from tools.code.runner import CodeRunner
+from tools.context import (
+    Asker,
+    Assignment,
+    Checkpoints,
+    Delegates,
+    FileMemory,
+    Folded,
+    InnerCaller,
+    MemoryKeeper,
+    PersonAnswer,
+)
+from tools.found import SessionSearch
+from tools.learning_notes import LearningKeeper
+from tools.safe_text import clean
+from tools.skill_keeper import SkillKeeper
+from tools.terminal.terminals import Terminals
+
+Acting = Callable[[str, Action], Awaitable[None]]
+"""Hears of an action that is allowed, by its call, before it is done; raises `ToolError` to prevent it."""
+
+
+def acting_in_turn(each: Sequence[Acting]) -> Acting:
+    """One that tells several, in their order."""
+
+    async def acting(call: str, action: Action) -> None:
+        for hears in each:
+            await hears(call, action)
+
+    return acting
+
+
+@dataclass(frozen=True, slots=True)
+class PersonAsker:
+    """Questions of one agent on their way to the inbox."""
+
+    pending_requests: PendingRequests
+    agent: str
+
+    async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer:
+        safe = [clean(choice) for choice in choices]
+        return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
+
+
+@dataclass(frozen=True, slots=True)
+class PersonApprover:
+    """Approvals one agent needs, on their way to the inbox."""
+
+    pending_requests: PendingRequests
+    agent: str
+    around: ActionEnvironment
+
+    async def ask(self, action: Action, verdict: Verdict) -> Decision:
+        reached = await asyncio.to_thread(impact, action, verdict, self.around)
+        return await self.pending_requests.approve(action, verdict, self.agent, reached)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """What a tool sees while one call of one agent runs."""
+
+    call: str
+    state: TaskState
+    workspace: Path
+    asker: Asker
+    sessions: SessionSearch
+    folded: Folded
+    terminals: Terminals
+    options: Mapping[str, Any]
+    gate: Gate
+    emit: Callable[[Event], None]
+    notice: Callable[[str], None]
+    inner: InnerCaller
+    scripts: CodeRunner
+    acting: Acting
+    """Hears of every action that is allowed, by the call, before it is done."""
+    allowed: Callable[[str, Sequence[Path]], None]
+    """Hears which guarded places a person said yes to, by the call."""
+    memory: MemoryKeeper
+    learnings: LearningKeeper
+    skills: SkillKeeper
+    checkpoints: Checkpoints
+    delegates: Delegates
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered while the gate decides, which may take a person."""
+    script_files: FileMemory | None = None
+    """The file memory of the script that makes the call; None: the model makes it."""
+
+    @property
+    def task(self) -> str:
+        return self.state.task
+
+    @property
+    def scratch(self) -> Path:
+        return self.state.scratch
+
+    @property
+    def todos(self) -> LiveTodos:
+        return self.state.todos
+
+    @property
+    def files(self) -> FileMemory:
+        return self.script_files or self.state.files.of_call(self.call)
+
+    async def permit(self, action: Action) -> None:
+        await self._permit(self.gate, action)
+
+    async def permit_agents(self, tool: str, assignments: Sequence[Assignment], act: str = "") -> None:
+        goals = [act] if act else [each.goal for each in assignments]
+        actions = [SpawnAgent(tool=tool, goal=goal) for goal in goals]
+        verdicts = await asyncio.to_thread(lambda: [self.gate.decide(action) for action in actions])
+        gate = self.gate
+        if all(each.kind in ("allow", "ask") for each in verdicts):
+            with self.waiting():
+                if await self.delegates.agree(assignments):
+                    gate = gate.agreed()
+        for action in actions:
+            await self._permit(gate, action)
+
+    async def _permit(self, gate: Gate, action: Action) -> None:
+        with self.waiting():
+            self.allowed(self.call, await gate.permit(action))
+        await self.acting(self.call, action)
+
+    def progress(self, text: str) -> None:
+        self.emit(ToolProgressed(call=self.call, text=text))
+
+    def notify(self, text: str) -> None:
+        self.notice(text)

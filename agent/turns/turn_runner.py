@@ -1,0 +1,298 @@
+"""One user turn: the model and its tools, back and forth until there is an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+
+from agent.absent import no_more_steps, nothing_begins, nothing_meant
+from agent.context.message_history import sealed_data
+from agent.errors import ExitCode, HermesError
+from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
+from agent.messages import Attachment
+from agent.model.profile import Profile
+from agent.model.transport.reply import ModelReply
+from agent.model.usage import counted
+from agent.sessions.live_session import LiveSession
+from agent.spending.budget import BudgetReachedError
+from agent.store.nodes import Node
+from agent.turns.attaching import Attached, nothing_attached
+from agent.turns.call_runner import CallRunner, FinishedCall
+from agent.turns.dialogue import Dialogue
+from agent.turns.hooked_call import CallHooks
+from agent.turns.turn_queue import TurnQueue
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
+
+MENTION = "mention"
+"""The kind of a notice that tells the model what a mention means; nobody else needs it."""
+MAX_CONTINUATIONS = 3
+"""How often an answer that hit the output limit is continued."""
+
+MAX_NUDGES = 2
+"""How often an empty or premature answer is sent back."""
+
+CONTINUE = (
+    "[Your answer reached the output limit. Continue exactly where it stopped, without repeating anything.]"
+)
+EMPTY = "[Your reply was empty. Answer the user, or call a tool.]"
+WRAP_UP = (
+    "[The limit of requests for this turn is reached. Do not call tools any more. "
+    "Say briefly what is done, what is not, and what the next step would be.]"
+)
+
+FILTERED = (
+    "The model broke its answer off: its provider objects to the content. Rephrase, or choose another model."
+)
+
+EXIT_CODES: dict[TurnOutcome, ExitCode] = {
+    "done": ExitCode.DONE,
+    "failed": ExitCode.FAILED,
+    "interrupted": ExitCode.INTERRUPTED,
+    "denied": ExitCode.DENIED,
+    "budget": ExitCode.FAILED,
+}
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What has happened in a turn so far."""
+
+    calls: int = 0
+    nudges: int = 0
+    parts: list[str] = field(default_factory=list)
+    """Pieces of an answer that was continued."""
+    last_batch: list[FinishedCall] = field(default_factory=list)
+    refused: bool = False
+    """Whether the gate said no and no call has succeeded since."""
+
+
+class TurnRunner:
+    """Runs turns of one session, one at a time."""
+
+    def __init__(
+        self,
+        session: LiveSession,
+        dialogue: Dialogue,
+        calls: CallRunner,
+        turn_queue: TurnQueue,
+        profile: Profile,
+        emit: Callable[[Event], None],
+        *,
+        max_steps: int,
+        more: Callable[[], Awaitable[int]] = no_more_steps,
+        meant: Callable[[str], Awaitable[str]] = nothing_meant,
+        attach: Callable[[str], Awaitable[Attached]] = nothing_attached,
+        beginning: Callable[[], None] = nothing_begins,
+        hooks: CallHooks,
+    ) -> None:
+        """`more` is asked for further steps when `max_steps` of a turn are used up.
+
+        `meant` gives what the model is told besides a message of the person, as what its mentions mean,
+        `attach` what its references show; `beginning` hears that a turn begins.
+        """
+        self._session = session
+        self._dialogue = dialogue
+        self._calls = calls
+        self._turn_queue = turn_queue
+        self._profile = profile
+        self._emit = emit
+        self._max_steps = max_steps
+        self._more = more
+        self._meant = meant
+        self._attach = attach
+        self._beginning = beginning
+        self._hooks = hooks
+        self._turns = 0
+        self.unsaved = False
+        """Whether the message of the last turn is not in the store: nobody has it but who sent it."""
+
+    async def run(
+        self, text: str, origin: str = "prompt", attachments: Sequence[Attachment] = ()
+    ) -> TurnEnded:
+        """Work on a message until there is an answer. Never raises; the outcome says how it ended.
+
+        The message is in the store before anything else happens. A cancelled
+        task ends the turn as interrupted, with a history that can go on.
+        """
+        self._turns += 1
+        self._calls.turn_began()
+        self._beginning()
+        progress = _Progress()
+        outcome: TurnOutcome = "failed"
+        answer, error = "", ""
+        code: ExitCode | None = None
+        try:
+            self.unsaved = True
+            await self._add_user(text, origin, attachments)
+            self._emit(TurnStarted(turn=self._turns))
+            outcome, answer = await self._steps(progress)
+        except asyncio.CancelledError:
+            # A write that has begun comes to its end.
+            self.unsaved = False
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            outcome = "interrupted"
+            error = await self._keep_partial_answer()
+        except BudgetReachedError as reached:
+            outcome, error = "budget", str(reached)
+            await self._note_failure(error)
+        except HermesError as failure:
+            error, code = str(failure), failure.exit_code
+            await self._note_failure(error)
+        except Exception as failure:
+            log.exception("the turn failed")
+            error = f"Internal error ({type(failure).__name__}: {failure}); the log has the details."
+            await self._note_failure(error)
+        return self._ended(outcome, answer, error, code)
+
+    async def _steps(self, progress: _Progress) -> tuple[TurnOutcome, str]:
+        step, limit = 0, self._max_steps
+        while step < limit or (limit := limit + await self._more()) > step:
+            step += 1
+            await self._take_mail()
+            reply = await self._dialogue.next_reply(step)
+            node = await self._commit(reply)
+            if reply.calls:
+                progress.parts.clear()
+                progress.calls += len(reply.calls)
+                progress.last_batch = await self._calls.run(node, reply.calls, reply.broken)
+                self._note_refusal(progress)
+                continue
+            if await self._goes_on(reply, progress):
+                continue
+            answer = "".join([*progress.parts, reply.text])
+            return ("denied" if progress.refused else "done"), answer
+        return "budget", await self._wrap_up(step + 1)
+
+    async def _goes_on(self, reply: ModelReply, progress: _Progress) -> bool:
+        """Whether a reply without calls is not the end of the turn."""
+        if reply.finish == "content_filter":
+            self._emit(Noticed(kind="warning", text=FILTERED))
+            return False
+        if reply.finish == "pause" and len(progress.parts) < MAX_CONTINUATIONS:
+            progress.parts.append(reply.text)
+            return True
+        if reply.finish == "length" and reply.text and len(progress.parts) < MAX_CONTINUATIONS:
+            progress.parts.append(reply.text)
+            await self._session.add_user(CONTINUE, "engine")
+            return True
+        if self._turn_queue.steering_waits():
+            progress.parts.clear()
+            return True
+        nudge = None if reply.text.strip() else EMPTY
+        if nudge is None and self._profile.guard is not None:
+            nudge = self._profile.guard(self._session.last_user_text(), progress.calls, reply.text)
+        if nudge is None:
+            nudge = await self._held_back("".join([*progress.parts, reply.text]))
+        if nudge is None or progress.nudges >= MAX_NUDGES:
+            return False
+        progress.nudges += 1
+        await self._session.add_user(nudge, "engine")
+        return True
+
+    async def _held_back(self, answer: str) -> str | None:
+        """What the model is told if a hook does not let its answer end the turn."""
+        said = await self._hooks.before_response(answer)
+        if said.decision == "allow":
+            return None
+        return f"[A check of the user holds your answer back: {said.reason or 'no reason is given'}]"
+
+    async def _wrap_up(self, step: int) -> str:
+        """The limit of steps is reached: one last request for a summary, whose calls are not run."""
+        await self._session.add_user(WRAP_UP, "engine")
+        reply = await self._dialogue.next_reply(step)
+        await self._session.add_assistant(reply.text, reply.reasoning, (), self._data(reply))
+        return reply.text
+
+    async def _take_mail(self) -> None:
+        for text in self._turn_queue.take_notices():
+            await self._session.add("notice", text, {"kind": "process", "to_model": True})
+        items = self._turn_queue.take_steering()
+        while items:
+            item = items.pop(0)
+            self.unsaved = True
+            try:
+                await self._add_user(item.text, "steer", item.attachments)
+            except HermesError:
+                self._turn_queue.put_back([item, *items] if self.unsaved else items)
+                self.unsaved = False
+                raise
+            except asyncio.CancelledError:
+                for unread in items:
+                    self._turn_queue.steer(unread.text, unread.attachments)
+                raise
+
+    async def _add_user(self, text: str, origin: str, attachments: Sequence[Attachment]) -> None:
+        """Keep a message of the person, and what the model has to know to understand it."""
+        await self._session.add_user(text, origin, attachments)
+        self.unsaved = False
+        if told := await self._meant(text):
+            await self._session.add("notice", told, {"kind": MENTION, "to_model": True})
+        attached = await self._attach(text)
+        if attached.text:
+            await self._session.add("notice", attached.text, {"kind": MENTION, "to_model": True})
+        for line in attached.told:
+            await self._session.add("notice", line, {"kind": "info", "to_model": False})
+            self._emit(Noticed(kind="info", text=line))
+
+    async def _commit(self, reply: ModelReply) -> Node:
+        return await self._session.add_assistant(reply.text, reply.reasoning, reply.calls, self._data(reply))
+
+    def _data(self, reply: ModelReply) -> dict[str, object]:
+        data: dict[str, object] = {
+            "model": reply.route,
+            "finish": reply.finish,
+            "usage": counted(reply.usage),
+        }
+        if aside := self._dialogue.take_aside():
+            data["aside"] = aside
+        if reply.sealed is not None:
+            data["sealed"] = sealed_data(reply.sealed)
+        if reply.repairs:
+            data["repairs"] = list(reply.repairs)
+        return data
+
+    def _note_refusal(self, progress: _Progress) -> None:
+        for end in progress.last_batch:
+            if end.outcome == "denied":
+                progress.refused = True
+            elif end.outcome == "done" and not end.call.name.startswith("todo_"):
+                progress.refused = False
+
+    async def _keep_partial_answer(self) -> str:
+        """Keep what the model had written when it was stopped. Returns a sentence if even that failed."""
+        await self._session.settled()
+        text, reasoning, model = self._dialogue.take_partial()
+        if not text.strip():
+            return ""
+        try:
+            data = {"state": "interrupted", "model": model}
+            await asyncio.shield(self._session.add_assistant(text, reasoning, (), data))
+        except (HermesError, asyncio.CancelledError) as failure:
+            return str(failure)
+        return ""
+
+    async def _note_failure(self, error: str) -> None:
+        """Keep the reason in the session, unless the store itself is what failed."""
+        await self._keep_partial_answer()
+        try:
+            await self._session.add("notice", error, {"kind": "failure", "to_model": False})
+        except HermesError as failure:
+            log.warning("the failure could not be stored: %s", failure)
+
+    def _ended(self, outcome: TurnOutcome, answer: str, error: str, code: ExitCode | None) -> TurnEnded:
+        ended = TurnEnded(
+            outcome=outcome,
+            text=clean(answer),
+            session=self._session.id,
+            usage=self._dialogue.usage(),
+            error=clean(error),
+            exit_code=int(code if code is not None else EXIT_CODES[outcome]),
+        )
+        self._emit(ended)
+        return ended

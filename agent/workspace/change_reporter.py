@@ -1,0 +1,133 @@
+"""The watcher in the service of a session: changes become events, notices and notes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from agent.events import Event, FileChange, FilesChanged, Noticed
+from agent.workspace.changes import ProjectChanges, ShownFileDiff
+from agent.workspace.watcher import Watcher
+from tools.redact import mask_known
+
+MAX_TOLD = 500
+"""Files that one event names: another branch checked out can change a hundred thousand at once."""
+
+Kind = Literal["added", "modified", "removed"]
+
+
+class ChangeReporter:
+    """Notices what changes in the workspace, and tells whose work it was.
+
+    `remember` receives the note for the model's next request. `secrets` are values, by name,
+    that are masked in what is told.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        emit: Callable[[Event], None],
+        remember: Callable[[str], None],
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        self._emit = emit
+        self._remember = remember
+        self._secrets = secrets or {}
+        self._watcher = Watcher(workspace, self._others_changed)
+        self._calls = 0
+        """How many calls are under way."""
+
+    async def start(self) -> None:
+        """Begin to watch, in the background."""
+        await self._watcher.start()
+
+    async def stop(self) -> None:
+        await self._watcher.stop()
+
+    async def switch(self, on: bool) -> str:
+        """Tell what others change from now on, or tell it no longer; what holds now, in a sentence."""
+        await self._watcher.catch_up()
+        self.enabled = on
+        if on:
+            await self.start()
+            return "Changes that others make in the project are noticed."
+        return "Changes that others make in the project go unnoticed in this session."
+
+    @property
+    def coverage(self) -> str:
+        """What is watched, in a sentence."""
+        return self._watcher.coverage
+
+    @property
+    def enabled(self) -> bool:
+        return self._watcher.enabled
+
+    @enabled.setter
+    def enabled(self, on: bool) -> None:
+        self._watcher.enabled = on
+
+    @asynccontextmanager
+    async def during(self, call: str) -> AsyncIterator[None]:
+        """What changes while this is open is the work of the call, or without one of Hermes itself.
+
+        A project that is still being read for the first time delays nothing; what changes
+        meanwhile is told as nobody's work rather than as that of the person.
+        """
+        async with self._watcher.claim() as claim:
+            self._calls += bool(call)
+            try:
+                yield
+            finally:
+                self._calls -= bool(call)
+        # A call that is under way gets the same changes, and tells them.
+        if claim.changes and (call or not self._calls):
+            self._emit(told(claim.changes, "agent", call, self._secrets))
+
+    def _others_changed(self, changes: ProjectChanges) -> None:
+        self._emit(told(changes, "others", secrets=self._secrets))
+        self._emit(Noticed(kind="files", text=mask_known(changes.sentence(), self._secrets)))
+        self._remember(mask_known(changes.note(), self._secrets))
+
+
+def told(
+    changes: ProjectChanges,
+    by: Literal["agent", "others"],
+    call: str = "",
+    secrets: Mapping[str, str] | None = None,
+) -> FilesChanged:
+    """Changes as an event that names `MAX_TOLD` files and counts the others."""
+    files = files_of(changes, secrets)
+    # Of a renamed file both names are told.
+    more = changes.count + len(changes.renamed) - len(files)
+    return FilesChanged(by=by, call=call, files=files, more=more)
+
+
+def files_of(changes: ProjectChanges, secrets: Mapping[str, str] | None = None) -> tuple[FileChange, ...]:
+    """The first `MAX_TOLD` changes file by file, `secrets` masked in the diffs.
+
+    A renamed file is removed and added.
+    """
+    diffs = {diff.path: diff for diff in changes.diffs}
+    return tuple(
+        _file(path, kind, diffs.get(path), secrets or {}) for path, kind in islice(_kinds(changes), MAX_TOLD)
+    )
+
+
+def _kinds(changes: ProjectChanges) -> Iterator[tuple[str, Kind]]:
+    groups: tuple[tuple[Kind, Iterable[str]], ...] = (
+        ("modified", changes.modified),
+        ("added", changes.added),
+        ("added", (new for _, new in changes.renamed)),
+        ("removed", changes.removed),
+        ("removed", (old for old, _ in changes.renamed)),
+    )
+    return ((path, kind) for kind, paths in groups for path in paths)
+
+
+def _file(path: str, kind: Kind, diff: ShownFileDiff | None, secrets: Mapping[str, str]) -> FileChange:
+    if diff is None:
+        return FileChange(path, kind)
+    return FileChange(path, kind, diff.added, diff.removed, mask_known(diff.text, secrets))

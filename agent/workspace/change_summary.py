@@ -1,0 +1,77 @@
+"""Summarises files that differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from agent.workspace.changes import ProjectChanges, ShownFileDiff, shown
+from agent.workspace.fingerprints import ContentKind
+from agent.workspace.project_tree import FileDifference
+from agent.workspace.sorting import in_order
+from tools.files.credentials import CredentialGuard
+from tools.files.diffs import diff_texts, shorten_diff
+from tools.files.text_files import decode
+from tools.redact import redact
+
+_DIFF_CHARACTERS = 8_000
+"""Length at which the diff of one file is cut."""
+
+
+def summarize(differences: Sequence[FileDifference], root: Path, guard: CredentialGuard) -> ProjectChanges:
+    """The differences as one value. Blocking: makes diffs. What `guard` hides is named, but never quoted."""
+    renamed = _renames(differences)
+    moved = {path for pair in renamed for path in pair}
+    left = [difference for difference in differences if difference.path not in moved]
+    diffs = (_diff(difference) for difference in left if not guard.hides(root / difference.path))
+    return ProjectChanges(
+        added=tuple(item.path for item in left if item.before is None),
+        modified=tuple(item.path for item in left if item.before is not None and item.after is not None),
+        removed=tuple(item.path for item in left if item.after is None),
+        diffs=tuple(diff for diff in diffs if diff is not None),
+        renamed=renamed,
+    )
+
+
+def _renames(differences: Iterable[FileDifference]) -> tuple[tuple[str, str], ...]:
+    """Pairs of a file that went and one that came with the same content, where only one of each fits."""
+    gone: dict[bytes, list[str]] = {}
+    come: dict[bytes, list[str]] = {}
+    for item in differences:
+        if item.before is not None and item.after is None and item.before.stamp[0] > 0:
+            gone.setdefault(item.before.digest, []).append(item.path)
+        elif item.before is None and item.after is not None:
+            come.setdefault(item.after.digest, []).append(item.path)
+    pairs: list[tuple[str, str]] = []
+    for digest, old in gone.items():
+        new = come.get(digest, [])
+        if len(old) == len(new) == 1:
+            pairs.append((old[0], new[0]))
+        else:
+            # Copies of one content: those that kept their name have moved with their folder.
+            before, after = _by_name(old), _by_name(new)
+            pairs.extend((path, after[name]) for name, path in before.items() if name in after)
+    return tuple(in_order(pairs))
+
+
+def _by_name(paths: Iterable[str]) -> dict[str, str]:
+    """The paths by the name at their end, without names that occur twice."""
+    named: dict[str, list[str]] = {}
+    for path in paths:
+        named.setdefault(path.rpartition("/")[2], []).append(path)
+    return {name: found[0] for name, found in named.items() if len(found) == 1}
+
+
+def _diff(item: FileDifference) -> ShownFileDiff | None:
+    """The diff of a file that is text on each side that exists, and whose text was kept."""
+    sides = ((item.before, item.text_before), (item.after, item.text_after))
+    if any(
+        entry is not None and (entry.kind is not ContentKind.TEXT or text is None) for entry, text in sides
+    ):
+        return None
+    if item.after is None:
+        return None
+    old, new = (decode(text).text if text is not None else "" for _, text in sides)
+    old_name = f"a/{shown(item.path)}" if item.before is not None else "/dev/null"
+    diff = diff_texts(redact(old), redact(new), old_name, f"b/{shown(item.path)}")
+    return ShownFileDiff(item.path, shorten_diff(diff.text, _DIFF_CHARACTERS), diff.added, diff.removed)

@@ -1,0 +1,68 @@
+"""Keeping the store within its limits while a session runs, without getting in anybody's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from agent.errors import HermesError
+from agent.workspace.checkpoints.garbage_collection import Collected, collecting
+from agent.workspace.checkpoints.store import CheckpointStore
+
+if TYPE_CHECKING:
+    from agent.config.schema import CheckpointSettings
+
+log = logging.getLogger(__name__)
+
+FIRST_SECONDS = 180.0
+"""How long after the start clearing begins: the start belongs to the person."""
+AGAIN_SECONDS = 6 * 3600.0
+BUSY_SECONDS = 600.0
+"""When it is tried again after somebody kept the store in use."""
+PAUSE_SECONDS = 0.05
+"""Between two pieces, so that clearing takes a small share of a core and of the disk."""
+
+
+async def keep_tidy(
+    store: CheckpointStore,
+    settings: CheckpointSettings,
+    living: Collection[str] | None,
+    *,
+    first: float = FIRST_SECONDS,
+) -> None:
+    """Clear what is over the limits, first after `first` seconds and then every few hours, until cancelled.
+
+    `living` names the sessions there are (None: not known, all stay); it is read again each time.
+    Each piece runs in a thread; a failure is written to the log and tried again later.
+    """
+    pause = first
+    while True:
+        await asyncio.sleep(pause)
+        done = Collected(busy=True)
+        try:
+            done = await _collected(store, settings, living)
+        except (HermesError, OSError) as error:
+            log.warning("checkpoints could not be cleared: %s", error)
+        pause = BUSY_SECONDS if done.busy else AGAIN_SECONDS
+
+
+async def _collected(
+    store: CheckpointStore, settings: CheckpointSettings, living: Collection[str] | None
+) -> Collected:
+    pieces = collecting(
+        store,
+        max_bytes=settings.max_total_mb * 1_000_000,
+        max_age=settings.max_age_days * 86_400,
+        living=None if living is None else frozenset(living),
+    )
+    done = Collected()
+    while (piece := await asyncio.to_thread(_next, pieces)) is not None:
+        done = piece
+        await asyncio.sleep(PAUSE_SECONDS)
+    return done
+
+
+def _next(pieces: Iterator[Collected]) -> Collected | None:
+    return next(pieces, None)

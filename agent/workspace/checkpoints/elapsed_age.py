@@ -1,0 +1,99 @@
+"""Ages in time that passed rather than in what clocks said.
+
+A clock that is set a year ahead makes everything a year old, and a store that believed
+it would forget what was kept this morning. So the store remembers when it last looked
+at the clock. However far that has moved on since, no more than a day of it counts: a
+month's holiday ages nothing by a month, and neither does a wrong clock.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.home import PRIVATE_FILE
+from agent.workspace.checkpoints.objects import TEMPORARY, write_all
+from tools.files.descriptors import read_bytes
+
+NAME = "clock"
+MOST_SECONDS = 86_400.0
+"""What the time between two looks at the clock counts for at most."""
+MAX_GAPS = 1_000
+_MAX_BYTES = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class ElapsedAge:
+    """Times are seconds since the epoch, as the clock gave them."""
+
+    seen: float
+    """When the clock was last looked at."""
+    gaps: tuple[tuple[float, float], ...] = ()
+    """Stretches longer than `MOST_SECONDS` between two looks, from and to, in their order."""
+
+    def looked(self, now: float) -> ElapsedAge:
+        """The same after another look at the clock. Pure."""
+        # What a clock said before it was set back never was.
+        gaps = [(start, min(end, now)) for start, end in self.gaps if start < now]
+        if now - self.seen > MOST_SECONDS:
+            gaps.append((self.seen, now))
+        return ElapsedAge(now, tuple(gaps[-MAX_GAPS:]))
+
+    def before(self, seconds: float, *, most: float = MOST_SECONDS) -> float:
+        """The moment `seconds` of lived time before the last look; a gap counts for at most `most`. Pure."""
+        moment = self.seen
+        for start, end in reversed(self.gaps):
+            seconds -= moment - end
+            if seconds <= 0:
+                return end - seconds
+            seconds -= min(most, end - start)
+            if seconds <= 0:
+                return start
+            moment = start
+        return moment - seconds
+
+
+def read_clock(folder: Path, now: float) -> ElapsedAge:
+    """Note in the store at `folder` that it is `now`, and return what that makes of the time before.
+
+    Where the note cannot be read, nothing before `now` counts; where it cannot be written,
+    it is left for the next time: a full disk must not keep the store from being cleared.
+    Blocking; never raises.
+    """
+    known = _read(folder / NAME, now).looked(now)
+    beside = folder / f"{TEMPORARY}{secrets.token_hex(8)}"
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        try:
+            write_all(descriptor, json.dumps({"seen": known.seen, "gaps": known.gaps}).encode())
+        finally:
+            os.close(descriptor)
+        beside.replace(folder / NAME)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+    return known
+
+
+def _read(path: Path, now: float) -> ElapsedAge:
+    try:
+        data, _ = read_bytes(path.parent.resolve() / path.name, _MAX_BYTES)
+        found = json.loads(data)
+        gaps = tuple((float(start), float(end)) for start, end in found["gaps"])
+        known = ElapsedAge(float(found["seen"]), gaps)
+    except FileNotFoundError:
+        return ElapsedAge(now)
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return _nothing_counts(now)
+    moments = [moment for gap in known.gaps for moment in gap]
+    sound = all(map(math.isfinite, (known.seen, *moments))) and moments == sorted(moments)
+    return known if sound else _nothing_counts(now)
+
+
+def _nothing_counts(now: float) -> ElapsedAge:
+    return ElapsedAge(now, ((0.0, now),))

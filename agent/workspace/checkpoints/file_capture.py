@@ -1,0 +1,228 @@
+"""Reading what stands at a path of the workspace, safely and exactly.
+
+A path is walked folder by folder without following a link, so it never leads out
+of the workspace. Nothing is opened but plain files. A file that changes while it
+is read is read again; when it never holds still, that is said instead of keeping
+a mixture.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
+from agent.workspace.checkpoints.git_paths import uncovered
+from agent.workspace.checkpoints.objects import CHUNK, ObjectStore
+from tools.files.descriptors import open_folder
+
+ATTEMPTS = 3
+"""How often a file that changes while it is read is read."""
+SETTLED = 2_000_000_000
+"""Nanoseconds after which a file's time tells a later change for sure, whatever the file system."""
+
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+# O_NONBLOCK: what became a pipe after it was looked at must not hold us.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+_AT_ONCE = 1_000_000
+
+
+class _ChangedError(Exception):
+    """What was read is not one state of the file."""
+
+
+def take(
+    root: Path, path: str, objects: ObjectStore | None, *, limit: int, known: PathEntry | None = None
+) -> PathEntry | None:
+    """How `path` (relative to the resolved folder `root`, parted by `/`) stands now; None: nothing is there.
+
+    An absolute path (resolved) stands for itself: see `entries.PathChange`. Contents go into `objects`;
+    without them they are hashed only. Files above `limit` bytes, unreadable and restless ones come back
+    without a digest and with a reason. A file whose size, mode and time are those of `known` is not read
+    again, unless it changed within the last seconds or its contents are not in `objects`. A caller that
+    knows more (the inode, its time of change) decides by that whether to hand `known` in. Blocks. Raises
+    `StoreError` when contents cannot be kept, or for a path that leads out of the
+    workspace.
+    """
+    if path.startswith("/"):
+        root, path = Path(path).parent, Path(path).name
+    parts = _parts(path)
+    try:
+        with open_folder(root) as top:
+            return _below(top, parts, objects, limit, known, uncovered(path))
+    except OSError as error:
+        if error.errno in _NOTHING:
+            return None
+        return PathEntry(PathKind.OTHER, 0, reason=_unreadable(error))
+
+
+def taken_at(
+    root: Path, path: str, objects: ObjectStore | None, *, limit: int
+) -> tuple[tuple[str, PathEntry | None], ...]:
+    """`path` and each folder above it inside the workspace, outermost first, with how they stand.
+
+    What is noted before a file is written: folders that are made for it are then
+    known to be new. Raises as `take` does.
+    """
+    parts = _parts(path)
+    paths = ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
+    found: list[tuple[str, PathEntry | None]] = []
+    for each in paths:
+        gone = bool(found) and (found[-1][1] is None or found[-1][1].kind is not PathKind.FOLDER)
+        found.append((each, None if gone else take(root, each, objects, limit=limit)))
+    return tuple(found)
+
+
+def _parts(path: str) -> list[str]:
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts) or "\0" in path:
+        raise StoreError(f"{path[:200]!r} is no path inside a workspace.")
+    return parts
+
+
+def _below(
+    top: int, parts: list[str], objects: ObjectStore | None, limit: int, known: PathEntry | None, reason: str
+) -> PathEntry | None:
+    """Walk to the folder that holds the last part and look there. Raises `OSError`."""
+    device = os.fstat(top).st_dev
+    folder = os.dup(top)
+    try:
+        for name in parts[:-1]:
+            below = os.open(name, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        if os.fstat(folder).st_dev != device:
+            reason = reason or "lies on another file system"
+        attempts = ATTEMPTS
+        while True:
+            status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_dev != device:
+                reason = reason or "lies on another file system"
+            if reason:
+                return _plain(status, PathKind.OTHER, reason=reason)
+            try:
+                return _entry(folder, parts[-1], status, objects, limit, known)
+            except _ChangedError:
+                attempts -= 1
+                if not attempts:
+                    return _plain(status, PathKind.FILE, reason="changed while it was read")
+    finally:
+        os.close(folder)
+
+
+def _entry(
+    folder: int,
+    name: str,
+    status: os.stat_result,
+    objects: ObjectStore | None,
+    limit: int,
+    known: PathEntry | None,
+) -> PathEntry:
+    mode = status.st_mode
+    if stat.S_ISLNK(mode):
+        return _link(folder, name, status)
+    if stat.S_ISDIR(mode):
+        return _plain(status, PathKind.FOLDER)
+    if not stat.S_ISREG(mode):
+        return _plain(status, PathKind.OTHER, reason=_special(mode))
+    if status.st_size > limit:
+        return _plain(status, PathKind.FILE, reason=f"larger than {_amount(limit)}")
+    if known is not None and _unchanged(known, status, objects):
+        return known
+    try:
+        digest, size = _contents(folder, name, status, objects)
+    except OSError as error:
+        if error.errno in _NOTHING:
+            raise _ChangedError from error
+        return _plain(status, PathKind.FILE, reason=_unreadable(error))
+    return PathEntry(PathKind.FILE, stat.S_IMODE(mode), size, status.st_mtime_ns, digest)
+
+
+def _link(folder: int, name: str, status: os.stat_result) -> PathEntry:
+    try:
+        target = os.readlink(name, dir_fd=folder)
+    except OSError as error:
+        raise _ChangedError from error
+    return PathEntry(PathKind.LINK, 0, 0, status.st_mtime_ns, target=target)
+
+
+def _unchanged(known: PathEntry, status: os.stat_result, objects: ObjectStore | None) -> bool:
+    return (
+        known.kind is PathKind.FILE
+        and known.digest is not None
+        and (known.size, known.mode, known.modified)
+        == (status.st_size, stat.S_IMODE(status.st_mode), status.st_mtime_ns)
+        and status.st_mtime_ns < time.time_ns() - SETTLED
+        and (objects is None or objects.has(known.digest))
+    )
+
+
+def _contents(folder: int, name: str, status: os.stat_result, objects: ObjectStore | None) -> tuple[str, int]:
+    """Digest and size of a plain file. Raises `_ChangedError` when it did not hold still, and `OSError`."""
+    with os.fdopen(os.open(name, _FILE, dir_fd=folder), "rb", buffering=0) as file:
+        before = os.fstat(file.fileno())
+        if not os.path.samestat(before, status) or _stamp(before) != _stamp(status):
+            raise _ChangedError
+        reading = _Bounded(file.read, status.st_size)
+        digest, size = _kept(reading, status.st_size, objects)
+        if size != status.st_size or _stamp(os.fstat(file.fileno())) != _stamp(status):
+            raise _ChangedError
+    return digest, size
+
+
+class _Bounded:
+    """Reads no further than one byte behind the expected end, however fast a file grows."""
+
+    def __init__(self, read: Callable[[int], bytes], size: int) -> None:
+        self._read = read
+        self._left = size + 1
+
+    def __call__(self, count: int) -> bytes:
+        data = self._read(min(count, self._left)) if self._left else b""
+        self._left -= len(data)
+        return data
+
+
+def _kept(read: Callable[[int], bytes], size: int, objects: ObjectStore | None) -> tuple[str, int]:
+    if objects is not None and size > _AT_ONCE:
+        return objects.put_stream(read)
+    if objects is not None:
+        data = b"".join(iter(lambda: read(CHUNK), b""))
+        if len(data) != size:
+            raise _ChangedError
+        return objects.put(data), size
+    hashed, count = sha256(), 0
+    while data := read(CHUNK):
+        hashed.update(data)
+        count += len(data)
+    return hashed.hexdigest(), count
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
+
+
+def _plain(status: os.stat_result, kind: PathKind, *, reason: str = "") -> PathEntry:
+    size = status.st_size if kind is PathKind.FILE else 0
+    return PathEntry(kind, stat.S_IMODE(status.st_mode), size, status.st_mtime_ns, reason=reason)
+
+
+def _special(mode: int) -> str:
+    if stat.S_ISFIFO(mode):
+        return "is a pipe"
+    return "is a socket" if stat.S_ISSOCK(mode) else "is a device"
+
+
+def _unreadable(error: OSError) -> str:
+    return f"cannot be read: {(error.strerror or str(error)).lower()}"
+
+
+def _amount(limit: int) -> str:
+    return f"{limit // 1_000_000:,} MB" if limit >= 1_000_000 else f"{limit:,} bytes"

@@ -1,0 +1,421 @@
+"""The workspace as a register of what was last seen at each path, and how it is brought up to date.
+
+What is found changed is read and kept at once, so the contents before the next
+change are always at hand: in the object store or, for files git tracks, in git's
+own objects, as long as the bytes on the disk are exactly those. A look changes
+nothing here: what it found counts when it is accepted, so a look whose outcome
+could not be written down is simply made again. Blocking; one thread at a time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.workspace.checkpoints.baseline import Baseline
+from agent.workspace.checkpoints.coverage import Uncovered, coverage_of
+from agent.workspace.checkpoints.entries import (
+    Coverage,
+    LeftOut,
+    PathChange,
+    PathEntry,
+    PathKind,
+    is_outside,
+)
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.git_blobs import GitObjects
+from agent.workspace.checkpoints.git_index import NO_INDEX, Index, blob_id, lists_the_same, read_index
+from agent.workspace.checkpoints.git_paths import GIT, is_index, split
+from agent.workspace.checkpoints.git_trust import bytes_are_gits
+from agent.workspace.checkpoints.manifest import KnownPath, ManifestScan, is_settled, look, stamp_of
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.precapture import NOT_YET, Precapture, waits
+from agent.workspace.checkpoints.states import alike
+from agent.workspace.sorting import in_order
+from tools.files.threads import Stopped
+
+GONE_FROM_GIT = "its contents were in git only, and are gone from there"
+TAKEN_ALONG = "belongs to git, and is gone"
+_MANY = 200
+"""Files that are read without asking git whether it has them."""
+_STRETCH, _BREATH = 0.004, 0.001
+"""Seconds of work, and the pause after it, while nobody waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureLimits:
+    """What is kept at most, in bytes."""
+
+    file: int
+    """Of one file."""
+    beforehand: int
+    """Of all files that nothing has changed yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChanges:
+    """What a look found, not yet accepted."""
+
+    changes: tuple[PathChange, ...]
+    fresh: Mapping[str, KnownPath | None]
+    """What is known of each path from now on; None where nothing stands."""
+    closed: tuple[LeftOut, ...] | None = None
+    """Folders that were not looked into; None when only some paths were looked at."""
+    taken_along: tuple[LeftOut, ...] = ()
+    """What was never covered and is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A first look at a whole workspace, not yet taken up."""
+
+    known: dict[str, KnownPath]
+    """What the session before knew."""
+    found: FoundChanges
+    index: Index
+
+
+class FileRegister:
+    """Everything below `root` (resolved) but the folder `ours`. `stop` ends work early."""
+
+    def __init__(
+        self,
+        root: Path,
+        objects: ObjectStore,
+        limits: CaptureLimits,
+        git: GitObjects,
+        baseline: Baseline,
+        stop: threading.Event,
+        ours: Path | None = None,
+    ) -> None:
+        self._root = root
+        self._ours = ours
+        self._objects = objects
+        self._limits = limits
+        self._git = git
+        self._baseline = baseline
+        self._stop = stop
+        self._known: dict[str, KnownPath] = {}
+        self._closed: tuple[LeftOut, ...] = ()
+        self._index = NO_INDEX
+        self._keeping: Iterator[None] | None = None
+        self._unsaved = 0
+        self._breathed = 0.0
+        self._uncovered = Uncovered()
+        self._met: set[str] | None = set()
+        """Paths that calls named before the first look was taken up; None from then on."""
+        self.hurried = False
+        """Whether somebody waits: then no pauses are made."""
+        self.waiting = 0
+        """How many pieces of work wait for the thread: keeping contents makes way for them."""
+        self.complete = False
+        """Whether the contents of everything that is to be kept are at hand."""
+        self.left_out = Coverage()
+        """What could not be taken back if it were changed now. Any thread may read it."""
+
+    # Taking the workspace in
+
+    def survey(self) -> Survey:
+        """See everything there is, compared with what the session before knew.
+
+        Changes nothing here, so any thread may do it while calls go on; `take_up` makes it count.
+        """
+        known = self._baseline.load() or {}
+        found = look(self._root, known, self._ours)
+        unread = not known or len(found.changed) > _MANY or any(map(waits, known.values()))
+        # What git tracks only says which files need not be read.
+        index = read_index(self._root) if unread else NO_INDEX
+        trusted = bytes_are_gits(self._root, index, found.changed)
+        fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
+        for path, status in found.changed.items():
+            self._breathe()
+            fresh[path] = self._first(path, status, found, index if trusted else NO_INDEX)
+        return Survey(known, FoundChanges((), fresh, tuple(found.left_out)), index)
+
+    def take_up(self, survey: Survey) -> None:
+        """What a survey saw is what is known, but where calls were at work meanwhile."""
+        self._begin(survey.known, survey.index)
+        met = self._met or set()
+        self._met = None
+        fresh = {path: known for path, known in survey.found.fresh.items() if path not in met}
+        self.accept(replace(survey.found, fresh=fresh))
+
+    def news(self) -> FoundChanges:
+        """In place of a survey: what changed since the session before, read and told.
+
+        Nothing is told where nothing was known.
+        """
+        known = self._baseline.load()
+        if known is None:
+            survey = self.survey()
+            self._begin({}, survey.index)
+            found = survey.found
+        else:
+            self._begin(known, read_index(self._root) if any(map(waits, known.values())) else NO_INDEX)
+            found = self.changes()
+        self._met = None
+        return found
+
+    @property
+    def seen_at(self) -> float:
+        """When the session before wrote down what it knew, in seconds since the epoch; 0 where none did."""
+        return self._baseline.written
+
+    def _begin(self, known: dict[str, KnownPath], index: Index) -> None:
+        """Take up what the session before knew, but of the paths that calls have named since."""
+        met = self._met or set()
+        self._known = {path: each for path, each in known.items() if path not in met} | self._known
+        self._uncovered = Uncovered(self._known)
+        self._index = index
+        self._unsaved += not known
+
+    def _first(
+        self, path: str, status: os.stat_result, found: ManifestScan, index: Index
+    ) -> KnownPath | None:
+        stamp, settled = stamp_of(status), is_settled(status)
+        if not stat.S_ISREG(status.st_mode):
+            entry = take(self._root, path, None, limit=0)
+            return KnownPath(stamp, settled, entry) if entry is not None else None
+        mode, twin = stat.S_IMODE(status.st_mode), found.twin(path, status)
+        entry = PathEntry(PathKind.FILE, mode, status.st_size, status.st_mtime_ns, twin=twin, reason=NOT_YET)
+        tracked = index.files.get(path)
+        # A file written no earlier than the index may have changed after git looked at it.
+        seen = status.st_mtime_ns < index.written and status.st_ctime_ns < index.written
+        if tracked is not None and settled and seen and tracked.describes(status):
+            return KnownPath(stamp, settled, entry, tracked.blob)
+        return KnownPath(stamp, settled, entry)
+
+    def keep(self, seconds: float) -> bool:
+        """Bring the contents of all files to hand, for so long; returns whether that is done.
+
+        Raises `Stopped` and `StoreError`.
+        """
+        if self.complete:
+            return True
+        until = time.monotonic() + seconds
+        if self._keeping is None:
+            self._keeping = Precapture(
+                self._root,
+                self._objects,
+                self._git,
+                self._limits.file,
+                self._limits.beforehand,
+                self._known,
+                _objects(self._root, self._closed),
+            ).all(self._index)
+            # What is kept from here on is news for the next session.
+            self._unsaved += any(waits(known) for known in self._known.values())
+        try:
+            for _ in self._keeping:
+                self._breathe()
+                if self.waiting or time.monotonic() > until:
+                    return False
+        except BaseException:
+            self._keeping = None
+            raise
+        self.complete = True
+        self._uncovered = Uncovered(self._known)
+        self._note_left_out()
+        if self._unsaved:
+            self.save()
+        return True
+
+    # What changed
+
+    def changes(self) -> FoundChanges:
+        """Everything that is not as it was last seen, in order of the paths."""
+        found = look(self._root, self._known, self._ours)
+        fresh: dict[str, KnownPath | None] = dict.fromkeys(found.gone)
+        for path, status in found.changed.items():
+            fresh[path] = self._seen(path, found.twin(path, status))
+        closed = tuple(found.left_out)
+        if any(split(path) for path in fresh):
+            # What repositories name from now on has to be there when they are taken back to it.
+            for _ in self._git.hold(_objects(self._root, closed)):
+                pass
+        changes = self._without_refreshed(self._told(fresh), fresh)
+        return FoundChanges(changes, fresh, closed, self._taken_along(closed))
+
+    def _without_refreshed(
+        self, changes: tuple[PathChange, ...], fresh: dict[str, KnownPath | None]
+    ) -> tuple[PathChange, ...]:
+        """No changes where nothing but times of files in an index is another: `git status` does that."""
+        for each in changes:
+            if not is_index(each.path) or not lists_the_same(each.before, each.after, self._objects):
+                return changes
+        for each in changes:
+            known = fresh[each.path]
+            assert known is not None
+            fresh[each.path] = known._replace(entry=each.before)
+        return ()
+
+    def _taken_along(self, closed: Iterable[LeftOut]) -> tuple[LeftOut, ...]:
+        """Folders of objects that are gone and were not kept."""
+        there = {item.path for item in closed}
+        gone = {item.path for item in self._closed if item.reason == GIT and item.path not in there}
+        return tuple(LeftOut(item.path, TAKEN_ALONG) for item in self._git.uncovered() if item.path in gone)
+
+    def _told(self, fresh: Mapping[str, KnownPath | None]) -> tuple[PathChange, ...]:
+        """What makes the difference between what is known and `fresh`, in order of the paths."""
+        different = [path for path, after in fresh.items() if not _as_before(self._known.get(path), after)]
+        fetched = self._fetched(different)
+        changes: list[PathChange] = []
+        for path in in_order(different):
+            before, after = fetched.get(path) or self._known.get(path), fresh[path]
+            _add(changes, path, before and before.entry, after and after.entry)
+        return tuple(changes)
+
+    def before(self, path: str) -> tuple[FoundChanges, dict[str, PathEntry | None]]:
+        """How a path stands now, contents kept, with each folder above it that is not there yet.
+
+        First comes what somebody changed there since it was last seen.
+        """
+        noted: dict[str, PathEntry | None] = {}
+        parts = path.split("/")
+        for count in range(1 + is_outside(path), len(parts)):
+            above = "/".join(parts[:count])
+            if take(self._root, above, None, limit=0) is None:
+                noted[above] = None
+        now = self._seen(path, self._twin(path))
+        noted[path] = now.entry if now is not None else None
+        fresh = {path: now}
+        # What was never seen is no news: the workspace may still be read.
+        return FoundChanges(self._told(fresh) if path in self._known else (), fresh), noted
+
+    def after(self, noted: Mapping[str, PathEntry | None]) -> FoundChanges:
+        """What became of paths since `before`."""
+        changes: list[PathChange] = []
+        fresh: dict[str, KnownPath | None] = {}
+        for path in sorted(noted):
+            fresh[path] = self._seen(path, self._twin(path))
+            known = fresh[path]
+            _add(changes, path, noted[path], known and known.entry)
+        return FoundChanges(tuple(changes), fresh)
+
+    def accept(self, found: FoundChanges) -> None:
+        """What was found is what is known from now on."""
+        # What lies outside is never looked for: it is known by the steps alone.
+        fresh = {path: known for path, known in found.fresh.items() if not is_outside(path)}
+        for path, known in fresh.items():
+            if known is None:
+                self._known.pop(path, None)
+            else:
+                self._known[path] = known
+            self._uncovered.note(path, known)
+        if self._met is not None:
+            self._met.update(fresh)
+        self._unsaved += len(fresh)
+        closed = self._closed if found.closed is None else found.closed
+        if fresh or closed != self._closed:
+            self._closed = closed
+            self._note_left_out()
+
+    def coverage(self, found: FoundChanges) -> Coverage:
+        """What the changes found leave open."""
+        return coverage_of(found.changes, found.closed or (), found.taken_along)
+
+    def save(self) -> None:
+        """Write the register down, for the next start. Raises `StoreError`."""
+        self._baseline.save({path: known for path, known in self._known.items() if known.entry is not None})
+        self._unsaved = 0
+
+    @property
+    def wants_saving(self) -> bool:
+        """Whether something is known that is not written down; contents only it names could be cleared.
+
+        What was seen but not read yet counts too: the next session tells by it what others changed.
+        """
+        return self._met is None and self._unsaved > 0
+
+    # Within
+
+    def _seen(self, path: str, twin: str) -> KnownPath | None:
+        """What stands at a path, its contents kept. Raises `StoreError`."""
+        try:
+            status = (self._root / path).lstat()
+        except (OSError, ValueError):
+            return None
+        entry = take(self._root, path, self._objects, limit=self._limits.file)
+        if entry is None:
+            return None
+        if entry.kind is not PathKind.FILE or status.st_nlink < 2:
+            twin = ""
+        return KnownPath(stamp_of(status), is_settled(status), replace(entry, twin=twin))
+
+    def _twin(self, path: str) -> str:
+        """The other name of a file, as far as it still is one."""
+        known = self._known.get(path)
+        twin = known.entry.twin if known is not None and known.entry is not None else ""
+        try:
+            same = bool(twin) and os.path.samestat((self._root / twin).lstat(), (self._root / path).lstat())
+        except (OSError, ValueError):
+            same = False
+        return twin if same else ""
+
+    def _fetched(self, paths: Iterable[str]) -> dict[str, KnownPath]:
+        """These paths with the contents that only git had, now in the store."""
+        wanted: dict[str, list[str]] = {}
+        sizes: dict[str, int] = {}
+        for path in paths:
+            known = self._known.get(path)
+            if known is not None and known.blob and known.entry is not None:
+                wanted.setdefault(known.blob, []).append(path)
+                sizes[known.blob] = known.entry.size
+        found: dict[str, KnownPath] = {}
+        for blob, data in self._git.read(sizes) if sizes else ():
+            for path in wanted.pop(blob, ()):
+                found[path] = self._with_contents(self._known[path], data)
+        for path in (path for paths in wanted.values() for path in paths):
+            found[path] = _lost(self._known[path])
+        return found
+
+    def _with_contents(self, known: KnownPath, data: bytes) -> KnownPath:
+        entry = known.entry
+        assert entry is not None
+        if blob_id(data) != known.blob or len(data) != entry.size:
+            return _lost(known)
+        digest = self._objects.put(data)
+        if entry.digest not in (None, digest):
+            return _lost(known)
+        return known._replace(entry=replace(entry, digest=digest, reason=""))
+
+    def _note_left_out(self) -> None:
+        self.left_out = self._uncovered.coverage((*self._closed, *self._git.uncovered()))
+
+    def _breathe(self) -> None:
+        """Let other threads in now and then, and stop when that is wanted."""
+        if self._stop.is_set():
+            raise Stopped
+        if not self.hurried and time.monotonic() - self._breathed > _STRETCH:
+            time.sleep(_BREATH)
+            self._breathed = time.monotonic()
+
+
+def _objects(root: Path, closed: Iterable[LeftOut]) -> list[Path]:
+    """The folders of git's objects among those that are not looked into."""
+    return [root / item.path for item in closed if item.reason == GIT and item.path.endswith("/objects")]
+
+
+def _lost(known: KnownPath) -> KnownPath:
+    assert known.entry is not None
+    return known._replace(entry=replace(known.entry, digest=None, reason=GONE_FROM_GIT))
+
+
+def _as_before(before: KnownPath | None, after: KnownPath | None) -> bool:
+    """Whether a path is as it was; of contents that are not kept only as far as a stamp can tell."""
+    if before is None or after is None:
+        return before is after
+    if before.entry is None or after.entry is None:
+        return False
+    unread = before.entry.digest is None or after.entry.digest is None
+    return before.stamp == after.stamp if unread else alike(before.entry, after.entry)
+
+
+def _add(changes: list[PathChange], path: str, before: PathEntry | None, after: PathEntry | None) -> None:
+    if not alike(before, after):
+        changes.append(PathChange(path, before, after))

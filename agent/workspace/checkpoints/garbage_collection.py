@@ -1,0 +1,285 @@
+"""Keeping the store within its limits: old steps and what nobody needs go.
+
+Nothing is counted in advance. What may go is found by reading what every line,
+baseline and pending restore names (mark), then removing objects nobody named
+(sweep). So a count cannot be wrong, and a run that was killed is simply begun
+again. Work is done in small pieces under the lock; between two of them whoever
+wants to add something gets in.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from agent.workspace.checkpoints.elapsed_age import ElapsedAge, read_clock
+from agent.workspace.checkpoints.git_keep import tidy
+from agent.workspace.checkpoints.locks import BusyError
+from agent.workspace.checkpoints.objects import TEMPORARY, Stored
+from agent.workspace.checkpoints.reachability import ReachabilityMarker, ReachableObjects
+from agent.workspace.checkpoints.step_log import MissingLineError, usable_name
+from agent.workspace.checkpoints.store import CheckpointStore, on_disk
+from agent.workspace.checkpoints.verification import (
+    StoreFinding,
+    StoreReport,
+    StoreStatus,
+    json_files,
+    status,
+    verify,
+)
+
+__all__ = [
+    "Collected",
+    "StoreFinding",
+    "StoreReport",
+    "StoreStatus",
+    "collect",
+    "collecting",
+    "drop_sessions",
+    "status",
+    "verify",
+]
+
+YOUNG_SECONDS = 3600.0
+"""Objects and lines used within this time are left alone, named or not."""
+PRESSED_SECONDS = 300.0
+"""The same while the store is over its limit."""
+TARGET = 0.9
+"""Share of the limit that stays in use, so that clearing does not begin again at once."""
+GIT_SHARE = 0.25
+"""Share of the limit for git's objects that only the store has."""
+PAUSE_SECONDS = 0.005
+WAIT_SECONDS = 2.0
+"""How long a piece waits for whoever adds something; after that the rest is left for the next time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection did so far."""
+
+    sessions: int = 0
+    """Lines of deleted sessions that are gone."""
+    steps: int = 0
+    """Steps that can no longer be taken back."""
+    objects: int = 0
+    freed: int = 0
+    """Bytes on the disk that objects took."""
+    busy: bool = False
+    """Whether somebody kept the store in use, so that something is left for the next time."""
+
+
+def collect(
+    store: CheckpointStore,
+    *,
+    max_bytes: int,
+    max_age: float,
+    living: Collection[str] | None = None,
+    now: float | None = None,
+) -> Collected:
+    """Bring the store under its limits: `max_bytes` on the disk, no steps older than `max_age` seconds
+    of time that was lived through (see `lived`).
+
+    `living` names the sessions there are: lines of others go. None: not known, all stay.
+    Blocks until done; `collecting` does the same piece by piece. Raises `StoreError`
+    when a line, a baseline or a pending restore cannot be read: nothing is removed then,
+    because what it needs is not known.
+    """
+    done = Collected()
+    for piece in collecting(store, max_bytes=max_bytes, max_age=max_age, living=living, now=now):
+        done = piece
+        time.sleep(PAUSE_SECONDS)
+    return done
+
+
+def collecting(
+    store: CheckpointStore,
+    *,
+    max_bytes: int,
+    max_age: float,
+    living: Collection[str] | None = None,
+    now: float | None = None,
+) -> Iterator[Collected]:
+    """`collect` piece by piece: no lock is held between two of them. Each piece blocks for a moment."""
+    clock = read_clock(store.folder, time.time() if now is None else now)
+    run = _Run(store, max_bytes, max_age, clock)
+    try:
+        run.mark_again()
+        yield run.done
+        for session in run.deleted(living):
+            run.drop(session)
+            yield run.done
+        for session, floor in run.floors().items():
+            run.prune(session, floor)
+            yield run.done
+        run.drop_old_baselines()
+        run.tidy_git()
+        run.mark_again()
+        for shard in store.objects.shards():
+            run.sweep(shard)
+            yield run.done
+        run.sweep_unfinished()
+    except BusyError:
+        yield replace(run.done, busy=True)
+
+
+def drop_sessions(folder: Path, sessions: Collection[str]) -> None:
+    """Forget the steps of sessions that are deleted; `folder` is that of the store, or none yet.
+
+    What only they named goes with the next collection. Blocks; raises `StoreError`.
+    """
+    if folder.exists():
+        store = CheckpointStore(folder)
+        for session in filter(usable_name, sessions):
+            store.drop(session)
+
+
+class _Run:
+    """One collection."""
+
+    def __init__(self, store: CheckpointStore, max_bytes: int, max_age: float, clock: ElapsedAge) -> None:
+        self._store = store
+        self._max_bytes = max_bytes
+        self._clock = clock
+        self._oldest = clock.before(max_age)
+        self._young = YOUNG_SECONDS
+        self._marker = ReachabilityMarker(store)
+        self._mark = ReachableObjects((), frozenset())
+        self.done = Collected()
+
+    def mark_again(self) -> None:
+        self._mark = self._marker.mark(WAIT_SECONDS)
+
+    def deleted(self, living: Collection[str] | None) -> list[str]:
+        """The lines whose session is gone; one that was used a moment ago may just have been begun."""
+        if living is None:
+            return []
+        return [
+            session
+            for session in self._store.sessions()
+            if session not in living and self._is_old(self._marker.line(session).path)
+        ]
+
+    def drop(self, session: str) -> None:
+        with self._store.alone(WAIT_SECONDS):
+            self._store.drop(session)
+        needs = tuple(each for each in self._mark.needs if each[0] != session)
+        self._mark = ReachableObjects(needs, self._mark.held)
+        self.done = replace(self.done, sessions=self.done.sessions + 1)
+
+    def floors(self) -> dict[str, int]:
+        """How far each line is to be pruned: what is too old, then the oldest until the rest fits."""
+        objects = {stored.digest: stored for stored in self._objects()}
+        floors = _aged(self._mark, self._oldest)
+        size = self._store.size()
+        if size > self._max_bytes:
+            self._young = PRESSED_SECONDS
+        size -= _spare(self._mark, objects, floors)
+        if size > self._max_bytes:
+            floors |= _fitting(self._mark, objects, floors, size - int(self._max_bytes * TARGET))
+        return floors
+
+    def prune(self, session: str, floor: int) -> None:
+        gone = sum(name == session and need.number <= floor for name, need in self._mark.needs)
+        with self._store.alone(WAIT_SECONDS), suppress(MissingLineError):
+            self._marker.line(session).prune(floor)
+            self.done = replace(self.done, steps=self.done.steps + gone)
+
+    def drop_old_baselines(self) -> None:
+        for path in json_files(self._store.baselines):
+            if _changed(path) < self._oldest:
+                path.unlink(missing_ok=True)
+
+    def tidy_git(self) -> None:
+        """Remove git's objects that no repository has any more, when they are too old or too many."""
+        with self._store.alone(WAIT_SECONDS):
+            freed = tidy(self._store.borrowed, int(self._max_bytes * GIT_SHARE), self._oldest)
+        self.done = replace(self.done, freed=self.done.freed + freed)
+
+    def sweep(self, shard: str) -> None:
+        """Remove what nobody needs from one folder of objects."""
+        if all(stored.digest in self._mark.named for stored in self._store.objects.listing(shard)):
+            return
+        used_before = self._clock.before(self._young, most=0.0)
+        with self._store.alone(WAIT_SECONDS):
+            # Looked at again under the lock: it may have been asked for since.
+            for stored in self._store.objects.listing(shard):
+                if stored.digest not in self._mark.named and stored.used < used_before:
+                    self._store.objects.discard(stored.digest)
+                    freed = self.done.freed + on_disk(stored.size)
+                    self.done = replace(self.done, objects=self.done.objects + 1, freed=freed)
+
+    def sweep_unfinished(self) -> None:
+        """Remove what killed processes left half written."""
+        store = self._store
+        for folder in (store.folder, store.objects.folder, store.lines, store.baselines, store.pending):
+            for path in folder.glob(TEMPORARY + "*"):
+                if self._is_old(path):
+                    path.unlink(missing_ok=True)
+
+    def _objects(self) -> Iterator[Stored]:
+        for shard in self._store.objects.shards():
+            yield from self._store.objects.listing(shard)
+
+    def _is_old(self, path: Path) -> bool:
+        return _changed(path) < self._clock.before(YOUNG_SECONDS, most=0.0)
+
+
+def _changed(path: Path) -> float:
+    """When a file changed; for one that is gone, a time that is never old."""
+    with suppress(FileNotFoundError):
+        return path.lstat().st_mtime
+    return math.inf
+
+
+def _aged(mark: ReachableObjects, oldest: float) -> dict[str, int]:
+    """The last step of each line up to which all are older than `oldest`. Pure."""
+    floors: dict[str, int] = {}
+    kept: set[str] = set()
+    for session, need in mark.needs:
+        if need.created < oldest and session not in kept:
+            floors[session] = need.number
+        else:
+            kept.add(session)
+    return floors
+
+
+def _spare(mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int]) -> int:
+    """Bytes that go when the lines are pruned so, with what nobody needs even now. Pure."""
+    needed = set(mark.held)
+    size = 0
+    for session, need in mark.needs:
+        if need.number > floors.get(session, 0):
+            needed |= need.digests
+        else:
+            size += need.size
+    return size + sum(on_disk(stored.size) for stored in objects.values() if stored.digest not in needed)
+
+
+def _fitting(
+    mark: ReachableObjects, objects: dict[str, Stored], floors: dict[str, int], excess: int
+) -> dict[str, int]:
+    """Floors that free `excess` bytes more: the oldest steps of all lines go first. Pure."""
+    left = [(session, need) for session, need in mark.needs if need.number > floors.get(session, 0)]
+    counts = Counter(digest for _, need in left for digest in need.digests)
+    found: dict[str, int] = {}
+    # A line loses its steps in their order, also where a clock was set back between two.
+    latest: dict[str, float] = {}
+    order: list[tuple[float, int]] = []
+    for place, (session, need) in enumerate(left):
+        latest[session] = max(latest.get(session, 0.0), need.created)
+        order.append((latest[session], place))
+    for _, place in sorted(order):
+        if excess <= 0:
+            break
+        session, need = left[place]
+        found[session] = need.number
+        excess -= need.size
+        counts.subtract(need.digests)
+        freed = (digest for digest in need.digests if not counts[digest] and digest not in mark.held)
+        excess -= sum(on_disk(objects[digest].size) for digest in freed if digest in objects)
+    return found

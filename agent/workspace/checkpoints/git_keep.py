@@ -1,0 +1,292 @@
+"""Second names of git's objects, so that undo finds them whatever git clears away.
+
+Objects are only ever added to a repository, until `git gc` or a hand removes some.
+So each object and pack gets a hard link in a folder of ours: that takes no room while
+the repository has it too, and nothing git lists shows it. Where links are not possible
+(another file system) small repositories are copied, and of others it is said that
+what git clears away is gone.
+
+```
+git/KEY/source             the folder of objects that is kept, as JSON
+git/KEY/.git/objects/…     the second names; git can read the folder as a repository
+```
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from agent.home import PRIVATE_FILE, private_folder
+from tools.files.descriptors import read_bytes
+
+MAX_LOOSE = 60_000
+"""Single objects of one repository that get second names; git packs them from 6,700 on."""
+COPIED_BYTES = 200_000_000
+"""Of a repository on another file system, up to which it is copied."""
+MAX_INDEX = 100_000_000
+"""Bytes of the index of a pack; that of three million objects has about so much."""
+_VERSION_2, _NAMES = b"\xfftOc\0\0\0\2", 8 + 256 * 4
+_TICK = 2_000_000_000
+_FAN = tuple(f"{number:02x}" for number in range(256))
+_LOOSE = re.compile(r"[0-9a-f]{38}(?:[0-9a-f]{24})?")
+_PACK = re.compile(r"pack-[0-9a-f]{40,64}\.(?:pack|idx)")
+_NO_LINKS = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP)
+
+
+class GitKeep:
+    """Second names of what is in the folder `objects` (resolved) of one repository, below `folder`."""
+
+    def __init__(self, folder: Path, objects: Path) -> None:
+        self._all = folder
+        self._objects = objects
+        self.place = folder / sha256(os.fsencode(objects)).hexdigest()[:32]
+        """A folder with a `.git` in it that holds nothing but objects."""
+        self.reason = ""
+        """Why not everything is kept; empty when everything is."""
+        self._ours = self.place / ".git" / "objects"
+        self._seen: dict[str, int] = {}
+        self._held: dict[str, set[str]] = {}
+        self._copied = 0
+
+    @property
+    def source(self) -> Path:
+        return self._objects
+
+    def refresh(self) -> Iterator[None]:
+        """Give second names to what has none yet, a folder of objects from one pause to the next.
+
+        Blocking. Raises `OSError` where nothing can be kept at all.
+        """
+        if not self._ours.is_dir():
+            self._begin()
+        with suppress(OSError):
+            os.utime(self.place)
+        self.reason = ""
+        packed = self._refresh("pack")
+        for name in _FAN:
+            if self._refresh(name):
+                yield
+        if packed:
+            self._drop_doubles()
+        self._borrow()
+
+    def holds(self, ids: Iterable[str]) -> set[str]:
+        """Which of these objects have a second name of their own; packs are not looked into."""
+        return {each for each in ids if each[2:] in self._held.get(each[:2], ())}
+
+    def put_back(self) -> int:
+        """Give the repository what it no longer has; returns how many files. Raises `OSError`."""
+        count = 0
+        for name in ("pack", *_FAN):
+            for file in sorted(_names(self._ours / name), reverse=True):
+                # The pack comes before its index, as git reads by the index.
+                target = self._objects / name / file
+                if not os.path.lexists(target):
+                    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+                    _second_name(self._ours / name / file, target)
+                    count += 1
+        (self._objects / "info").mkdir(mode=0o755, parents=True, exist_ok=True)
+        return count
+
+    def _begin(self) -> None:
+        private_folder(self._all)
+        private_folder(self.place)
+        source = self.place / "source"
+        descriptor = os.open(source, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(os.fsdecode(self._objects), file)
+        git = self.place / ".git"
+        for part in ("objects/pack", "objects/info", "refs"):
+            (git / part).mkdir(parents=True, exist_ok=True)
+        (git / "HEAD").write_text("ref: refs/heads/none\n")
+        (git / "config").write_text("[core]\n\trepositoryformatversion = 0\n")
+        self._seen.clear()
+        self._held.clear()
+
+    def _refresh(self, name: str) -> bool:
+        """Bring one folder of objects up to date; whether there was anything to do."""
+        source, target = self._objects / name, self._ours / name
+        try:
+            modified = source.stat().st_mtime_ns
+        except OSError:
+            return False
+        if self._seen.get(name) == modified:
+            return False
+        if name not in self._held:
+            self._held[name] = set(_names(target))
+        held = self._held[name]
+        for file in sorted(_names(source) - held, reverse=True):
+            if sum(map(len, self._held.values())) >= MAX_LOOSE:
+                self.reason = f"has more than {MAX_LOOSE:,} objects that are not packed"
+                return True
+            if self._take(source / file, target / file):
+                held.add(file)
+        # Within the tick of its time a folder may change again and look the same.
+        if modified < time.time_ns() - _TICK:
+            self._seen[name] = modified
+        return True
+
+    def _drop_doubles(self) -> None:
+        """Give up what only we have and the repository has in a pack: `git gc` packs everything anew."""
+        packs = self._ours / "pack"
+        shared = {name for name in _names(packs) if name.endswith(".idx") and _is_shared(packs / name)}
+        packed: set[bytes] = set().union(*(packed_ids(packs / name) for name in shared))
+        if not packed:
+            return
+        for name in {name for name in _names(packs) if name.endswith(".idx")} - shared:
+            if packed_ids(packs / name) <= packed:
+                for path in (packs / name, (packs / name).with_suffix(".pack")):
+                    path.unlink(missing_ok=True)
+        for fan in _FAN:
+            held = self._held.get(fan, set())
+            for name in [each for each in held if bytes.fromhex(fan + each) in packed]:
+                if not _is_shared(self._ours / fan / name):
+                    (self._ours / fan / name).unlink(missing_ok=True)
+                    held.discard(name)
+
+    def _take(self, source: Path, target: Path) -> bool:
+        try:
+            target.parent.mkdir(exist_ok=True)
+            return _linked(source, target)
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+        try:
+            size = source.stat().st_size
+            if self._copied + size > COPIED_BYTES:
+                self.reason = "lies on another file system and is too large to be copied"
+                return False
+            self._copied += size
+            _copied(source, target)
+        except OSError:
+            self.reason = "lies on another file system and could not be copied"
+            return False
+        return True
+
+    def _borrow(self) -> None:
+        """Go on reading from where the repository itself borrows objects; those are not kept."""
+        try:
+            data, _ = read_bytes(self._objects / "info" / "alternates", 100_000)
+        except OSError:
+            return
+        places = [self._objects / os.fsdecode(line) for line in data.split(b"\n") if line.strip()]
+        if places:
+            self.reason = self.reason or "borrows objects from another repository, which are not kept"
+            with suppress(OSError):
+                lines = b"".join(os.fsencode(each) + b"\n" for each in places)
+                (self._ours / "info" / "alternates").write_bytes(lines)
+
+
+def packed_ids(index: Path) -> set[bytes]:
+    """The objects of a pack, by its index; none where that is odd.
+
+    Format: Documentation/gitformat-pack.txt of git, version 2.
+    """
+    try:
+        data, _ = read_bytes(index, MAX_INDEX)
+    except OSError:
+        return set()
+    size = 20 if len(index.stem) == len("pack-") + 40 else 32
+    count = int.from_bytes(data[_NAMES - 4 : _NAMES], "big")
+    if data[:8] != _VERSION_2 or len(data) < _NAMES + count * size:
+        return set()
+    names = data[_NAMES : _NAMES + count * size]
+    return {names[at : at + size] for at in range(0, len(names), size)}
+
+
+def _is_shared(path: Path) -> bool:
+    try:
+        return path.lstat().st_nlink > 1
+    except OSError:
+        return False
+
+
+def keeps(folder: Path) -> Iterator[Path]:
+    """The folders of all repositories that are kept below `folder`."""
+    with suppress(OSError):
+        yield from sorted(each for each in folder.iterdir() if each.is_dir() and not each.is_symlink())
+
+
+def only_here(folder: Path) -> Iterator[tuple[float, int, Path]]:
+    """Files below `folder` that no repository has any more: since when, bytes, and the path."""
+    for place in keeps(folder):
+        for path in (place / ".git" / "objects").glob("*/*"):
+            with suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and path.parent.name != "info":
+                    yield status.st_ctime, status.st_size, path
+
+
+def tidy(folder: Path, most: int, before: float) -> int:
+    """Remove what is only kept here since before that time, or above `most` bytes, the oldest first.
+
+    Repositories not looked at since `before`, and what older versions left, go as a whole.
+    Returns the bytes freed. Blocking.
+    """
+    freed = 0
+    for place in keeps(folder):
+        with suppress(OSError):
+            if not (place / "source").is_file() or place.stat().st_mtime < before:
+                shutil.rmtree(place, ignore_errors=True)
+    found = sorted(only_here(folder))
+    size = sum(each[1] for each in found)
+    for since, bytes_, path in found:
+        if since >= before and size <= most:
+            break
+        with suppress(OSError):
+            path.unlink()
+            size -= bytes_
+            freed += bytes_
+    return freed
+
+
+def _names(folder: Path) -> set[str]:
+    wanted = _PACK if folder.name == "pack" else _LOOSE
+    try:
+        return {name for name in os.listdir(folder) if wanted.fullmatch(name)}  # noqa: PTH208
+    except OSError:
+        return set()
+
+
+def _linked(source: Path, target: Path) -> bool:
+    """A second name, for a plain file only. Raises `OSError` when no file can have one here."""
+    try:
+        if not stat.S_ISREG(source.lstat().st_mode):
+            return False
+        os.link(source, target, follow_symlinks=False)
+    except FileExistsError:
+        return True
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _second_name(source: Path, target: Path) -> None:
+    try:
+        _linked(source, target)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        _copied(source, target)
+
+
+def _copied(source: Path, target: Path) -> None:
+    """Whole under its name, or not at all. Raises `OSError`."""
+    beside = target.with_name(f"tmp_{target.name}")
+    try:
+        shutil.copyfile(source, beside, follow_symlinks=False)
+        beside.chmod(0o444)
+        beside.replace(target)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

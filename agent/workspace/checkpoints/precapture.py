@@ -1,0 +1,176 @@
+"""Bringing the contents of a whole workspace to hand before anything changes them.
+
+Files that git has are only compared with what git says: their bytes stay there.
+Everything else goes into the object store, work of people first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.git_blobs import GitObjects
+from agent.workspace.checkpoints.git_index import Index, blob_id
+from agent.workspace.checkpoints.git_paths import split
+from agent.workspace.checkpoints.manifest import KnownPath, is_settled, stamp_of
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.ignored_names import is_noise
+from agent.workspace.sorting import in_order
+from tools.files.descriptors import read_bytes
+
+NOT_YET = "was not read yet"
+TOO_MUCH = "more than checkpoints keep beforehand"
+_FEW = 500
+"""Paths up to which each is asked for by itself rather than listing the store."""
+WHOLE = 50_000_000
+"""Bytes above which git's copy of a file is not used: it would be held in memory as a whole."""
+
+
+class Precapture:
+    """One passage through everything in `known`, which it brings up to date."""
+
+    def __init__(
+        self,
+        root: Path,
+        objects: ObjectStore,
+        git: GitObjects,
+        largest: int,
+        room: int,
+        known: dict[str, KnownPath],
+        places: Iterable[Path] = (),
+    ) -> None:
+        self._root = root
+        self._objects = objects
+        self._git = git
+        self._largest = largest
+        self._room = room
+        self._known = known
+        self._places = places
+        """Folders of git's objects in the workspace."""
+        self._stored: set[str] = set()
+        """Contents that were in the store when this began."""
+
+    def all(self, index: Index) -> Iterator[None]:
+        """Keep everything, one file from one pause to the next. Others may change `known` in the pauses."""
+        self._stored = set()
+        for shard in self._objects.shards() if len(self._known) > _FEW else ():
+            self._stored.update(stored.digest for stored in self._objects.listing(shard))
+            yield
+        yield from self._confirm_all(index)
+        yield from self._git.hold(self._places)
+        there: set[str] = set()
+        for portion in self._git.present(self._blobs()):
+            there |= portion
+            yield
+        for path in [path for path, known in self._known.items() if known.blob and known.blob not in there]:
+            self._distrust(path)
+        yield from self._keep_rest()
+
+    def _confirm_all(self, index: Index) -> Iterator[None]:
+        """Take nobody's word for it: compare the files with what git says it has of them."""
+        for path in list(self._known):
+            known = self._known.get(path)
+            tracked = index.files.get(path)
+            if known is None or known.entry is None:
+                continue
+            if known.entry.reason == NOT_YET and tracked is not None:
+                self._confirm(path, known, tracked.blob)
+            elif known.blob:
+                if index.top is not None and (tracked is None or tracked.blob != known.blob):
+                    self._distrust(path)
+                continue
+            elif known.entry.digest is None or self._has(known.entry.digest):
+                continue
+            else:
+                self._distrust(path)
+            yield
+
+    def _has(self, digest: str) -> bool:
+        """Whether contents are in the store. What a baseline names stays there without being asked for."""
+        return digest in self._stored or self._objects.has(digest)
+
+    def _confirm(self, path: str, known: KnownPath, blob: str) -> None:
+        assert known.entry is not None
+        if known.entry.size > min(WHOLE, self._largest):
+            self._distrust(path)
+            return
+        try:
+            data, status = read_bytes(self._root / path, WHOLE)
+        except OSError:
+            return
+        if stamp_of(status) != known.stamp or self._stands(path, known) is None:
+            # It changes at this moment: what git has may be all there is of what it was.
+            return
+        if blob_id(data) == blob:
+            entry = replace(known.entry, reason="", digest=sha256(data).hexdigest())
+            self._known[path] = known._replace(entry=entry, blob=blob)
+        else:
+            self._distrust(path)
+
+    def _distrust(self, path: str) -> None:
+        """What git has is not, or no longer, what stands there: the contents have to be kept by us."""
+        known = self._known.get(path)
+        if known is not None and known.entry is not None:
+            entry = replace(known.entry, digest=None, reason=NOT_YET)
+            self._known[path] = known._replace(entry=entry, blob="")
+
+    def _blobs(self) -> set[str]:
+        return {known.blob for known in list(self._known.values()) if known.blob}
+
+    def _keep_rest(self) -> Iterator[None]:
+        waiting = [path for path, known in self._known.items() if waits(known)]
+        for path in in_order(waiting, key=_rank):
+            known = self._known.get(path)
+            if known is None or known.entry is None or not waits(known):
+                continue
+            if known.entry.size > self._largest:
+                self._leave(path, known, _larger(self._largest))
+            elif known.entry.size > self._room:
+                self._leave(path, known, TOO_MUCH)
+            else:
+                self._room -= known.entry.size
+                self._keep(path, known)
+            yield
+
+    def _leave(self, path: str, known: KnownPath, reason: str) -> None:
+        assert known.entry is not None
+        self._known[path] = known._replace(entry=replace(known.entry, reason=reason))
+
+    def _keep(self, path: str, known: KnownPath) -> None:
+        """Read a file and keep it, if it still is the one that was seen; if not, a look will find it."""
+        assert known.entry is not None
+        if self._stands(path, known) is None:
+            return
+        entry = take(self._root, path, self._objects, limit=self._largest)
+        status = self._stands(path, known)
+        if entry is not None and status is not None:
+            settled = is_settled(status)
+            self._known[path] = known._replace(settled=settled, entry=replace(entry, twin=known.entry.twin))
+
+    def _stands(self, path: str, known: KnownPath) -> os.stat_result | None:
+        """The status of a file that is the one that was seen; None when it is another by now."""
+        try:
+            status = (self._root / path).lstat()
+        except (OSError, ValueError):
+            return None
+        return status if stamp_of(status) == known.stamp else None
+
+
+def waits(known: KnownPath) -> bool:
+    """Whether the contents of a file are still to be read."""
+    return known.entry is not None and known.entry.reason == NOT_YET and not known.blob
+
+
+def _rank(path: str) -> tuple[int, str]:
+    """What tells where repositories stand, then work of people before caches and what was fetched."""
+    if split(path) is not None:
+        return -1, path
+    return sum(is_noise(part, folder=True) for part in path.split("/")), path
+
+
+def _larger(limit: int) -> str:
+    return f"larger than {limit // 1_000_000:,} MB" if limit >= 1_000_000 else f"larger than {limit:,} bytes"

@@ -1,0 +1,75 @@
+"""Finds what the store still needs by reading everything that can name an object."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from agent.workspace.checkpoints.objects import store_error
+from agent.workspace.checkpoints.step_log import Needs, StepLog
+from agent.workspace.checkpoints.store import CheckpointStore
+from agent.workspace.checkpoints.verification import json_files
+
+_DIGEST = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+
+
+@dataclass(frozen=True)
+class ReachableObjects:
+    """What is needed, and by whom, at one moment."""
+
+    needs: tuple[tuple[str, Needs], ...]
+    """Session and needs of each of its steps, line by line, oldest first."""
+    held: frozenset[str]
+    """Objects that baselines and pending restores name."""
+
+    @cached_property
+    def named(self) -> frozenset[str]:
+        return self.held.union(*(need.digests for _, need in self.needs))
+
+
+class ReachabilityMarker:
+    """Marks again and again at little cost: what was read once is read again only where it grew."""
+
+    def __init__(self, store: CheckpointStore) -> None:
+        self._store = store
+        self._lines: dict[str, StepLog] = {}
+        self._files: dict[Path, tuple[tuple[int, int, int], frozenset[str]]] = {}
+
+    def line(self, session: str) -> StepLog:
+        """The line of a session, as it is read for marking."""
+        if session not in self._lines:
+            self._lines[session] = StepLog(self._store.lines, session, self._store.objects)
+        return self._lines[session]
+
+    def mark(self, seconds: float) -> ReachableObjects:
+        """What is needed now. Raises `BusyError` when the store is in use for longer than `seconds`,
+        and `StoreError` when something that names objects cannot be read."""
+        # Most is read before the lock is taken: nobody waits for it.
+        self._look()
+        with self._store.alone(seconds):
+            return self._look()
+
+    def _look(self) -> ReachableObjects:
+        sessions = self._store.sessions()
+        for gone in self._lines.keys() - set(sessions):
+            del self._lines[gone]
+        needs = tuple((session, need) for session in sessions for need in self.line(session).needs())
+        files = (*json_files(self._store.pending), *json_files(self._store.baselines))
+        return ReachableObjects(needs, frozenset().union(*map(self._named_in, files)))
+
+    def _named_in(self, path: Path) -> frozenset[str]:
+        """Every digest in a file, whatever its form: it is somebody else's to know."""
+        try:
+            status = path.stat()
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+            known = self._files.get(path)
+            if known is None or known[0] != stamp:
+                found = frozenset(digest.decode() for digest in _DIGEST.findall(path.read_bytes()))
+                known = self._files[path] = (stamp, found)
+        except FileNotFoundError:
+            return frozenset()
+        except OSError as error:
+            raise store_error(error, path, "read") from error
+        return known[1]

@@ -1,0 +1,119 @@
+"""Taking back some hunks of a file and leaving the others as they are now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore.hunks import MAX_BYTES, Hunks, divide, undivided
+from agent.workspace.checkpoints.restore.plan import PartialRestore, PlanItem, merged
+from tools.safe_text import clean
+
+CHANGED = "changed after its hunks were chosen"
+_HEAD = re.compile(rb"^@@ -[0-9,]+ \+[0-9,]+ @@$", re.MULTILINE)
+
+
+class WholeError(StoreError):
+    """A file can be taken or left as a whole only; the message says why."""
+
+
+class ChangedError(Exception):
+    """The hunks of a file are no longer those that were chosen; the message says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parted:
+    """A path of a plan, in hunks."""
+
+    item: PlanItem
+    hunks: Hunks
+    now: str
+    """SHA-256 of what stands there, in hex."""
+    then: str
+    """SHA-256 of what the file becomes as a whole."""
+    merging: bool = False
+
+    def part(self, numbers: Collection[int]) -> PartialRestore:
+        """The choice of these hunks. Raises `StoreError` for one that is not there."""
+        try:
+            self.hunks.check(numbers)
+        except ValueError as error:
+            raise StoreError(f"{self.item.path}: {error}.") from error
+        return PartialRestore(self.now, self.then, frozenset(numbers), self.merging)
+
+
+def parted(item: PlanItem, objects: ObjectStore, *, merging: bool = False) -> Parted:
+    """The hunks between what stands at a path and what it would become; with `merging`, both put together.
+
+    Blocking. Raises `WholeError`.
+    """
+    now, then = item.now, item.target
+    if item.state == "lost":
+        raise WholeError(f"This stays as it is: {clean(item.reason)}.")
+    if now is None:
+        raise _whole("it is not there now")
+    if then is None:
+        raise _whole("it was not there then")
+    if now.kind is not PathKind.FILE or then.kind is not PathKind.FILE:
+        raise _whole("it is no plain file")
+    if now.digest is None or then.digest is None:
+        raise _whole("its contents are not kept")
+    if max(now.size, then.size) > MAX_BYTES:
+        raise _whole(f"it is larger than {MAX_BYTES // 1_000_000} MB")
+    try:
+        text, wanted = objects.read(now.digest), objects.read(then.digest)
+    except StoreError as error:
+        raise _whole("its contents are no longer in the checkpoints") from error
+    digest = then.digest
+    if merging:
+        both = merged(item, objects)
+        if both is None:
+            raise _whole("it is no text that could be merged")
+        wanted = both.data
+        digest = sha256(wanted).hexdigest()
+    if reason := undivided(text, wanted):
+        raise _whole(f"it is {reason}")
+    hunks = divide(text, wanted)
+    if not hunks:
+        raise _whole("its text is the same")
+    return Parted(item, hunks, now.digest, digest, merging)
+
+
+def part_entry(item: PlanItem, part: PartialRestore, objects: ObjectStore) -> PathEntry:
+    """What a path becomes when these hunks of it are taken; its contents are in the store then.
+
+    Permissions go back with the last hunk. Blocking. Raises `ChangedError`, and `StoreError` when it
+    cannot be kept.
+    """
+    now, then = item.now, item.target
+    try:
+        found = parted(item, objects, merging=part.merging)
+        again = found.part(part.hunks)
+    except StoreError:
+        raise ChangedError(CHANGED) from None
+    if again != part or now is None or then is None:
+        raise ChangedError(CHANGED)
+    if len(part.hunks) == len(found.hunks) and not part.merging:
+        return then
+    data = found.hunks.taken(part.hunks)
+    return PathEntry(PathKind.FILE, now.mode, len(data), 0, objects.put(data))
+
+
+def numbered(item: PlanItem, patch: bytes, objects: ObjectStore) -> bytes:
+    """The patch of a path, with the numbers of its hunks where it can be taken in hunks. Blocking."""
+    try:
+        parted(item, objects)
+    except WholeError:
+        return patch
+    number = count(1)
+    return _HEAD.sub(lambda head: head[0] + b" hunk %d" % next(number), patch)
+
+
+def _whole(reason: str) -> WholeError:
+    return WholeError(f"This file is taken or left as a whole: {reason}.")

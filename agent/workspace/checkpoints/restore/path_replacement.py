@@ -1,0 +1,284 @@
+"""Making one path what it should be, without losing a byte that somebody else put there meanwhile.
+
+New contents are written beside the path, then the two are exchanged in one
+step, and what came out is looked at: only what the plan saw is removed. What is
+anything else goes back to its place, or, when even that place was taken again,
+stays beside it under a name that says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.objects import ObjectStore
+from agent.workspace.checkpoints.restore.atomic_swap import exchange, move_new
+from agent.workspace.checkpoints.restore.file_writing import take_over, write_sparsely
+from agent.workspace.checkpoints.restore.open_writers import OpenWriters
+from agent.workspace.checkpoints.states import alike
+from tools.files.descriptors import open_folder
+
+CHANGED = "was changed while it was being restored, and stays as it is"
+NOT_EMPTY = "holds something else and stays"
+WRITTEN = "is open in a program that writes to it, and stays as it is"
+NO_FOLDER = "has no folder to stand in any more"
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LONGEST = 200
+_OWNER = stat.S_IWUSR | stat.S_IXUSR
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A path that is to become `wanted`, provided that it still is `now`."""
+
+    path: str
+    now: PathEntry | None
+    wanted: PathEntry | None
+
+    @property
+    def parent(self) -> str:
+        return self.path.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.path.rpartition("/")[2]
+
+
+class Placer:
+    """Carries out moves below `root`. `beside` makes the names of temporary files: it has to be unique."""
+
+    def __init__(self, root: Path, objects: ObjectStore, beside: str, limit: int) -> None:
+        self._root = root
+        self._objects = objects
+        self._beside = beside
+        self._limit = limit
+        self._writers = OpenWriters()
+
+    def clear_away(self, move: Move, number: int) -> str:
+        """Take away what stands at the path, if it still is what the plan saw. Returns why it was not."""
+        try:
+            with self._parent(move) as folder:
+                if move.now is not None and move.now.kind is PathKind.FOLDER:
+                    os.rmdir(move.name, dir_fd=folder)
+                    return ""
+                beside = self._name(number)
+                move_new(folder, move.name, beside)
+                reason = self._kept_from(folder, move, beside)
+                if not reason:
+                    os.unlink(beside, dir_fd=folder)
+                    return ""
+                return self._back(folder, move, beside, reason)
+        except FileNotFoundError:
+            return "" if move.now is None else CHANGED
+        except OSError as error:
+            return _reason(error)
+
+    def make_folder(self, move: Move) -> str:
+        """Make a folder that is only for us until `set_mode`. Returns why it could not be made."""
+        try:
+            with self._parent(move) as folder:
+                os.mkdir(move.name, 0o700, dir_fd=folder)
+        except FileExistsError:
+            return CHANGED
+        except OSError as error:
+            return _reason(error)
+        return ""
+
+    def put(self, move: Move, number: int) -> str:
+        """Put a file or a link where nothing, a file or a link stands. Returns why it was not put."""
+        assert move.wanted is not None
+        try:
+            with self._parent(move) as folder:
+                beside = self._name(number)
+                like = move.name if move.now is not None and move.now.kind is PathKind.FILE else ""
+                self._prepare(folder, beside, move.wanted, like)
+                try:
+                    if move.now is None:
+                        move_new(folder, beside, move.name)
+                        return ""
+                    exchange(folder, beside, move.name)
+                except OSError as error:
+                    os.unlink(beside, dir_fd=folder)
+                    gone = isinstance(error, (FileExistsError, FileNotFoundError))
+                    return CHANGED if gone else _reason(error)
+                reason = self._kept_from(folder, move, beside)
+                if not reason:
+                    os.unlink(beside, dir_fd=folder)
+                    return ""
+                return self._swap_back(folder, move, beside, reason)
+        except StoreError as error:
+            return f"could not be restored: {error}"
+        except OSError as error:
+            return _reason(error)
+
+    def join(self, move: Move, number: int) -> str:
+        """Make the path and its twin one file again, where both are what they should be."""
+        assert move.wanted is not None
+        twin = Move(move.wanted.twin, move.wanted, move.wanted)
+        if not self._is(move, move.name, move.wanted) or not self._is(twin, twin.name, twin.wanted):
+            return ""
+        try:
+            with self._parent(twin) as there, self._parent(move) as here:
+                beside = self._name(number)
+                os.link(twin.name, beside, src_dir_fd=there, dst_dir_fd=here, follow_symlinks=False)
+                exchange(here, beside, move.name)
+                if self._is(move, beside, move.wanted) and not self._writers.remain(here, beside):
+                    os.unlink(beside, dir_fd=here)
+                    return ""
+                return self._swap_back(here, move, beside, CHANGED)
+        except OSError as error:
+            return _reason(error)
+
+    def relax(self, move: Move) -> None:
+        """Let the owner work in a folder, until `set_mode` gives it its mode back."""
+        with suppress(OSError), self._folder(move.path) as folder:
+            mode = stat.S_IMODE(os.fstat(folder).st_mode)
+            if mode & _OWNER != _OWNER:
+                _chmod(folder, mode | stat.S_IRWXU)
+
+    def set_mode(self, move: Move) -> str:
+        """Give a folder the mode it should have."""
+        assert move.wanted is not None
+        try:
+            with self._folder(move.path) as folder:
+                if stat.S_IMODE(os.fstat(folder).st_mode) != move.wanted.mode:
+                    _chmod(folder, move.wanted.mode)
+        except OSError as error:
+            return _reason(error)
+        return ""
+
+    def tidy(self, move: Move, number: int) -> str:
+        """Deal with what a killed restore left beside a path. Returns what a person should know."""
+        beside = self._name(number)
+        try:
+            with self._parent(move) as folder:
+                with suppress(FileNotFoundError):
+                    os.unlink(f"{beside}.part", dir_fd=folder)
+                return "".join(self._tidied(folder, move, name) for name in (f"{beside}~", beside))
+        except OSError:
+            return ""
+
+    def _tidied(self, folder: int, move: Move, name: str) -> str:
+        try:
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            return ""
+        known = (move.now, move.wanted)
+        ours = any(entry is not None and self._is(move, name, entry) for entry in known)
+        if ours and not self._writers.remain(folder, name):
+            os.unlink(name, dir_fd=folder)
+            return ""
+        if move.wanted is not None and self._is(move, move.name, move.wanted):
+            return self._swap_back(folder, move, name, CHANGED)
+        return self._back(folder, move, name, CHANGED)
+
+    # Small steps
+
+    def _prepare(self, folder: int, beside: str, wanted: PathEntry, like: str) -> None:
+        """Write what is wanted beside the path: whole under the name `beside`, or not at all.
+
+        `like` is the file it will replace: what no checkpoint keeps is taken over from that.
+        """
+        if wanted.kind is PathKind.LINK:
+            os.symlink(wanted.target, beside, dir_fd=folder)
+            return
+        assert wanted.digest is not None
+        part = f"{beside}.part"
+        descriptor = os.open(part, _NEW, 0o600, dir_fd=folder)
+        try:
+            try:
+                write_sparsely(descriptor, self._objects.chunks(wanted.digest))
+                if like:
+                    take_over(folder, like, descriptor)
+                os.fchmod(descriptor, wanted.mode)
+            finally:
+                os.close(descriptor)
+            os.rename(part, beside, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(part, dir_fd=folder)
+            raise
+
+    def _kept_from(self, folder: int, move: Move, beside: str) -> str:
+        """Why what was taken out of its place must not be removed; empty when it may."""
+        is_file = move.now is not None and move.now.kind is PathKind.FILE
+        # Nobody can begin to write from here on: the file has a name that only we know.
+        if is_file and self._writers.remain(folder, beside):
+            return WRITTEN
+        return "" if self._is(move, beside, move.now) else CHANGED
+
+    def _swap_back(self, folder: int, move: Move, beside: str, reason: str) -> str:
+        """What came out is somebody's: give it its place again."""
+        exchange(folder, beside, move.name)
+        if move.wanted is not None and self._is(move, beside, move.wanted):
+            os.unlink(beside, dir_fd=folder)
+            return reason
+        # Changed a second time within the blink: the newer one belongs in the place.
+        exchange(folder, beside, move.name)
+        return self._set_aside(folder, move, beside)
+
+    def _back(self, folder: int, move: Move, beside: str, reason: str) -> str:
+        try:
+            move_new(folder, beside, move.name)
+        except FileExistsError:
+            return self._set_aside(folder, move, beside)
+        return reason
+
+    def _set_aside(self, folder: int, move: Move, beside: str) -> str:
+        kept = beside
+        for count in range(1, 1_000):
+            # A long name would be too long with what is added to it.
+            name = f"{os.fsdecode(os.fsencode(move.name)[:_LONGEST])}.yours-{count}"
+            try:
+                move_new(folder, beside, name)
+            except FileExistsError:
+                continue
+            except OSError:
+                break
+            kept = name
+            break
+        return f"was changed twice while it was being restored; the earlier version is in {kept}"
+
+    def _is(self, move: Move, name: str, entry: PathEntry | None) -> bool:
+        """Whether what stands beside the path under `name` is that entry, contents and all."""
+        path = f"{move.parent}/{name}" if move.parent else name
+        limit = max(self._limit, entry.size if entry else 0)
+        return entry is not None and alike(take(self._root, path, None, limit=limit), entry)
+
+    def _name(self, number: int) -> str:
+        return f"{self._beside}-{number}"
+
+    def _parent(self, move: Move) -> AbstractContextManager[int]:
+        return self._folder(move.parent)
+
+    @contextmanager
+    def _folder(self, path: str) -> Iterator[int]:
+        with open_folder(self._root / path if path else self._root) as folder:
+            yield folder
+
+
+def _chmod(folder: int, mode: int) -> None:
+    try:
+        os.fchmod(folder, mode)
+    except OSError as error:
+        if error.errno != errno.EBADF:
+            raise
+        # A descriptor that serves only for walking; its name below /proc leads to the same folder.
+        Path(f"/proc/self/fd/{folder}").chmod(mode)
+
+
+def _reason(error: OSError) -> str:
+    if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        return NOT_EMPTY
+    if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+        return NO_FOLDER
+    return f"could not be restored: {(error.strerror or str(error)).lower()}"

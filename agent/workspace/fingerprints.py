@@ -1,0 +1,185 @@
+"""Fingerprints of files to compare, and the texts kept to show what changed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from tools.files.binary import binary_kind
+from tools.files.descriptors import NotAFileError, entry_status, open_file
+
+MAX_TEXT = 1_000_000
+"""Bytes up to which a text can be shown as a diff."""
+
+MAX_HASHED = 64_000_000
+"""Bytes up to which a file is hashed whole. Of larger ones samples, spread over the file, stand for it."""
+
+KEPT_BYTES = 24_000_000
+"""Memory for old texts, compressed: about 100 MB of source."""
+
+_SAMPLES, _SAMPLE_BYTES = 64, 65_536
+_BLOCK = 1_000_000
+_BINARY_SAMPLE = 2_048
+_CLOCK_TICK = 50_000_000
+"""Nanoseconds within which two writes may leave the same time on a file."""
+
+
+class ContentKind(Enum):
+    """What there is to say about a file besides that it changed."""
+
+    TEXT = "text"
+    BINARY = "binary"
+    LARGE = "large"
+    LINK = "link"
+    UNREADABLE = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class FileFingerprint:
+    """A file as it was last looked at. Entries of the same content have the same `digest`."""
+
+    digest: bytes
+    kind: ContentKind
+    stamp: tuple[int, ...]
+    settled: bool
+    """Whether a later change is sure to leave another `stamp`."""
+
+    def looks_like(self, status: os.stat_result) -> bool:
+        """Whether the file cannot have changed since, judged without reading it."""
+        return self.settled and self.stamp == _stamp(status)
+
+
+def digest_of(data: bytes) -> bytes:
+    """The fingerprint of a file with the content `data`: its SHA-256."""
+    return hashlib.sha256(data).digest()
+
+
+def examine(path: Path) -> tuple[FileFingerprint, bytes | None] | None:
+    """The entry for what stands at `path`, and its content where that is a text to be shown.
+
+    None for folders, devices, sockets, pipes, and where nothing stands. Links are not followed.
+    """
+    try:
+        return _file(path)
+    except (FileNotFoundError, NotADirectoryError, NotAFileError):
+        return None
+    except (OSError, ValueError):
+        pass
+    try:
+        status = entry_status(path)
+    except (OSError, ValueError):
+        return None
+    if status is None:
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return _link(path, status)
+    unread = digest_of(repr(("unreadable", status.st_size, status.st_mtime_ns)).encode())
+    return FileFingerprint(unread, ContentKind.UNREADABLE, _stamp(status), settled=False), None
+
+
+def _link(path: Path, status: os.stat_result) -> tuple[FileFingerprint, None] | None:
+    try:
+        target = os.fsencode(path.readlink())
+    except OSError:
+        return None
+    return FileFingerprint(
+        digest_of(b"link to " + target), ContentKind.LINK, _stamp(status), settled=True
+    ), None
+
+
+def _file(path: Path) -> tuple[FileFingerprint, bytes | None]:
+    with os.fdopen(open_file(path), "rb") as file:
+        status = os.fstat(file.fileno())
+        settled = time.time_ns() - max(status.st_mtime_ns, status.st_ctime_ns) > _CLOCK_TICK
+        stamp = _stamp(status)
+        if status.st_size <= MAX_TEXT:
+            data = file.read(MAX_TEXT + 1)
+            if len(data) <= MAX_TEXT:
+                kind = ContentKind.TEXT if _is_text(path.name, data) else ContentKind.BINARY
+                return FileFingerprint(
+                    digest_of(data), kind, stamp, settled
+                ), data if kind is ContentKind.TEXT else None
+            file.seek(0)
+        sha = hashlib.sha256()
+        if status.st_size <= MAX_HASHED:
+            left = status.st_size
+            # No further than it reached when it was looked at: it may grow faster than it is read.
+            while left > 0 and (block := file.read(min(_BLOCK, left))):
+                sha.update(block)
+                left -= len(block)
+        else:
+            sha.update(str(status.st_size).encode())
+            for number in range(_SAMPLES):
+                file.seek((status.st_size - _SAMPLE_BYTES) * number // (_SAMPLES - 1))
+                sha.update(file.read(_SAMPLE_BYTES))
+        return FileFingerprint(sha.digest(), ContentKind.LARGE, stamp, settled), None
+
+
+def _is_text(name: str, data: bytes) -> bool:
+    if b"\0" not in data:
+        # Nearly all files end here; looking at single bytes would take a hundred times as long.
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            pass
+        else:
+            return True
+    return binary_kind(name, data[:_BINARY_SAMPLE]) is None
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+_EMPTY = digest_of(b"")
+
+
+class KeptTexts:
+    """Contents of text files by fingerprint, compressed, within `limit` bytes."""
+
+    def __init__(self, limit: int = KEPT_BYTES) -> None:
+        self._limit = limit
+        self._size = 0
+        self._kept: OrderedDict[bytes, bytes] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """Bytes in use."""
+        return self._size
+
+    def keep(self, digest: bytes, data: bytes, *, displace: bool) -> None:
+        """Keep `data`. With `displace` the oldest texts make room for it; without, it has to find room."""
+        if digest in self._kept:
+            self._kept.move_to_end(digest)
+            return
+        packed = zlib.compress(data, 1)
+        if len(packed) > self._limit or (not displace and self._size + len(packed) > self._limit):
+            return
+        self._kept[digest] = packed
+        self._size += len(packed)
+        while self._size > self._limit:
+            _, dropped = self._kept.popitem(last=False)
+            self._size -= len(dropped)
+
+    def refresh(self, digest: bytes) -> None:
+        """Let this text be the last to make room."""
+        if digest in self._kept:
+            self._kept.move_to_end(digest)
+
+    def drop(self, digest: bytes) -> None:
+        """Keep this text no longer."""
+        self._size -= len(self._kept.pop(digest, b""))
+
+    def get(self, digest: bytes) -> bytes | None:
+        """The content with this fingerprint, if it was kept."""
+        if digest == _EMPTY:
+            return b""
+        packed = self._kept.get(digest)
+        return None if packed is None else zlib.decompress(packed)

@@ -1,0 +1,260 @@
+"""A whole workspace copied, exactly: bytes, modes, links, empty folders, times. Blocking.
+
+No link is followed and no other file system entered. What git keeps is copied so
+that git works in the copy and none of it leads back: see `repositories`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent.workspace.checkpoints.entries import LeftOut, PathEntry, PathKind
+from agent.workspace.checkpoints.manifest import Stamp, stamp_of
+from agent.workspace.isolated_copies import git_in_copies
+from agent.workspace.isolated_copies.file_copy import copy_file
+from tools.files.threads import Stopped
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+LEADS_BACK = "leads into the workspace itself, not into the copy"
+
+
+@dataclass(slots=True)
+class TreeCopied:
+    """What a copy was made of."""
+
+    files: dict[str, Stamp] = field(default_factory=dict)
+    """The plain files, as they stood in the workspace."""
+    others: dict[str, PathEntry] = field(default_factory=dict)
+    """Folders and links."""
+    left_out: list[LeftOut] = field(default_factory=list)
+    restless: set[str] = field(default_factory=set)
+    """Files that changed while they were copied: the copy may hold a mixture."""
+    leading_back: list[str] = field(default_factory=list)
+    """Links that name a place in the workspace in full."""
+    repositories: list[str] = field(default_factory=list)
+    """Folders of git."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str
+    status: os.stat_result
+    git: bool
+    """Whether it lies in a folder of git, whose contents are no part of the workspace."""
+
+
+class TreeCopier:
+    """Copies `source` (resolved) into the empty folder `target`.
+
+    `clones`: whether the file system shares blocks. `skip` are paths that are left alone, `ours` is
+    the folder of Hermes. With `git` the source is itself a folder of git. `stop` ends work early.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        clones: bool,
+        stop: threading.Event,
+        skip: Collection[str] = (),
+        ours: Path | None = None,
+        git: bool = False,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._clones = clones
+        self._stop = stop
+        self._skip = frozenset(skip)
+        self._own = _identity(ours)
+        self._git = git
+        self._top = source.stat()
+        self._twins: dict[tuple[int, int], str] = {}
+        self._made: list[tuple[str, os.stat_result]] = []
+        self._waiting: list[_Folder] = []
+        self.copied = TreeCopied()
+
+    def run(self) -> TreeCopied:
+        """Copy everything. Raises `OSError` when nothing more can be written, and `Stopped`."""
+        self._waiting = [_Folder("", self._top, self._git)]
+        while self._waiting:
+            self._copy_folder(self._waiting.pop())
+        for path, status in reversed(self._made):
+            place = self._target / path
+            place.chmod(stat.S_IMODE(status.st_mode))
+            os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return self.copied
+
+    def _copy_folder(self, folder: _Folder) -> None:
+        path = folder.path
+        try:
+            source = os.open(self._source / path, _FOLDER)
+        except OSError as error:
+            self._leave(path, folder.git, _reason(error))
+            return
+        try:
+            # Between listing and opening, a folder above may have become a link.
+            if not os.path.samestat(os.fstat(source), folder.status):
+                self._leave(path, folder.git, "was moved while it was copied")
+                return
+            target = os.open(self._target / path, _FOLDER)
+            try:
+                self._copy_entries(folder, source, target)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
+        if path or not self._git:
+            self._made.append((path, folder.status))
+
+    def _copy_entries(self, folder: _Folder, source: int, target: int) -> None:
+        prefix = f"{folder.path}/" if folder.path else ""
+        if folder.git and git_in_copies.is_folder_of_git(source):
+            self.copied.repositories.append(folder.path)
+        with os.scandir(source) as entries:
+            for entry in entries:
+                if self._stop.is_set():
+                    raise Stopped
+                path = prefix + entry.name
+                if path in self._skip:
+                    continue
+                try:
+                    status = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:
+                    continue
+                if entry.name.casefold() == ".git" and not folder.git:
+                    self._copy_git(path, status, target)
+                elif folder.git and git_in_copies.stays_behind(entry.name, status, source):
+                    continue
+                else:
+                    self._copy_entry(entry.name, path, status, source, target, folder.git)
+
+    def _copy_entry(
+        self, name: str, path: str, status: os.stat_result, source: int, target: int, git: bool
+    ) -> None:
+        mode = status.st_mode
+        if stat.S_ISREG(mode):
+            self._copy_plain(name, path, status, source, target, git)
+        elif stat.S_ISLNK(mode):
+            self._copy_link(name, path, status, source, target, git)
+        elif not stat.S_ISDIR(mode):
+            self._leave(path, git, "is no file, link or folder")
+        elif status.st_dev != self._top.st_dev:
+            self._leave(path, git, "lies on another file system")
+        elif (status.st_dev, status.st_ino) == self._own:
+            self._leave(path, git, "is where Hermes keeps its own files")
+        else:
+            self._make_folder(name, target)
+            if not git:
+                self.copied.others[path] = PathEntry(PathKind.FOLDER, stat.S_IMODE(mode))
+            if git and name == "objects" and not self._clones and git_in_copies.is_folder_of_git(source):
+                git_in_copies.borrow(self._source / path, self._target / path)
+                return
+            self._waiting.append(_Folder(path, status, git))
+
+    def _copy_plain(
+        self, name: str, path: str, status: os.stat_result, source: int, target: int, git: bool
+    ) -> None:
+        twin = self._twins.get((status.st_dev, status.st_ino)) if status.st_nlink > 1 else None
+        if twin is not None:
+            # Two names of one file in the workspace are two names of one file in the copy.
+            os.link(self._target / twin, name, dst_dir_fd=target, follow_symlinks=False)
+            still = twin not in self.copied.restless
+        else:
+            try:
+                status, still = copy_file(name, source, target, clone=self._clones)
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                if error.errno in _FATAL:
+                    raise
+                self._leave(path, git, _reason(error))
+                return
+            if status.st_nlink > 1:
+                self._twins[status.st_dev, status.st_ino] = path
+        if not git:
+            self.copied.files[path] = stamp_of(status)
+            if not still:
+                self.copied.restless.add(path)
+
+    def _copy_link(
+        self, name: str, path: str, status: os.stat_result, source: int, target: int, git: bool
+    ) -> None:
+        try:
+            leads = os.readlink(name, dir_fd=source)
+        except OSError:
+            self._leave(path, git, "was changed while it was copied")
+            return
+        if git and (leads.startswith("/") or ".." in leads.split("/")):
+            self._leave(path, False, "leads out of the copy")
+            return
+        os.symlink(leads, name, dir_fd=target)
+        os.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=target, follow_symlinks=False)
+        if git:
+            return
+        self.copied.others[path] = PathEntry(PathKind.LINK, 0, 0, status.st_mtime_ns, target=leads)
+        if leads.startswith("/") and Path(os.path.normpath(leads)).is_relative_to(self._source):
+            self.copied.leading_back.append(path)
+
+    def _copy_git(self, path: str, status: os.stat_result, target: int) -> None:
+        """What stands where git keeps its things."""
+        if stat.S_ISDIR(status.st_mode):
+            self._make_folder(path.rpartition("/")[2], target)
+            self._waiting.append(_Folder(path, status, True))
+            return
+        reason = git_in_copies.LINKED
+        if stat.S_ISREG(status.st_mode):
+            reason = git_in_copies.copy_pointer(self._source, self._target, path)
+        if not reason:
+            return
+        if path == ".git" and stat.S_ISREG(status.st_mode):
+            found = git_in_copies.worktree_of(self._source)
+            if found is not None:
+                self._copy_worktree(*found)
+                return
+        self.copied.left_out.append(LeftOut(path, reason))
+
+    def _copy_worktree(self, own: Path, common: Path) -> None:
+        """A work tree beside its repository becomes a repository of its own."""
+        git = self._target / ".git"
+        git.mkdir(0o700)
+        mine = {
+            os.path.relpath(Path(folder, name), own) for folder, _, names in os.walk(own) for name in names
+        }
+        for source, skip in ((common, mine), (own, git_in_copies.OF_WORKTREES)):
+            copier = TreeCopier(source, git, clones=self._clones, stop=self._stop, skip=skip, git=True)
+            copier.run()
+        self.copied.repositories.append(".git")
+
+    def _make_folder(self, name: str, target: int) -> None:
+        try:
+            os.mkdir(name, 0o700, dir_fd=target)
+        except FileExistsError:
+            if not self._git:
+                raise
+
+    def _leave(self, path: str, git: bool, reason: str) -> None:
+        if not git:
+            self.copied.left_out.append(LeftOut(path or ".", reason))
+
+
+_FATAL = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE))
+"""What keeps every further file from being copied too."""
+
+
+def _identity(folder: Path | None) -> tuple[int, int]:
+    try:
+        status = folder.stat() if folder is not None else None
+    except OSError:
+        status = None
+    return (status.st_dev, status.st_ino) if status is not None else (0, 0)
+
+
+def _reason(error: OSError) -> str:
+    return f"cannot be read: {(error.strerror or str(error)).lower()}"

@@ -1,0 +1,376 @@
+"""Isolated copies of a workspace, and bringing back what was changed in one.
+
+A copy is worked in like the workspace itself and shares nothing with it. What
+changed in it since it was made can be brought back in whole or in part: as a
+restore whose targets stand in the copy, so that what the person changed meanwhile
+is a conflict, and the whole of it a step that can be undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints.detached_states import keep_detached
+from agent.workspace.checkpoints.entries import NAMED, Coverage, LeftOut, PathChange, PathEntry, PathKind
+from agent.workspace.checkpoints.file_capture import take
+from agent.workspace.checkpoints.manifest import TICK, KnownPath, Stamp, is_settled, look, stamp_of
+from agent.workspace.checkpoints.restore.plan import (
+    CHANGED_SINCE,
+    Choice,
+    PartialRestore,
+    PlanItem,
+    RestorePlan,
+)
+from agent.workspace.checkpoints.states import alike
+from agent.workspace.isolated_copies import copy_folders, copy_size, git_in_copies
+from agent.workspace.isolated_copies.copy_records import CopyRecord, Holder
+from agent.workspace.isolated_copies.copy_records import read as read_held
+from agent.workspace.isolated_copies.copy_records import write as write_held
+from agent.workspace.isolated_copies.tree_copier import LEADS_BACK, TreeCopied, TreeCopier
+from agent.workspace.repository import top_folder
+
+if TYPE_CHECKING:
+    from agent.workspace.checkpoints.recorder import StepRecorder
+    from agent.workspace.checkpoints.restore.apply import Restored
+
+MOST = 4_000_000_000
+"""Bytes a copy has at most where the file system cannot share blocks."""
+
+BASE_GONE = "changed since by somebody else, and how it was when the copy was made is not known"
+_UNKNOWN = PathEntry(PathKind.FILE, 0, reason=BASE_GONE)
+
+
+class WorkspaceCopy:
+    """A copy of the workspace of `recorder`, ours until `close`. Made by `make_copy`."""
+
+    def __init__(
+        self,
+        recorder: StepRecorder,
+        place: copy_folders.CopyFolder,
+        root: Path,
+        copied: TreeCopied,
+        known: Mapping[str, KnownPath],
+        *,
+        held: CopyRecord | None = None,
+    ) -> None:
+        """`held` is what is known of one that an earlier process made."""
+        self.root = root
+        """Where the copy is: the workspace of whoever works in it."""
+        self.origin = recorder.root
+        self.position = recorder.position if held is None else held.position
+        """The last step of the workspace when the copy was made."""
+        self.coverage = _coverage(copied)
+        """What the copy is without."""
+        self._recorder = recorder
+        self._place = place
+        self._copied = copied
+        self._hidden = {item.path for item in copied.left_out}
+        self._known = known
+        self._bases: dict[str, PathEntry | None] = {} if held is None else dict(held.bases)
+        """How paths were at first, where that is known better than from the workspace."""
+        self._holder = None if held is None else held.holder
+        self._reopened = held is not None
+        """Whether the workspace may have changed meanwhile without a step."""
+
+    @property
+    def id(self) -> str:
+        return self._place.id
+
+    async def changes(self) -> tuple[PathChange, ...]:
+        """What is not as it was when the copy was made, or last brought back; contents are in the store.
+
+        Paths in order; folders of git and what the copy is without never count. Raises `StoreError`.
+        """
+        whole = await self._recorder.catch_up()
+        return await asyncio.to_thread(self._changes, whole)
+
+    async def plan_merge(self, paths: Collection[str] | None = None) -> RestorePlan:
+        """What bringing back would do to the workspace. Raises `StoreError`.
+
+        `paths` are files, or folders that stand for all below them; what they need to stand in
+        comes along. The target of an item is how the path stands in the copy; one that was
+        changed in the workspace too is a conflict, to be put together line by line if wanted.
+        """
+        changes = await self.changes()
+        return await asyncio.to_thread(self._plan, changes, paths)
+
+    async def merge(
+        self, plan: RestorePlan, choices: Mapping[str, Choice] | None = None, *, session: str, label: str
+    ) -> Restored:
+        """Carry out a plan of `plan_merge`, as a step of the workspace. Raises `StoreError`.
+
+        Conflicts that `choices` does not decide stay as they are in the workspace.
+        """
+        restored = await self._recorder.restore(plan, choices or {}, session=session, label=label)
+        if restored.step is not None:
+            done = {change.path for change in restored.step.changes}
+            # Where only some hunks were taken, the others are still to be decided.
+            whole = done - {
+                path for path, choice in (choices or {}).items() if isinstance(choice, PartialRestore)
+            }
+            self._bases |= {item.path: item.target for item in plan.items if item.path in whole}
+            if self._holder is not None:
+                await self.hold(self._holder)
+        return restored
+
+    async def hold(self, holder: Holder) -> None:
+        """From now on the copy outlives this process, until `close`. Raises `StoreError`."""
+        self._holder = holder
+        stamps = {path: (known.stamp, known.settled) for path, known in self._known.items()}
+        held = CopyRecord(
+            holder=holder,
+            name=self.root.name,
+            origin=self.origin,
+            position=self.position,
+            copied=self._copied,
+            stamps=stamps,
+            bases=dict(self._bases),
+        )
+        await asyncio.to_thread(write_held, self._place.folder, held)
+
+    def leave(self) -> None:
+        """Let go of a copy that is held: it stays for whoever takes it up again."""
+        self._place.leave()
+
+    async def keep(self, *, session: str, label: str) -> int:
+        """Put the state of the copy into the line of the workspace, whose files stay as they are.
+
+        Returns a position of the line at which all files stand as in the copy, so that they can be
+        gone to when the copy is no more. It is a step that leads there, and one that leads back.
+        What cannot be kept is not part of it. Raises `StoreError`.
+        """
+        changes = [each for each in await self.changes() if each.after is None or each.after.kept]
+        recorder = self._recorder
+
+        def kept() -> int:
+            return keep_detached(recorder.store, recorder.line, changes, str(self.origin), session, label)
+
+        position = await recorder.run(kept)
+        await recorder.adopt(())
+        return position
+
+    async def close(self) -> None:
+        """Remove the copy with all that is in it. May be called again. Raises `StoreError`."""
+        await asyncio.to_thread(self._place.remove)
+
+    # Within
+
+    def _changes(self, whole: bool) -> tuple[PathChange, ...]:
+        store, limit = self._recorder.store, self._recorder.limits.file
+        with store.sharing():
+            found = look(self.root, self._known, git=False)
+            paths = [path for path in (*found.changed, *found.gone) if not _lies_in(path, self._hidden)]
+            later = self._later()
+            changes: list[PathChange] = []
+            for path in sorted(paths):
+                after = take(self.root, path, store.objects, limit=limit)
+                status = found.changed.get(path)
+                if after is not None and status is not None and (twin := found.twin(path, status)):
+                    after = replace(after, twin=twin)
+                before = self._before(path, later, whole)
+                if not alike(before, after):
+                    changes.append(PathChange(path, before, after))
+        return tuple(changes)
+
+    def _later(self) -> dict[str, PathEntry | None]:
+        """How paths stood before the workspace was changed for the first time since the copy was made."""
+        found: dict[str, PathEntry | None] = {}
+        for step in self._recorder.store.line(self._recorder.line).steps(self.position):
+            for change in step.changes:
+                found.setdefault(change.path, change.before)
+        return found
+
+    def _before(self, path: str, later: Mapping[str, PathEntry | None], whole: bool) -> PathEntry | None:
+        """How a path stood when the copy was made, contents kept if they can still be had."""
+        if path in self._bases:
+            return self._bases[path]
+        if path in self._copied.others:
+            return self._copied.others[path]
+        stamp = self._copied.files.get(path)
+        if stamp is None:
+            return None
+        if path in later:
+            earlier = later[path]
+            return earlier if not self._reopened or _is_at(earlier, stamp) else _UNKNOWN
+        store, limit = self._recorder.store, self._recorder.limits.file
+        now = take(self.origin, path, store.objects, limit=limit)
+        try:
+            trusted = whole and not self._reopened
+            untouched = trusted or stamp_of((self.origin / path).lstat()) == stamp
+        except OSError:
+            untouched = False
+        if not untouched:
+            return _UNKNOWN
+        self._bases[path] = now
+        return now
+
+    def _plan(self, changes: tuple[PathChange, ...], paths: Collection[str] | None) -> RestorePlan:
+        objects, limit = self._recorder.store.objects, self._recorder.limits.file
+        wanted = None if paths is None else _with_folders(changes, paths)
+        items: list[PlanItem] = []
+        with self._recorder.store.sharing():
+            for change in changes:
+                if wanted is not None and change.path not in wanted:
+                    continue
+                now = take(self.origin, change.path, objects, limit=limit)
+                if not alike(now, change.after):
+                    items.append(_judged(change, now))
+        return RestorePlan(str(self.origin), self.position, tuple(items))
+
+
+async def make_copy(recorder: StepRecorder, copies: Path, *, most: int = MOST) -> WorkspaceCopy:
+    """Copy the workspace of `recorder` into a new folder below `copies`.
+
+    Blocks of files are shared where the file system can; elsewhere a copy has at most `most`
+    bytes, for which folders that git ignores stay behind (`coverage` says so). Raises
+    `HermesError` when there is no room, or the copy cannot be written; nothing is left of it then.
+    """
+    await recorder.catch_up()
+    seen = recorder.position
+    stop = threading.Event()
+    work = asyncio.ensure_future(asyncio.to_thread(_made, recorder, copies, most, stop))
+    try:
+        place, root, copied, known = await asyncio.shield(work)
+        await recorder.catch_up()
+        copy = WorkspaceCopy(recorder, place, root, copied, known)
+        await asyncio.to_thread(_note_moved, copy, recorder, seen, copied)
+    except BaseException:
+        stop.set()
+        (done,) = await asyncio.gather(work, return_exceptions=True)
+        if not isinstance(done, BaseException):
+            await asyncio.to_thread(done[0].remove)
+        raise
+    return copy
+
+
+async def take_up(recorder: StepRecorder, copies: Path, id: str) -> WorkspaceCopy:
+    """A copy of the workspace of `recorder` that an earlier process held. Raises `StoreError`.
+
+    What cannot be told any more from before is a conflict when it is brought back.
+    """
+
+    def taken() -> tuple[copy_folders.CopyFolder, CopyRecord]:
+        place = copy_folders.take_up(copies, id)
+        try:
+            held = read_held(place.folder)
+            if held.origin != recorder.root:
+                raise StoreError(f"{place.folder} is a copy of {held.origin}, not of {recorder.root}.")
+            if not (place.folder / held.name).is_dir():
+                raise StoreError(f"The copy {place.folder} is no longer there.")
+            return place, held
+        except BaseException:
+            place.leave()
+            raise
+
+    place, held = await asyncio.to_thread(taken)
+    known = {path: KnownPath(stamp, settled, _UNKNOWN) for path, (stamp, settled) in held.stamps.items()}
+    return WorkspaceCopy(recorder, place, place.folder / held.name, held.copied, known, held=held)
+
+
+def _made(
+    recorder: StepRecorder, copies: Path, most: int, stop: threading.Event
+) -> tuple[copy_folders.CopyFolder, Path, TreeCopied, dict[str, KnownPath]]:
+    source = recorder.root
+    place = copy_folders.claim(copies)
+    try:
+        root = place.folder / (source.name or "workspace")
+        root.mkdir(0o700)
+        clones = copy_size.clones(source, place.folder)
+        left = () if clones else copy_size.too_much(source, place.folder, most)
+        skip = {item.path for item in left}
+        copier = TreeCopier(source, root, clones=clones, stop=stop, skip=skip, ours=_ours(copies, source))
+        copied = copier.run()
+        git_in_copies.settle(source, root, copied.repositories)
+        copied.left_out += left
+        if (top := top_folder(source)) is not None and top != source:
+            copied.left_out.append(LeftOut(".git", "is that of a folder above the workspace"))
+        # From here on every change leaves another stamp.
+        time.sleep(TICK / 1_000_000_000)
+        found = look(root, {}, git=False)
+        now = time.time_ns()
+        known = {
+            path: KnownPath(stamp_of(status), is_settled(status, now), _UNKNOWN)
+            for path, status in found.changed.items()
+        }
+        return place, root, copied, known
+    except OSError as error:
+        place.remove()
+        raise StoreError(f"No copy of {source} can be made: {error.strerror or error}.") from error
+    except BaseException:
+        place.remove()
+        raise
+
+
+def _note_moved(copy: WorkspaceCopy, recorder: StepRecorder, seen: int, copied: TreeCopied) -> None:
+    """Files that changed while the copy was made: what it holds of them is what they were."""
+    steps = recorder.store.line(recorder.line).steps(seen)
+    moved = {change.path for step in steps if step.number <= copy.position for change in step.changes}
+    with recorder.store.sharing():
+        for path in sorted(moved | copied.restless):
+            if path in copied.files:
+                entry = take(copy.root, path, recorder.store.objects, limit=recorder.limits.file)
+                copy._bases[path] = entry
+
+
+def _is_at(entry: PathEntry | None, stamp: Stamp) -> bool:
+    """Whether a file that was kept is the one that was copied, as far as size and time tell."""
+    size, modified = stamp[2], stamp[3]
+    return (
+        entry is not None and entry.kind is PathKind.FILE and (entry.size, entry.modified) == (size, modified)
+    )
+
+
+def _judged(change: PathChange, now: PathEntry | None) -> PlanItem:
+    """What bringing a change back does to a path that stands as `now`."""
+    path, base, target = change.path, change.before, change.after
+    # Taking our change "back" leads from how it was to how it is in the copy.
+    ours = (PathChange(path, target, base),)
+    if now is not None and not now.kept:
+        reason = f"what stands there now cannot be kept: it {now.reason or 'is special'}"
+        return PlanItem(path, now, target, "lost", reason)
+    if target is not None and not target.kept:
+        return PlanItem(path, now, target, "lost", f"its contents cannot be kept: it {target.reason}")
+    if base is not None and base.reason == BASE_GONE:
+        return PlanItem(path, now, target, "conflict", BASE_GONE, ours)
+    if not alike(now, base):
+        return PlanItem(path, now, target, "conflict", CHANGED_SINCE, ours)
+    return PlanItem(path, now, target, "change", "", ours)
+
+
+def _with_folders(changes: tuple[PathChange, ...], paths: Collection[str]) -> set[str]:
+    """The changed paths that `paths` name, with the new folders they stand in."""
+    named = set(paths)
+    wanted = {change.path for change in changes if "" in named or _lies_in(change.path, named)}
+    above = {folder for path in wanted for folder in _above(path)}
+    made = {change.path for change in changes if change.after is not None and change.path in above}
+    return wanted | made
+
+
+def _lies_in(path: str, folders: Collection[str]) -> bool:
+    return path in folders or any(above in folders for above in _above(path))
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _coverage(copied: TreeCopied) -> Coverage:
+    left = sorted(
+        [*copied.left_out, *(LeftOut(path, LEADS_BACK) for path in copied.leading_back)],
+        key=lambda item: item.path,
+    )
+    return Coverage(tuple(left[:NAMED]), max(0, len(left) - NAMED))
+
+
+def _ours(copies: Path, source: Path) -> Path | None:
+    """The folder of Hermes, where it lies in the workspace."""
+    folder = copies.resolve().parent
+    return folder if source in folder.parents else None

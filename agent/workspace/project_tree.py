@@ -1,0 +1,366 @@
+"""The project as it was last seen, compared with the disk.
+
+Events only say where to look; what changed is found by comparing contents, so
+that lost, doubled or late events do no harm. Blocking; used by one thread at a
+time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import itemgetter
+from pathlib import Path
+from typing import Protocol
+
+from agent.workspace.changes import MAX_NAMED
+from agent.workspace.fingerprints import FileFingerprint, KeptTexts, examine
+from agent.workspace.ignore import IgnoreFiles
+from agent.workspace.own_writes import OwnWrites
+from agent.workspace.sorting import in_order
+from tools.files.threads import Stopped
+
+MAX_FOLDERS = 20_000
+"""Folders that are watched; those that come after are looked at now and then."""
+
+MAX_KNOWN_FOLDERS = 60_000
+MAX_KNOWN_FILES = 400_000
+"""Folders and files that are known at all. Memory is about 1 kB a file."""
+
+IGNORE_FILE = ".gitignore"
+_STRETCH, _BREATH = 0.004, 0.001
+"""Seconds of work, and the pause after it: reading a project must not starve the event loop."""
+
+
+class FileEvents(Protocol):
+    """Where word of changes comes from."""
+
+    def watch(self, folder: str) -> bool:
+        """Begin to watch a folder anew. False when that is not possible."""
+        ...
+
+    def unwatch(self, folder: str) -> None:
+        """Stop watching a folder, if it is watched."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """A file before and after; None where there was or is none. Texts are there if they can be shown."""
+
+    path: str
+    before: FileFingerprint | None
+    after: FileFingerprint | None
+    text_before: bytes | None
+    text_after: bytes | None
+
+
+class ProjectTree:
+    """Entries of all files below `root` (resolved) that are not ignored. Paths are relative to it."""
+
+    def __init__(self, root: Path, eyes: FileEvents, own: OwnWrites, stop: threading.Event) -> None:
+        self._root = root
+        self._eyes = eyes
+        self._own = own
+        self._stop = stop
+        self._ignore = IgnoreFiles(root)
+        self._entries: dict[str, FileFingerprint] = {}
+        self._folders: dict[str, set[str]] = {}
+        self._unwatched: set[str] = set()
+        self._texts = KeptTexts()
+        self._before: dict[str, FileFingerprint | None] = {}
+        self._silent = False
+        self._breathed = 0.0
+        self.left_out = False
+        """Whether there was more than can be known."""
+
+    @property
+    def folders(self) -> int:
+        return len(self._folders)
+
+    @property
+    def files(self) -> int:
+        return len(self._entries)
+
+    @property
+    def unwatched(self) -> int:
+        """Folders that only `sweep` looks at."""
+        return len(self._unwatched)
+
+    @property
+    def cut_rules(self) -> Set[str]:
+        """Ignore files that have more rules than are used."""
+        return frozenset(self._ignore.cut)
+
+    @property
+    def has_root(self) -> bool:
+        """Whether the project folder was there when it was last looked for."""
+        return "" in self._folders
+
+    def survey(self) -> None:
+        """Take everything in as it is, as what later looks are compared with."""
+        with self._quietly():
+            self._enter("")
+
+    def adopt(self, paths: Iterable[str]) -> None:
+        """Take the files that stand at these paths now as known, without calling them changes."""
+        for path in in_order(set(paths)):
+            if path.rpartition("/")[0] in self._folders:
+                self._adopt(path)
+            elif (found := examine(self._root / path)) is not None:
+                # Its folder is still to be seen; what else is in there may be somebody else's.
+                self._own.expect(path, found[0].digest)
+
+    def _adopt(self, path: str) -> None:
+        status = self._status(path)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            return
+        with self._quietly():
+            self._look_at(path)
+            self._before.pop(path, None)
+
+    def look(self, paths: Iterable[str]) -> list[FileDifference]:
+        """What is different at these paths, and below those that are folders."""
+        if not self._is_there():
+            return self._differences()
+        ordered = in_order(set(paths))
+        rules = [path.rpartition("/")[0] for path in ordered if path.rpartition("/")[2] == IGNORE_FILE]
+        for folder in rules:
+            self._ignore.forget(folder)
+        # What has gone comes first: a folder keeps its watch when it moves, and must not lose it afterwards.
+        for path in ordered:
+            if self._knows(path) and not self._exists(path):
+                self._vanish(path)
+        for path in ordered:
+            self._breathe()
+            self._look_at(path)
+        for folder in rules:
+            self._apply_rules(folder)
+        return self._differences()
+
+    def look_everywhere(self) -> list[FileDifference]:
+        """What is different anywhere, for when events were lost or the project folder came back."""
+        self._ignore.forget("")
+        if self._is_there():
+            self._enter("")
+        return self._differences()
+
+    def sweep(self) -> list[FileDifference]:
+        """What is different in the folders that cannot be watched."""
+        if not self._is_there():
+            return self._differences()
+        for folder in in_order(self._unwatched):
+            self._breathe()
+            if folder not in self._unwatched:
+                continue
+            for below in self._list(folder):
+                if below not in self._folders:
+                    self._enter(below)
+        return self._differences()
+
+    # Looking at one path
+
+    def _is_there(self) -> bool:
+        """Whether the project folder is there. When it is not, nothing below it is either."""
+        status = self._status("")
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            return True
+        self._vanish("")
+        return False
+
+    def _look_at(self, path: str) -> None:
+        parent = path.rpartition("/")[0]
+        if path and parent not in self._folders:
+            return
+        status = self._status(path)
+        if status is None:
+            self._vanish(path)
+        elif stat.S_ISDIR(status.st_mode):
+            if path in self._entries:
+                self._vanish(path)
+            if not path or not self._ignore.skips(path, folder=True):
+                self._enter(path)
+        elif not self._ignore.skips(path, folder=False):
+            if path in self._folders:
+                self._vanish(path)
+            self._look_at_file(path)
+
+    def _look_at_file(self, path: str) -> None:
+        before = self._entries.get(path)
+        if before is None and len(self._entries) >= MAX_KNOWN_FILES:
+            self.left_out = True
+            return
+        found = examine(self._root / path)
+        if found is None:
+            self._vanish(path)
+            return
+        after, data = found
+        is_new = before is None or before.digest != after.digest
+        if self._own.takes(path, after.digest):
+            self._before.pop(path, None)
+        elif is_new and not self._silent:
+            self._before.setdefault(path, before)
+            if before is not None:
+                self._texts.refresh(before.digest)
+        self._entries[path] = after
+        parent, _, name = path.rpartition("/")
+        self._folders[parent].add(name)
+        if is_new and data is not None:
+            self._texts.keep(after.digest, data, displace=not self._silent)
+
+    def _vanish(self, path: str) -> None:
+        """Take note that a file, or a folder with all that was in it, is no longer there."""
+        waiting = [path]
+        while waiting:
+            current = waiting.pop()
+            children = self._folders.pop(current, None)
+            if children is not None:
+                self._eyes.unwatch(current)
+                self._unwatched.discard(current)
+                waiting.extend(_joined(current, name) for name in children)
+            entry = self._entries.pop(current, None)
+            if entry is None:
+                continue
+            if self._own.takes(current, None):
+                self._before.pop(current, None)
+            elif not self._silent:
+                self._before.setdefault(current, entry)
+        parent, _, name = path.rpartition("/")
+        if path and parent in self._folders:
+            self._folders[parent].discard(name)
+
+    # Looking at folders
+
+    def _enter(self, folder: str) -> None:
+        """Watch a folder and those below it, and compare all files in them. Nearer folders come first."""
+        waiting = deque([folder])
+        while waiting:
+            self._breathe()
+            current = waiting.popleft()
+            if current not in self._folders and len(self._folders) >= MAX_KNOWN_FOLDERS:
+                self.left_out = True
+                continue
+            self._folders.setdefault(current, set())
+            parent, _, name = current.rpartition("/")
+            if current:
+                self._folders[parent].add(name)
+            # Watched before it is listed: what comes in between is seen twice rather than never.
+            has_room = len(self._folders) - len(self._unwatched) <= MAX_FOLDERS
+            watched = has_room and self._eyes.watch(current)
+            (self._unwatched.discard if watched else self._unwatched.add)(current)
+            waiting.extend(self._list(current))
+
+    def _list(self, folder: str) -> list[str]:
+        """Compare the files in a folder. Returns the folders in it."""
+        try:
+            with os.scandir(self._root / folder) as found:
+                entries = list(found)
+        except (FileNotFoundError, NotADirectoryError):
+            self._vanish(folder)
+            return []
+        except OSError:
+            return []
+        names: set[str] = set()
+        below: list[str] = []
+        for entry in entries:
+            self._breathe()
+            path = _joined(folder, entry.name)
+            try:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if self._ignore.skips(path, folder=is_folder):
+                continue
+            names.add(entry.name)
+            if path in (self._entries if is_folder else self._folders):
+                self._vanish(path)
+            if is_folder:
+                below.append(path)
+            elif (known := self._entries.get(path)) is None or not known.looks_like(status):
+                self._look_at_file(path)
+        for name in self._folders.get(folder, set()) - names:
+            self._vanish(_joined(folder, name))
+        return below
+
+    def _apply_rules(self, folder: str) -> None:
+        """Take in what other ignore rules show, and let go what they hide. Nobody changed these files."""
+        if folder not in self._folders:
+            return
+        reported = dict(self._before)
+        with self._quietly():
+            self._enter(folder)
+        self._before = reported
+
+    # Results
+
+    def _differences(self) -> list[FileDifference]:
+        changed = [
+            (path, before, self._entries.get(path))
+            for path, before in self._before.items()
+            if (before and before.digest) != ((after := self._entries.get(path)) and after.digest)
+        ]
+        self._before.clear()
+        with_texts = len(changed) <= MAX_NAMED
+        found = [
+            FileDifference(
+                path, before, after, *(self._texts_of(before, after) if with_texts else (None, None))
+            )
+            for path, before, after in in_order(changed, key=itemgetter(0))
+        ]
+        current = {after.digest for _, _, after in changed if after is not None}
+        for _, before, _ in changed:
+            if before is not None and before.digest not in current:
+                self._texts.drop(before.digest)
+        return found
+
+    def _texts_of(
+        self, before: FileFingerprint | None, after: FileFingerprint | None
+    ) -> tuple[bytes | None, bytes | None]:
+        old, new = (self._texts.get(entry.digest) if entry else None for entry in (before, after))
+        return old, new
+
+    def _knows(self, path: str) -> bool:
+        return path in self._entries or path in self._folders
+
+    def _exists(self, path: str) -> bool:
+        return self._status(path) is not None
+
+    def _status(self, path: str) -> os.stat_result | None:
+        try:
+            return (self._root / path).lstat()
+        except (OSError, ValueError):
+            return None
+
+    @contextmanager
+    def _quietly(self) -> Iterator[None]:
+        """Take in what is found without noting it as a change."""
+        self._silent = True
+        try:
+            yield
+        finally:
+            self._silent = False
+
+    def _breathe(self) -> None:
+        """Let other threads in now and then, and stop when that is wanted."""
+        if self._stop.is_set():
+            raise Stopped
+        if time.monotonic() - self._breathed > _STRETCH:
+            time.sleep(_BREATH)
+            self._breathed = time.monotonic()
+
+
+def merged(first: list[FileDifference], second: list[FileDifference]) -> list[FileDifference]:
+    """Differences found by two looks at different places, by path."""
+    found = {item.path: item for item in (*first, *second)}
+    return [found[path] for path in in_order(found)]
+
+
+def _joined(folder: str, name: str) -> str:
+    return f"{folder}/{name}" if folder else name

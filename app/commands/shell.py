@@ -1,0 +1,81 @@
+"""`!command`: a command of the person's own, run beside the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.api.home import secrets_of_home
+from agent.errors import HermesError
+from tools.redact import redact
+from tools.safe_text import Cleaner, truncate
+from tools.terminal.environment import child_environment
+
+SHOWN_CHARS = 20_000
+"""Characters of output that are kept; the middle of a longer one is left out."""
+READ_BYTES = 4_000_000
+"""Bytes of output after which the command is stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShellOutcome:
+    """What a command put out, cleaned, and its exit code."""
+
+    command: str
+    output: str
+    code: int
+
+    def shown(self) -> str:
+        """Command, output and a code that is not 0, as one text."""
+        end = f"\n(exit code {self.code})" if self.code else ""
+        return f"$ {self.command}\n{self.output.rstrip()}{end}"
+
+
+async def run_shell(command: str, folder: Path, environ: Mapping[str, str] = os.environ) -> ShellOutcome:
+    """Run a command line in `folder`, without a terminal and without the secrets of the environment.
+
+    A cancelled wait stops it with all its children. Raises `HermesError` if it cannot be started.
+    """
+    try:
+        child = await asyncio.create_subprocess_shell(
+            command,
+            cwd=folder,
+            env=child_environment(environ),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise HermesError(f"Cannot run {command!r}: {error}.") from error
+    assert child.stdout is not None
+    cleaner, pieces, count = Cleaner(), [], 0
+    try:
+        while (data := await child.stdout.read(65_536)) and count < READ_BYTES:
+            count += len(data)
+            pieces.append(cleaner.feed(data))
+        if count >= READ_BYTES:
+            _stop(child.pid)
+        code = await child.wait()
+    except asyncio.CancelledError:
+        _stop(child.pid)
+        await child.wait()
+        raise
+    pieces.append(cleaner.finish())
+    output = await asyncio.to_thread(_masked, "".join(pieces), environ)
+    return ShellOutcome(command, truncate(output, SHOWN_CHARS), code)
+
+
+def _masked(text: str, environ: Mapping[str, str]) -> str:
+    return redact(text, secrets_of_home(environ))
+
+
+def _stop(process: int) -> None:
+    try:
+        os.killpg(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return

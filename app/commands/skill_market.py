@@ -1,0 +1,30 @@
+"""Skills of other places, for the screen that installs them."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from agent.api.skill_hub import Candidate, SearchResult, SkillHub, SkillOffer, SkillReference
+
+
+class HubMarket:
+    """The sources of the settings."""
+
+    def __init__(self, hub: SkillHub) -> None:
+        self._hub = hub
+        self._known: dict[SkillOffer, SkillReference] = {}
+
+    def find(self, text: str) -> SearchResult:
+        """The one skill that an identifier names, or what a search for the words finds."""
+        found, self._known = self._hub.find(text)
+        return found
+
+    def candidate(self, offer: SkillOffer) -> AbstractContextManager[Candidate]:
+        """A skill in quarantine."""
+        return self._hub.examined(self._known[offer])
+
+    def install(self, candidate: Candidate) -> None:
+        """Take it into the home."""
+        self._hub.installed.install(candidate)

@@ -1,0 +1,88 @@
+"""Skills by name: offered in the prompt and the palette, and run as `/name words`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from textual.app import SystemCommand
+
+from app.commands.registry import BY_SLASH
+from app.commands.slash_menu import offer_commands
+from app.conversation import active_conversation
+from app.startup.preload import yielding_thread
+from widgets.prompt.completion import CommandChoice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from app.conversation.active_conversation import ConversationPort
+    from app.ports import SendingPort, SessionPort
+
+    class SkillNamePorts(ConversationPort, SendingPort, SessionPort, Protocol):
+        """What naming and running skills asks of the application."""
+
+
+SHOWN = 120
+"""Characters of a description that menus get."""
+
+
+class SkillNamesPort(Protocol):
+    """The skills that can be run by their names."""
+
+    @property
+    def skills(self) -> SkillNames: ...
+
+
+class SkillNames:
+    """The skills of the session that is open, as far as the person can name them."""
+
+    def __init__(self, app: SkillNamePorts) -> None:
+        self._app = app
+        self.known: Sequence[CommandChoice] = ()
+
+    async def look(self) -> None:
+        """Find the skills there are now, aside, and offer them."""
+        client = self._app.host.client
+        if client is not None:
+            self.known = await yielding_thread(partial(_found, client.workspace))
+            offer_commands(self._app.session.prompt, self.known)
+
+    async def run(self, text: str) -> bool:
+        """Send `name words` to the session if there is such a skill; False if there is none."""
+        name = text.split(maxsplit=1)[0]
+        if all(each.name != name for each in self.known):
+            await self.look()
+        if all(each.name != name for each in self.known):
+            return False
+        self._app.message_sender.send(f"/{text}")
+        return True
+
+    def palette(self) -> Iterator[SystemCommand]:
+        """An entry for each; choosing one begins the message."""
+        for each in self.known:
+            if each.name not in BY_SLASH:
+                yield SystemCommand(f"Skill: {each.name}", each.description, partial(self._begin, each.name))
+
+    def _begin(self, name: str) -> None:
+        prompt = active_conversation.prompt(self._app)
+        prompt.set_text(f"/{name} {prompt.text}".rstrip() + " ")
+
+
+def _found(workspace: Path) -> tuple[CommandChoice, ...]:
+    """Names and descriptions. Reads the disk."""
+    import os
+
+    from agent.api.config import load
+    from agent.api.home import Home
+    from agent.api.skills import catalog_for
+
+    home = Home.locate()
+    catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)
+    found = () if catalog is None else catalog.load().skills
+    return tuple(CommandChoice(each.name, _short(each.description), "[words]") for each in found)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1].rstrip()}…"

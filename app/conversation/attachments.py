@@ -1,0 +1,93 @@
+"""Attachments made from paths in the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from agent.api.attachments import (
+    Attachment,
+    AttachmentError,
+    AttachmentStore,
+    NotAnImageError,
+    check,
+    image_label,
+    short_name,
+)
+from tools.safe_text import clean
+from widgets.prompt.dropped import SUFFIXES, FoundFile, MentionedFile, readings
+
+
+def locate(path: str, workspace: Path) -> Path:
+    """The file a path means: `~` is the person's home, a relative path begins at the workspace."""
+    try:
+        return workspace / Path(path).expanduser()
+    except RuntimeError:
+        return workspace / path
+
+
+def look(paths: Sequence[Sequence[str]], workspace: Path) -> list[FoundFile] | None:
+    """The first reading whose paths are all files, None if there is none. Touches the disk."""
+    for reading in paths:
+        files = [locate(path, workspace) for path in reading]
+        if files and all(map(_is_file, files)):
+            return [_found(file, workspace) for file in files]
+    return None
+
+
+def named(argument: str, workspace: Path) -> list[FoundFile]:
+    """The files an argument of `/attach` names, however it is quoted. Raises `AttachmentError`."""
+    argument = argument.strip().removeprefix("@")
+    if not argument:
+        raise AttachmentError("Say which image: /attach PATH, or drop it on the terminal.")
+    files = look([[argument], *readings(argument), *_relative(argument)], workspace)
+    if files is None:
+        raise AttachmentError(f"There is no file {clean(argument)[:200]!r}; check the path.")
+    return files
+
+
+def take(
+    images: Sequence[MentionedFile], store: AttachmentStore, workspace: Path
+) -> tuple[tuple[Attachment, ...], list[str]]:
+    """Keep the images a message speaks of; also a sentence for each that cannot be sent.
+
+    A mention that names no file is only a word. Touches the disk.
+    """
+    taken: dict[Path, Attachment] = {}
+    problems: list[str] = []
+    for image in images:
+        path = locate(image.path, workspace)
+        if path in taken or not _is_file(path):
+            continue
+        try:
+            taken[path] = store.take(path, image.mention)
+        except AttachmentError as error:
+            problems.append(f"Not attached: {error}")
+    return tuple(taken.values()), problems
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _found(path: Path, workspace: Path) -> FoundFile:
+    shown = path.relative_to(workspace) if path.is_relative_to(workspace) else path
+    try:
+        _, size = check(path)
+    except NotAnImageError as error:
+        return FoundFile(str(shown), problem=str(error) if path.suffix.lower() in SUFFIXES else "")
+    except AttachmentError as error:
+        return FoundFile(str(shown), problem=str(error))
+    return FoundFile(str(shown), image_label(short_name(path), size))
+
+
+def _relative(argument: str) -> list[list[str]]:
+    import shlex
+
+    try:
+        return [words] if (words := shlex.split(argument)) else []
+    except ValueError:
+        return []

@@ -1,0 +1,58 @@
+"""The files of the project and the kinds of agents, as the prompt offers them for `@`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from agent.api.home import Home
+from widgets.prompt.completion import CommandChoice
+
+SECONDS = 10.0
+MAX_FILES = 200_000
+NOISE = (".git", "node_modules", "__pycache__", ".venv")
+
+
+def files_of(root: Path) -> Callable[[], list[str]]:
+    """A function that lists the files below `root`, ignored ones left out. It blocks: call it in a thread.
+
+    Of very many, or where the disk is slow, it lists what was found within `SECONDS`.
+    """
+
+    def listed() -> list[str]:
+        from tools.files.searching import SearchEnding, SearchRequest, records
+        from tools.results import ToolError
+
+        names: list[str] = []
+        until = time.monotonic() + SECONDS
+        try:
+            with closing(
+                records(SearchRequest(root, None, NOISE), SearchEnding(), threading.Event())
+            ) as found:
+                for name in found:
+                    # A name that is no text keeps halves of characters: by them the prompt leaves it out.
+                    names.append(os.fsdecode(name).removeprefix("./"))
+                    if len(names) >= MAX_FILES or time.monotonic() > until:
+                        break
+        except (OSError, ToolError):
+            pass  # what was found until then is better than nothing
+        return names
+
+    return listed
+
+
+def agents_of(home: Home, workspace: Path) -> Callable[[], list[CommandChoice]]:
+    """A function that lists the kinds of agents that can be sent. It blocks: call it in a thread."""
+
+    def listed() -> list[CommandChoice]:
+        from agent.api.agents import Definitions
+        from tools.safe_text import clean
+
+        found = Definitions(home, workspace).load().definitions.values()
+        return [CommandChoice(each.name, clean(each.description), "agent") for each in found]
+
+    return listed

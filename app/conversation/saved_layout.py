@@ -1,0 +1,103 @@
+"""The arrangement of the screen, kept from one start to the next.
+
+One small JSON file below the home. It is a convenience: what cannot be read is
+as good as nothing, what cannot be written is a line in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agent.api.home import PRIVATE_FILE, private_folder
+from agent.errors import HermesError
+from tools.files.descriptors import read_bytes
+
+log = logging.getLogger(__name__)
+
+LARGEST = 65_536
+"""Bytes that are read; a larger file is none of ours."""
+DELAY = 0.5
+"""Seconds to wait for further changes before they are written."""
+_VERSION = 1
+
+
+class SavedLayout:
+    """The state of parts of the screen by their name, such as `panes`.
+
+    Read once, at the start, because nothing may be drawn before; written in a
+    thread, a moment after the last change. Each write replaces the whole file,
+    so of two programs at once the one that changed something last is remembered.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._parts = _read(file)
+        self._due = False
+        self._hurry = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+
+    def part(self, name: str) -> Mapping[str, Any]:
+        """What is known of a part; empty if nothing is, or nothing that makes sense."""
+        part = self._parts.get(name)
+        return part if isinstance(part, dict) else {}
+
+    def note(self, name: str, state: Mapping[str, Any]) -> None:
+        """Remember the state of a part from now on. Needs a running event loop."""
+        if state == self._parts.get(name):
+            return
+        self._parts = {**self._parts, name: dict(state)}
+        self._due = True
+        if self._writing is None or self._writing.done():
+            self._hurry.clear()
+            self._writing = asyncio.create_task(self._write_soon())
+
+    async def settle(self) -> None:
+        """Write at once what is still to be written."""
+        self._hurry.set()
+        if self._writing is not None:
+            await self._writing
+
+    async def _write_soon(self) -> None:
+        try:
+            await asyncio.wait_for(self._hurry.wait(), DELAY)
+        except TimeoutError:
+            pass
+        while self._due:
+            self._due = False
+            await asyncio.to_thread(_write, self._file, self._parts)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        data, _ = read_bytes(_resolved(file), LARGEST)
+        content = json.loads(data)
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        log.info("the remembered arrangement is not used: %s", error)
+        return {}
+    if not isinstance(content, dict) or content.get("version") != _VERSION:
+        return {}
+    return {name: part for name, part in content.items() if name != "version"}
+
+
+def _write(file: Path, parts: Mapping[str, Any]) -> None:
+    from tools.files.atomic import write_atomically
+
+    data = json.dumps({"version": _VERSION, **parts}, indent=1).encode()
+    try:
+        private_folder(file.parent)
+        # A link or a folder in its place is somebody else's doing and stays as it is.
+        write_atomically(_resolved(file), data, PRIVATE_FILE, follow_links=False)
+    except (OSError, ValueError, HermesError) as error:
+        log.warning("the arrangement of the screen was not remembered: %s", error)
+
+
+def _resolved(file: Path) -> Path:
+    """The file in the folder that links on the way to it lead to; itself it may be no link."""
+    return file.parent.resolve() / file.name

@@ -1,0 +1,113 @@
+"""The one session the application works with, and changing it for another."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from agent.api.session import SessionClient
+    from agent.events import Event
+
+
+class SessionRequest(NamedTuple):
+    """Which session to open, beyond what the command line says."""
+
+    resume: str | None = None
+    """Id, start of an id, or title."""
+    model: str | None = None
+    fresh: bool = False
+    """A new session, whatever the command line says about resuming."""
+
+
+Listener = Callable[["Event"], None]
+Opener = Callable[[SessionRequest, Listener], Awaitable["SessionClient"]]
+
+
+def opened_first(listener: Listener) -> Listener:
+    """A listener that hears `session_opened` before the notices that came while the session was opening.
+
+    With that event the screen is cleared of the session before, and they are about the new one.
+    """
+    early: list[Event] | None = []
+
+    def hear(event: Event) -> None:
+        nonlocal early
+        if early is not None and event.type == "notice":
+            early.append(event)
+            return
+        listener(event)
+        if early is not None and event.type == "session_opened" and event.agent == "main":
+            late, early = early, None
+            for notice in late:
+                listener(notice)
+
+    return hear
+
+
+class SessionHost:
+    """Opens and closes sessions one after the other.
+
+    `unsent` receives the messages that still waited in a session when another one was opened.
+    """
+
+    def __init__(
+        self, opener: Opener, listener: Listener, unsent: Callable[[Sequence[str]], None] = lambda _: None
+    ) -> None:
+        self._opener = opener
+        self._listener = listener
+        self._unsent = unsent
+        self._turn = asyncio.Lock()
+        self._closed = False
+        self.client: SessionClient | None = None
+        self.session = ""
+        """Id of the session that was open last; empty if none ever was."""
+        self.spoken = False
+        """Whether anything was said in it."""
+
+    @property
+    def busy(self) -> bool:
+        return self.client is not None and self.client.busy
+
+    async def open(self, wish: SessionRequest) -> SessionClient:
+        """Open a session; the one before is closed first, because two may want the same lock.
+
+        When that fails the session before is opened again, and the error raised.
+        """
+        async with self._turn:
+            before = self.session if self.client is not None else ""
+            await self._close()
+            try:
+                return await self._open(wish)
+            except HermesError:
+                if before:
+                    await self._open(SessionRequest(resume=before))
+                raise
+
+    async def close(self) -> None:
+        """Stop what runs and close the session, for good."""
+        self._closed = True
+        async with self._turn:
+            await self._close()
+
+    async def _open(self, wish: SessionRequest) -> SessionClient:
+        client = await self._opener(wish, opened_first(self._listener))
+        if self._closed:
+            await client.aclose()
+            raise HermesError("Hermes is about to end; no session was opened.")
+        self.client = client
+        self.session = client.id
+        return client
+
+    async def _close(self) -> None:
+        client, self.client = self.client, None
+        if client is not None:
+            self.spoken = any(node.kind == "user" for node in client.path)
+            try:
+                await client.aclose()
+            finally:
+                if client.queue and not self._closed:
+                    self._unsent(client.queue)

@@ -1,0 +1,229 @@
+"""The agents of a session: from events to the rows of their pane, and what all of them cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from agent.events import (
+    AgentEnded,
+    AgentProgressed,
+    AgentStarted,
+    Asked,
+    CopyChanged,
+    Event,
+    RequestResolved,
+    TurnOutcome,
+)
+from widgets.panes.agent_row import UNDER_WAY, AgentRow, AgentState
+from widgets.panes.sparkline import Pulse
+
+ENDED: Mapping[TurnOutcome, AgentState] = {
+    "done": "done",
+    "failed": "failed",
+    "denied": "denied",
+    "interrupted": "interrupted",
+    "budget": "budget",
+}
+
+
+@dataclass(slots=True)
+class _Member:
+    row: AgentRow
+    parent: str
+    children: list[str] = field(default_factory=list)
+    cost: float | None = 0.0
+    """US dollars, as told last; None: unknown."""
+    cleared: bool = False
+    """Whether the person cleared it away."""
+
+
+class AgentRows:
+    """Who was sent by whom and how each stands. `clock` gives seconds, as the pane's does."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._members: dict[str, _Member] = {}
+        self._top: list[str] = []
+        self._asking: dict[str, str] = {}
+        """Requests that wait for the person, and the agents that asked."""
+        self._stopping: set[str] = set()
+
+    def hear(self, event: Event) -> bool:
+        """Take in an event. Whether a row looks different now."""
+        match event:
+            case AgentStarted():
+                self._start(event)
+            case AgentProgressed() if event.agent in self._members:
+                self._progress(event)
+            case AgentEnded() if event.agent in self._members:
+                self._end(event)
+            case CopyChanged() if event.agent in self._members:
+                member = self._members[event.agent]
+                member.row = replace(member.row, unmerged=event.paths)
+            case Asked() if event.agent in self._members:
+                self._asking[event.id] = event.agent
+            case RequestResolved() if event.id in self._asking:
+                del self._asking[event.id]
+            case _:
+                return False
+        return True
+
+    def rows(self) -> list[AgentRow]:
+        """Every agent below the one that sent it, siblings in the order they were sent.
+
+        Those with something under way come first; those that are over altogether stand below them.
+        """
+        asking = set(self._asking.values())
+        trees = [[self._shown(row, asking) for row in self._walk(top)] for top in self._top]
+        busy = [any(row.state in UNDER_WAY for row in tree) for tree in trees]
+        return [
+            row
+            for wanted in (True, False)
+            for tree, is_busy in zip(trees, busy, strict=True)
+            if is_busy is wanted
+            for row in tree
+        ]
+
+    def row(self, agent: str) -> AgentRow | None:
+        """One agent as it stands; None for one that is not known."""
+        member = self._members.get(agent)
+        return None if member is None else self._shown(member.row, set(self._asking.values()))
+
+    def called(self, agent: str) -> str:
+        """What a person calls an agent: its name, and its id where that says more."""
+        member = self._members.get(agent)
+        if member is None or member.row.name == agent:
+            return agent
+        return f"{member.row.name} ({agent})"
+
+    def parent(self, agent: str) -> str:
+        """Who sent an agent."""
+        return self._members[agent].parent if agent in self._members else "main"
+
+    def below(self, agent: str) -> list[AgentRow]:
+        """The agents that one sent, and those they sent; their depth counts from it."""
+        member = self._members.get(agent)
+        if member is None:
+            return []
+        asking, top = set(self._asking.values()), member.row.depth + 1
+        return [
+            replace(self._shown(row, asking), depth=row.depth - top)
+            for child in member.children
+            for row in self._walk(child)
+        ]
+
+    def cost(self) -> float | None:
+        """US dollars of all agents together; None if that of one is unknown."""
+        costs = [member.cost for member in self._members.values()]
+        return None if None in costs else sum(cost for cost in costs if cost is not None)
+
+    def stopping(self, agent: str) -> None:
+        """The person stops an agent and those below it: say so until they have ended."""
+        chosen = [agent, *(row.agent for row in self.below(agent))]
+        self._stopping.update(id for id in chosen if self._is_under_way(id))
+
+    def clear_ended(self) -> int:
+        """Clear away the rows of agents that are over, with all below them; how many went.
+
+        Where one has changed something that is not merged, it stays with all around it.
+        """
+        count = 0
+        for top in self._top:
+            tree = [self._members[row.agent] for row in self._walk(top)]
+            if not any(member.row.state in UNDER_WAY or member.row.unmerged for member in tree):
+                count += len(tree)
+                for member in tree:
+                    member.cleared = True
+        return count
+
+    def clear(self) -> None:
+        """Forget everything, as when another session opens."""
+        self._members.clear()
+        self._top.clear()
+        self._asking.clear()
+        self._stopping.clear()
+
+    def _start(self, event: AgentStarted) -> None:
+        known = self._members.get(event.agent)
+        above = self._members.get(event.parent)
+        depth = known.row.depth if known else above.row.depth + 1 if above else 0
+        now = self._clock()
+        before = known.row if known else None
+        row = AgentRow(
+            agent=event.agent,
+            name=event.name,
+            state="pending",
+            goal=event.goal,
+            since=now,
+            depth=depth,
+            unmerged=before.unmerged if before else 0,
+            tokens=before.tokens if before else None,
+            cost=before.cost if before else None,
+            pulse=Pulse().counted(now, (before.tokens or 0) if before else 0),
+        )
+        self._stopping.discard(event.agent)
+        if known is not None:
+            # The same agent once more: it keeps its place and what stands below it.
+            known.row, known.cleared = row, False
+            self._bring_back(known.parent)
+            return
+        self._members[event.agent] = _Member(row, event.parent)
+        (above.children if above else self._top).append(event.agent)
+        self._bring_back(event.parent)
+
+    def _bring_back(self, agent: str) -> None:
+        """Show the agents above one that works again."""
+        while (member := self._members.get(agent)) is not None and member.cleared:
+            member.cleared = False
+            agent = member.parent
+
+    def _progress(self, event: AgentProgressed) -> None:
+        member = self._members[event.agent]
+        member.cost = event.cost
+        member.row = replace(
+            member.row,
+            state=event.state,
+            action=event.action,
+            calls=event.calls,
+            tokens=event.tokens,
+            cost=event.cost,
+            budget=event.budget,
+            pulse=member.row.pulse.counted(self._clock(), event.tokens or 0),
+        )
+
+    def _end(self, event: AgentEnded) -> None:
+        self._asking = {id: agent for id, agent in self._asking.items() if agent != event.agent}
+        self._stopping.discard(event.agent)
+        member = self._members[event.agent]
+        member.cost = event.cost
+        member.row = replace(
+            member.row,
+            state=ENDED[event.outcome],
+            action=event.summary,
+            seconds=event.seconds,
+            since=None,
+            calls=event.calls,
+            tokens=event.tokens,
+            cost=event.cost,
+            budget=event.budget,
+        )
+
+    def _is_under_way(self, agent: str) -> bool:
+        return agent in self._members and self._members[agent].row.state in UNDER_WAY
+
+    def _shown(self, row: AgentRow, asking: set[str]) -> AgentRow:
+        """The row with what is known beside its own progress."""
+        if row.state not in UNDER_WAY:
+            return row
+        if row.agent in self._stopping:
+            return replace(row, state="stopping")
+        return replace(row, state="waiting") if row.agent in asking else row
+
+    def _walk(self, *agents: str) -> Iterator[AgentRow]:
+        waiting = list(agents)
+        while waiting:
+            member = self._members[waiting.pop()]
+            if not member.cleared:
+                yield member.row
+            waiting += member.children[::-1]

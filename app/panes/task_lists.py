@@ -1,0 +1,81 @@
+"""The task lists of all agents: those of agents below the task for which they were sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.events import AgentStarted, Event, TodosChanged
+from tools.context import Todo
+from widgets.panes.todo_rows import TasksBelow
+
+
+class TodoTree:
+    """Which agent has which tasks, and for which task of its sender it was sent."""
+
+    def __init__(self) -> None:
+        self._lists: dict[str, tuple[Todo, ...]] = {}
+        self._sent: dict[str, TasksBelow] = {}
+        """By agent: its place, without its tasks."""
+
+    def hear(self, event: Event) -> bool:
+        """Take in an event. Whether the lists look different now."""
+        match event:
+            case TodosChanged():
+                self._lists[event.agent] = event.items
+                return True
+            case AgentStarted() if event.agent not in self._sent:
+                self._sent[event.agent] = TasksBelow(
+                    event.agent, event.name, event.parent, self._in_progress(event.parent)
+                )
+        return False
+
+    def items(self) -> tuple[Todo, ...]:
+        """The tasks of the session's own agent."""
+        return self.of("main")
+
+    def of(self, agent: str) -> tuple[Todo, ...]:
+        """The tasks of one agent."""
+        return self._lists.get(agent, ())
+
+    def below(self, owner: str = "main") -> tuple[TasksBelow, ...]:
+        """The lists of agents below `owner`, in the order in which they were sent.
+
+        One that was sent by an agent without a list stands where that agent does.
+        """
+        found: list[TasksBelow] = []
+        for agent, place in self._sent.items():
+            items = self.of(agent)
+            if items and (standing := self._place(place, owner)) is not None:
+                found.append(standing.having(items))
+        return tuple(found)
+
+    def _place(self, place: TasksBelow, owner: str) -> TasksBelow | None:
+        """Where a list stands below `owner`; None if it does not."""
+        sender, task = place.sender, place.task
+        passed = {place.agent}
+        while sender != owner and not self.of(sender):
+            above = self._sent.get(sender)
+            if above is None or sender in passed:
+                return None
+            passed.add(sender)
+            sender, task = above.sender, above.task
+        return replace(place, sender=sender, task=task) if self._is_below(sender, owner) else None
+
+    def _is_below(self, agent: str, owner: str) -> bool:
+        passed: set[str] = set()
+        while agent != owner:
+            above = self._sent.get(agent)
+            if above is None or agent in passed:
+                return False
+            passed.add(agent)
+            agent = above.sender
+        return True
+
+    def clear(self) -> None:
+        """Forget everything, as when another session opens."""
+        self._lists.clear()
+        self._sent.clear()
+
+    def _in_progress(self, agent: str) -> str:
+        """The id of the task an agent is at; empty if it is at none."""
+        return next((item.id for item in self.of(agent) if item.status == "in_progress"), "")

@@ -1,0 +1,129 @@
+"""The words for an action that needs a yes: the same on every surface.
+
+All texts are outside text. Each note is one line, so that nothing in it can pass for another note.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from agent.api.permissions import VerdictPart
+from agent.events import ApprovalAsked
+from tools.safe_text import reveal
+
+PART_CHARS = 120
+"""Characters of a part that its note shows; the command above shows all of it."""
+MOST_PARTS = 48
+"""Parts that get a note or a mark; more are counted."""
+LOOKED_AT = 20_000
+"""Characters of a command within which the words of its parts are looked for."""
+
+_SPELLED = r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8}|r)"
+HIDDEN = f"(?:{_SPELLED})+"
+"""Characters that cannot be seen, as they are spelled out."""
+
+_NETWORK = {
+    "yes": "network: yes",
+    "no": "network: no",
+    "open": "network: not blocked",
+    "filtered": "network: filtered",
+}
+_SANDBOX = {"none": "sandbox: off", "outside": "sandbox: left"}
+_ALARMS = r"^(?:  )?network: yes\b|\bsandbox: (?:off|left)\b(?= ·|$)"
+_WORD = re.compile(r"[^\s\"'\\;|&()<>`]+")
+_BETWEEN = rf"(?:{_SPELLED}|[\s\"'\\;|&()<>`]){{1,16}}"
+_REPEATED = 64
+
+
+def telling(parts: Sequence[VerdictPart]) -> tuple[VerdictPart, ...]:
+    """The parts that are the reason for asking."""
+    return tuple(part for part in parts if part.kind != "allow" and (part.text or part.reason))
+
+
+def reached(request: ApprovalAsked) -> str:
+    """Network, sandbox and files in one line; empty when nothing is known.
+
+    Files come last, because what they are called must not pass for what goes before.
+    """
+    facts = [_NETWORK[request.network]] if request.network in _NETWORK else []
+    if request.sandbox:
+        facts.append(_SANDBOX.get(request.sandbox, f"sandbox: {request.sandbox}"))
+    if request.touches:
+        facts.append(f"will touch: {', '.join(map(one_line, request.touches))}")
+    return " · ".join(facts)
+
+
+def reasons(request: ApprovalAsked) -> Iterator[str]:
+    """Why it asks: each part that matters with its reason beside it, then what is said of the whole."""
+    parts = telling(request.parts)
+    for part in parts[:MOST_PARTS]:
+        yield f"{_flagged(part)}: {one_line(part.reason)}" if part.text else f"▲ {one_line(part.reason)}"
+    if len(parts) > MOST_PARTS:
+        yield f"▲ and {len(parts) - MOST_PARTS:,} parts more"
+    said = {part.reason for part in parts}
+    yield from (f"· {one_line(reason)}" for reason in request.reasons if reason not in said)
+
+
+def one_line(text: str) -> str:
+    """A text as one line."""
+    return " ".join(text.split("\n"))
+
+
+def marks_in_command(request: ApprovalAsked) -> re.Pattern[str]:
+    """Finds, in the command as it is shown, what the parts that matter are about; and hidden characters."""
+    places = _Places(request.headline[:LOOKED_AT])
+    found = dict.fromkeys(places.pattern(part.text) for part in telling(request.parts)[:MOST_PARTS])
+    # The longest first: of alternatives that begin alike, the first one counts.
+    ordered = sorted((pattern for pattern in found if pattern), key=len, reverse=True)
+    return re.compile("|".join((*ordered, HIDDEN)))
+
+
+def marks_in_notes(request: ApprovalAsked) -> re.Pattern[str]:
+    """Finds the parts in their notes, and what is alarming about network and sandbox."""
+    flagged = {re.escape(reveal(_flagged(part))) for part in telling(request.parts)[:MOST_PARTS]}
+    ordered = sorted(flagged, key=len, reverse=True)
+    alternatives = (*(f"^{text}(?=:)" for text in ordered), "^▲", _ALARMS, HIDDEN)
+    return re.compile("|".join(alternatives))
+
+
+def _flagged(part: VerdictPart) -> str:
+    text = one_line(part.text)
+    return f"▲ {text if len(text) <= PART_CHARS else text[: PART_CHARS - 1] + '…'}"
+
+
+class _Places:
+    """The words of a command, by which a part is found in it although its quotes are resolved."""
+
+    def __init__(self, command: str) -> None:
+        self._words = [match[0] for match in _WORD.finditer(command)]
+        self._at: dict[str, list[int]] = {}
+        for index, word in enumerate(self._words):
+            self._at.setdefault(word, []).append(index)
+
+    def pattern(self, part: str) -> str:
+        """What to look for: as many words of the part as stand in the command; empty when none does."""
+        if part[:2] in ("> ", "< "):
+            name = part[2:].rstrip("/").rpartition("/")[2]
+            return rf"[<>]{{1,2}}[|&]?\s{{0,8}}\S{{0,400}}?{_shown(name)}" if name else ""
+        if " " not in part and part.endswith("="):
+            return rf"(?<![\w]){_shown(part)}"
+        if " " not in part and part.startswith("$"):
+            return rf"\${{?{re.escape(part[1:])}\b"
+        words = _WORD.findall(part)
+        starts = self._at.get(words[0], [])[:_REPEATED] if words else []
+        length = max((self._common(words, at) for at in starts), default=0)
+        return rf"(?<![\w./-]){_BETWEEN.join(map(_shown, words[:length]))}(?![\w-])" if length else ""
+
+    def _common(self, words: Sequence[str], at: int) -> int:
+        """How many of `words` stand in the command, one after the other, from its word `at` on."""
+        length = 0
+        for wanted, word in zip(words, self._words[at : at + len(words)], strict=False):
+            if wanted != word:
+                break
+            length += 1
+        return length
+
+
+def _shown(word: str) -> str:
+    return re.escape(reveal(word))

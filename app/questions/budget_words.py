@@ -1,0 +1,159 @@
+"""The words for forecasts and for a ceiling that is reached: the same on every surface.
+
+Names and goals are outside text; each figure is one line, so that nothing in it can pass for another.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from agent.events import CeilingAsked, ForecastAsked, Room
+from widgets.panes.figures import elapsed, money, tokens
+
+if TYPE_CHECKING:
+    from agent.api.budgets import Forecast, ForecastSpan, Measure
+
+UNITS = {"turns": "requests", "tokens": "tokens", "money": "", "seconds": ""}
+_NUMBER = re.compile(
+    r"\$?\s*(\d[\d,_ ]*(?:\.\d*)?|\.\d+)\s*([kmg]?)(?:\s*(?:tokens?|requests?|dollars?|seconds?))?",
+    re.ASCII,
+)
+_SCALE = {"": 1, "k": 1_000, "m": 1_000_000, "g": 1_000_000_000}
+LONGEST = 40
+"""Characters of a number that is read."""
+
+
+def heading(request: ForecastAsked) -> str:
+    """Who wants to send how many agents, or requests to how many models."""
+    count, models = request.forecast.agents, len(request.forecast.models)
+    if request.forecast.single:
+        return f"{request.agent} wants to send {_many(count, 'request')} to {_many(models, 'model')}"
+    return f"{request.agent} wants to send {_many(count, 'agent')}"
+
+
+def figures(request: ForecastAsked) -> Iterator[tuple[str, str]]:
+    """Tokens, cost, what is left, and the models, each with its name in front."""
+    made = request.forecast
+    yield "tokens", f"{_span(made.tokens)}, {learned(made)}"
+    if made.money is None:
+        yield "cost", "unknown: no price is known of a model (providers.*.models)"
+    else:
+        yield "cost", _between(money(made.money.low), money(made.money.high))
+    for place, room in enumerate(request.rooms):
+        yield ("" if place else "left"), left(room)
+    if not request.rooms:
+        yield "left", "no ceiling bounds them"
+    for place, (model, count) in enumerate(made.models):
+        yield ("" if place else "model"), f"{count} × {_one_line(model)}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' * (count != 1)}"
+
+
+def left(room: Room) -> str:
+    """`1.4M of 2M tokens for all agents of this session`."""
+    still, ceiling = _bare(room.measure, room.left), amount(room.measure, room.ceiling)
+    return f"{still} of {ceiling} for {_one_line(room.owner)}"
+
+
+def learned(made: Forecast) -> str:
+    """What a forecast rests on."""
+    if made.single:
+        return "one request each; nobody knows how long answers get"
+    if made.from_past:
+        return f"as the last {made.from_past} agents took"
+    return "a guess: too few agents have ended so far"
+
+
+def reached(request: CeilingAsked) -> str:
+    """What stands in the way, in a sentence or two."""
+    used, ceiling = _bare(request.measure, request.used), amount(request.measure, request.ceiling)
+    if request.measure == "tokens":
+        # Rounded, what is left of a large ceiling would look like nothing.
+        used, ceiling = f"{request.used:,.0f}", _exactly(request.measure, request.ceiling)
+    sentence = f"The ceiling of {_one_line(request.owner)} is reached: {used} of {ceiling} used."
+    if request.measure in ("tokens", "money") and request.needed > 0:
+        sentence += f" The next request may take {_exactly(request.measure, request.needed)}."
+    if request.measure == "turns" and request.used < request.ceiling:
+        sentence += " The last one is kept for a summary."
+    return sentence
+
+
+def raised_once(request: CeilingAsked) -> str:
+    """What raising it by the same again means."""
+    more = amount(request.measure, request.again - request.ceiling)
+    return f"Raise it by {more}, to {amount(request.measure, request.again)}"
+
+
+def after(request: CeilingAsked) -> tuple[str, ...]:
+    """What either answer means."""
+    lasts = "until Hermes ends" if request.setting.startswith("budget.day") else "for this session"
+    return (
+        f"it is raised {lasts}; {request.setting} stays as it is",
+        "on stop: the agent ends with what there is so far",
+    )
+
+
+def least(request: CeilingAsked) -> float:
+    """By how much the ceiling has to be raised at least, for the next request to fit."""
+    missing = request.used + request.needed - request.ceiling
+    return missing if request.measure in ("money", "seconds") else math.ceil(missing)
+
+
+def example(measure: Measure) -> str:
+    """How an amount to raise a ceiling by may be written."""
+    return {"turns": "20", "tokens": "500k", "money": "2.50", "seconds": "600"}[measure]
+
+
+def more(text: str, request: CeilingAsked) -> tuple[float, str]:
+    """The ceiling raised by what a person wrote (`500k`, `$2.50`); else 0 and a sentence what is wrong."""
+    found = _NUMBER.fullmatch(text.strip().lower()) if len(text) <= LONGEST else None
+    if found is None:
+        return 0.0, f"Write a number, such as {example(request.measure)}."
+    value = float(re.sub(r"[,_ ]", "", found[1])) * _SCALE[found[2]]
+    if request.measure in ("turns", "tokens"):
+        value = math.floor(value)
+    if value <= 0 or value < least(request):
+        return 0.0, f"At least {_exactly(request.measure, max(least(request), 0.01))} more are needed."
+    return request.ceiling + value, ""
+
+
+def amount(measure: Measure, value: float) -> str:
+    """`2M tokens`, `$1.50`, `40 requests`, `10:00`."""
+    return f"{_bare(measure, value)} {UNITS[measure]}".rstrip()
+
+
+def _bare(measure: Measure, value: float) -> str:
+    if measure == "money":
+        return money(value)
+    if measure == "seconds":
+        return elapsed(value)
+    return tokens(int(value)) if measure == "tokens" else f"{value:,.0f}"
+
+
+def _exactly(measure: Measure, value: float) -> str:
+    if measure == "money":
+        return f"${math.ceil(value * 100) / 100:,.2f}"
+    return f"{math.ceil(value):,} tokens" if measure == "tokens" else amount(measure, math.ceil(value))
+
+
+def _span(span: ForecastSpan) -> str:
+    return _between(tokens(int(span.low)), tokens(int(span.high)))
+
+
+def _between(low: str, high: str) -> str:
+    return low if low == high else f"{low} – {high}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def aligned(lines: Sequence[tuple[str, str]]) -> str:
+    """Names and what they are, in two columns."""
+    width = max((len(name) for name, _ in lines), default=0)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)

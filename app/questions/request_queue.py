@@ -1,0 +1,106 @@
+"""One dialog at a time: requests of the engine wait in a queue until the person can look."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from agent.events import Asked
+
+Request = Asked
+Reply = Any
+"""The reply of a kind of question."""
+
+TYPING_PAUSE = 0.6
+"""Seconds without a key before a dialog may come up over someone who types."""
+
+
+class Stage(Protocol):
+    """Where dialogs are shown."""
+
+    def typing_for(self) -> float:
+        """Seconds since the last key."""
+        ...
+
+    def later(self, delay: float, act: Callable[[], object]) -> None:
+        """Call `act` after `delay` seconds."""
+        ...
+
+    def show(self, request: Request, done: Callable[[Reply | None], None]) -> Callable[[], None]:
+        """Open the dialog of a request; returns what closes it. `done` gets the outcome."""
+        ...
+
+    def waiting(self, count: int) -> None:
+        """So many requests wait or are shown now."""
+        ...
+
+
+class RequestQueue:
+    """Requests oldest first. Every one ends exactly once, by the person or by the engine."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._waiting: deque[Request] = deque()
+        self._shown: Request | None = None
+        self._close: Callable[[], None] = lambda: None
+        self._scheduled = False
+
+    def __len__(self) -> int:
+        return len(self._waiting) + (self._shown is not None)
+
+    def add(self, request: Request) -> None:
+        """Ask as soon as the requests before it are over and nobody is in the middle of a word."""
+        self._waiting.append(request)
+        self._stage.waiting(len(self))
+        self._advance()
+
+    def resolved(self, id: str) -> None:
+        """The engine says that a request is over: it leaves the queue, or its dialog closes."""
+        self._waiting = deque(request for request in self._waiting if request.id != id)
+        if self._shown is not None and self._shown.id == id:
+            self._shown = None
+            self._close()
+        self._stage.waiting(len(self))
+        self._advance()
+
+    def show_now(self) -> None:
+        """The person wants to see what waits: no pause in their typing is waited for."""
+        self._advance(at_once=True)
+
+    def clear(self) -> None:
+        """Forget everything; the engine that asked is gone."""
+        self._waiting.clear()
+        if self._shown is not None:
+            self._shown = None
+            self._close()
+        self._stage.waiting(0)
+
+    def _advance(self, *, at_once: bool = False) -> None:
+        if self._shown is not None or (self._scheduled and not at_once):
+            return
+        while self._waiting and self._waiting[0].reply.done():
+            self._waiting.popleft()
+        if not self._waiting:
+            return
+        pause = TYPING_PAUSE - self._stage.typing_for()
+        if pause > 0 and not at_once:
+            self._scheduled = True
+            self._stage.later(pause, self._retry)
+            return
+        request = self._waiting.popleft()
+        self._shown = request
+        self._close = self._stage.show(request, lambda outcome: self._answered(request, outcome))
+
+    def _retry(self) -> None:
+        self._scheduled = False
+        self._advance()
+
+    def _answered(self, request: Request, outcome: Reply | None) -> None:
+        if self._shown is request:
+            self._shown = None
+        if not request.reply.done():
+            fits = isinstance(outcome, type(request.cancelled))
+            request.reply.set_result(outcome if fits else request.cancelled)
+        self._stage.waiting(len(self))
+        self._advance()

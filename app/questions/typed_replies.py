@@ -1,0 +1,20 @@
+"""Replies read from text typed on a plain terminal."""
+
+from __future__ import annotations
+
+from agent.events import Decision
+
+
+def decision(text: str | None, lasting: str) -> Decision:
+    """What was typed as a decision. `lasting` are the letters of yeses for more than once that count here."""
+    match (text or "n").strip().lower():
+        case "y" | "yes":
+            return Decision("once")
+        case "s" if "s" in lasting:
+            return Decision("session")
+        case "a" | "always" if "a" in lasting:
+            return Decision("always")
+        case "s" | "a" | "always" | "n" | "no" | "":
+            return Decision("deny")
+        case _:
+            return Decision("deny", (text or "").strip())

@@ -1,0 +1,1 @@
+"""Kinds of agents, and merging what an agent changed."""

@@ -1,0 +1,168 @@
+"""Kinds of agents as a person deals with them: listed with what is wrong, begun from a template, changed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.api.agents import Broken, Catalog, Definition, Definitions, Source, is_name
+from agent.api.home import PRIVATE_FILE, Home, private_folder
+from agent.errors import ConfigError
+from tools.safe_text import clean
+
+TEMPLATE = """\
+---
+name: {name}
+description: Say in one line when to send this agent.
+# Of what its sender has it may use: toolsets (file, terminal, code, todo, session, delegate), single tools.
+# tools: [file, todo]
+# readonly: it changes nothing. copy: it works in a copy of the project that you merge or discard.
+# isolation: readonly
+# model: provider/name
+# budget: {{turns: 30, tokens: 200000, money: 0.50, seconds: 900}}
+---
+Say here how it works: what to begin with, what to look for, when to stop, and what its report has to hold.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentKind:
+    """One kind of agent, usable or not."""
+
+    name: str
+    source: Source
+    path: Path
+    definition: Definition | None
+    """None if its file is broken."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with its file."""
+    doubts: tuple[str, ...] = ()
+    """What keeps it from being sent with the present settings."""
+    hides: tuple[Source, ...] = ()
+    """Where else the name is defined, which does not count."""
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems and not self.doubts
+
+
+def kinds_of(catalog: Catalog, doubts: Mapping[str, Sequence[str]] | None = None) -> list[AgentKind]:
+    """All kinds by name. Pure."""
+    found = [
+        AgentKind(
+            name=each.name,
+            source=each.source,
+            path=each.path,
+            definition=each if isinstance(each, Definition) else None,
+            problems=tuple(map(str, each.problems)) if isinstance(each, Broken) else (),
+            doubts=tuple((doubts or {}).get(each.name, ())),
+            hides=catalog.hidden.get(each.name, ()),
+        )
+        for each in (*catalog.definitions.values(), *catalog.broken.values())
+    ]
+    return sorted(found, key=lambda kind: kind.name)
+
+
+def read_kinds(
+    home: Home, workspace: Path, environ: Mapping[str, str] = os.environ
+) -> tuple[list[AgentKind], str]:
+    """All kinds with what is wrong with each, and what keeps those of the project from counting.
+
+    Reads files and settings.
+    """
+    from agent.api.agents import doubts
+    from agent.api.config import load
+    from tools.discovery import discover
+    from tools.registry import registry
+
+    discover()
+    loaded = load(home, environ, workspace)
+    catalog = Definitions(home, workspace).load()
+    doubted = {
+        name: doubts(each, registry, loaded.settings, loaded.environ)
+        for name, each in catalog.definitions.items()
+    }
+    return kinds_of(catalog, doubted), catalog.problem
+
+
+def limits(definition: Definition) -> str:
+    """What such an agent may use and do, in a line: `file, todo · readonly · 40 requests`. Pure."""
+    parts = [", ".join(map(clean, definition.tools)) or "all tools of its sender"]
+    if definition.isolation != "shared":
+        parts.append(definition.isolation)
+    if definition.model:
+        parts.append(clean(definition.model))
+    budget = definition.budget
+    parts += [
+        f"{budget.turns} requests" if budget.turns else "",
+        f"{budget.tokens:,} tokens" if budget.tokens else "",
+        f"${budget.money:g}" if budget.money else "",
+        f"{budget.seconds:g} s" if budget.seconds else "",
+    ]
+    return " · ".join(filter(None, parts))
+
+
+def new_text(name: str) -> str:
+    """The file of a kind to begin with. Raises `ConfigError` if the name is none."""
+    return TEMPLATE.format(name=valid_name(name))
+
+
+def renamed(text: str, name: str) -> str:
+    """The text of a kind's file under another name: its field `name` says that one. Pure."""
+    if text.count("---") < 2:
+        return text
+    fence, front, body = text.split("---", 2)
+    return "---".join((fence, re.sub(r"(?m)^name:.*$", f"name: {name}", front, count=1), body))
+
+
+def valid_name(text: str) -> str:
+    """`text` as the name of a kind. Raises `ConfigError`."""
+    name = text.strip().removeprefix("@")
+    if not is_name(name):
+        raise ConfigError(f"`{clean(name)[:60]}` is no name for an agent; use a-z, 0-9 and single hyphens.")
+    return name
+
+
+def own_file(home: Home, name: str) -> Path:
+    """Where a kind of the person's own lies."""
+    return home.agents / f"{name}.md"
+
+
+def create(home: Home, name: str, text: str) -> Path:
+    """Write a new file for a kind, and return where it is. Raises `ConfigError` if there is one already."""
+    private_folder(home.root)
+    private_folder(home.agents)
+    path = own_file(home, valid_name(name))
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise ConfigError(f"{path} is there already; edit it, or choose another name.") from None
+    except OSError as error:
+        raise ConfigError(f"Cannot write {path}: {error.strerror}; free the place and try again.") from None
+    return path
+
+
+def read_text(path: Path) -> str:
+    """The text of a kind's file, whatever it holds. Raises `ConfigError`."""
+    from agent.api.config import read_agent
+
+    content, reason = read_agent(path, Path(os.path.realpath(path.parent)))
+    if reason:
+        raise ConfigError(f"{path} cannot be edited: {reason}.")
+    return content.decode("utf-8", "replace")
+
+
+def save(path: Path, text: str) -> None:
+    """Write the file of a kind anew. Raises `ConfigError`."""
+    from tools.files.atomic import write_atomically
+
+    try:
+        write_atomically(path, text.encode("utf-8", "replace"), PRIVATE_FILE)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"Cannot write {path}: {reason}; free the place and try again.") from None

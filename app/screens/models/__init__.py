@@ -1,0 +1,1 @@
+"""Models: choosing one, and getting what it misses."""

@@ -1,0 +1,43 @@
+"""The first start: a model is chosen where none is, and the tour with the scripted one begins by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent.api.models import NoModelError
+    from agent.api.session import SessionClient
+    from app.ports import DialogPort, SendingPort, TypingPort
+
+    class FirstModelPorts(DialogPort, SendingPort, TypingPort, Protocol):
+        """What choosing the first model asks of the application."""
+
+        tour: bool
+        """Whether the first session is the tour."""
+
+
+async def choose_model(app: FirstModelPorts, problem: NoModelError) -> str | None:
+    """The name of the model the person chooses once they pause in typing; None if they leave."""
+    from app.questions.request_queue import TYPING_PAUSE
+    from app.screens.models.model_menu import ModelMenu
+    from app.screens.models.onboarding import OnboardingScreen
+
+    menu = ModelMenu(app.message_sender.workspace)
+    offers = await menu.offers()
+
+    while (left := TYPING_PAUSE - (time.monotonic() - app.last_key)) > 0:  # noqa: ASYNC110 - keys are counted, not waited for
+        await asyncio.sleep(left)
+    dialog = OnboardingScreen(problem, app.spill, offers=offers, setup=menu, hold=app.message_sender.send)
+    model = await app.push_screen_wait(dialog)
+    app.tour = model == "demo"
+    return model
+
+
+def begin_tour(client: SessionClient) -> None:
+    """Ask for the tour, unless the person has said something in this session: any message begins it."""
+    from agent.api.models import TOUR_REQUEST
+
+    if not client.busy and not client.queue and not any(node.kind == "user" for node in client.path):
+        client.submit(TOUR_REQUEST)

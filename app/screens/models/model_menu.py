@@ -1,0 +1,140 @@
+"""Files, environment and network behind the model picker. Everything here may block or wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING
+
+from agent.api.home import Home
+from agent.errors import HermesError
+
+if TYPE_CHECKING:
+    from agent.api.config import LoadedSettings
+    from agent.api.models import KeyCheck, KeyProvider, Listener, ModelChoice, Weights
+
+
+AGAIN = "⏎ goes on where it stopped."
+
+
+@dataclass(frozen=True, slots=True)
+class Offers:
+    """What a person without a model can get right away."""
+
+    providers: tuple[KeyProvider, ...] = ()
+    """Those that take a key."""
+    weights: Weights | None = None
+    """The local model that would be fetched; None if the settings about it are wrong."""
+    small: Weights | None = None
+    """A smaller one; None if the settings name their own."""
+    local: bool = False
+    """Whether a local model is here and can run."""
+    problem: str = ""
+    """Why no local model can run here; empty if one can."""
+
+
+class ModelMenu:
+    """Reads what can be chosen in one workspace, and keeps a choice."""
+
+    def __init__(self, workspace: Path, environ: Mapping[str, str] = os.environ) -> None:
+        self._workspace = workspace
+        self._environ = dict(environ)
+        self._home = Home.locate(self._environ)
+
+    async def listed(self) -> list[ModelChoice]:
+        """What settings, providers and this machine offer, without asking anybody."""
+        return await asyncio.to_thread(self._list)
+
+    async def found(self) -> list[ModelChoice]:
+        """The models of servers that run on this machine; takes up to a third of a second."""
+        from agent.api.models import detect, ports, served
+
+        loaded = await asyncio.to_thread(self._load)
+        servers = await detect(ports(loaded.settings))
+        return await asyncio.to_thread(served, loaded.settings, loaded.environ, self._home, servers)
+
+    async def keep(self, name: str) -> str:
+        """Make a model the default of new sessions; returns what to tell. Raises `ConfigError`."""
+        from agent.api.config import set_setting
+        from agent.api.models import MODEL
+
+        await asyncio.to_thread(set_setting, self._home, "model.name", name)
+        loaded = await asyncio.to_thread(self._load)
+        if (other := loaded.environ.get(MODEL, "").strip()) and other != name:
+            return f"{name} is kept in config.yaml, but {MODEL} is set to {other} and counts more."
+        return f"New sessions begin with {name}."
+
+    async def offers(self) -> Offers:
+        """What can be had that is not there yet."""
+        return await asyncio.to_thread(self._offers)
+
+    async def check(self, provider: KeyProvider, key: str) -> KeyCheck:
+        """Ask the provider whether it takes the key."""
+        from agent.api.models import check_key
+
+        return await check_key(provider, key)
+
+    async def keep_key(self, provider: KeyProvider, key: str) -> None:
+        """Keep a key for every session to come, this one too. Raises `ConfigError`."""
+        from agent.api.config import keep_key
+
+        await asyncio.to_thread(keep_key, self._home, provider.variable, key)
+
+    def fetch(self, weights: Weights, listener: Listener, stop: Event) -> None:
+        """Fetch a local model; blocks. Raises `HermesError`, `StoppedError` once `stop` is set."""
+        from agent.api.models import pull
+
+        pull(weights, self._home.models, listener, stop=stop, again=AGAIN)
+
+    async def of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
+        """The models of one provider: those with these names, else those that are known of it."""
+        return await asyncio.to_thread(self._of_provider, provider, names)
+
+    def _of_provider(self, provider: str, names: Sequence[str]) -> list[ModelChoice]:
+        from agent.api.models import DetectedServer, choices, served
+
+        loaded = self._load()
+        if names:
+            server = DetectedServer(provider, "", tuple(names))
+            found = served(loaded.settings, loaded.environ, self._home, (server,))
+            return [replace(each, origin="provider") for each in found]
+        listed = choices(loaded.settings, loaded.environ, self._home)
+        return [each for each in listed if each.name.startswith(f"{provider}/")]
+
+    def _offers(self) -> Offers:
+        from agent.api.models import MISSING, installed, key_providers, wanted
+
+        loaded = self._load()
+        local = loaded.settings.local
+        problem = "" if can_run_local() else MISSING
+        small: Weights | None = None
+        weights: Weights | None = None
+        try:
+            weights = wanted(local.url, local.sha256)
+            small = None if local.url else wanted("", "", small=True)
+        except HermesError as error:
+            problem = str(error)
+        here = bool(local.model) or bool(installed(self._home))
+        providers = key_providers(loaded.settings, loaded.environ)
+        return Offers(providers, weights, small, here and not problem, problem)
+
+    def _list(self) -> list[ModelChoice]:
+        from agent.api.models import choices
+
+        loaded = self._load()
+        return choices(loaded.settings, loaded.environ, self._home)
+
+    def _load(self) -> LoadedSettings:
+        from agent.api.config import load
+
+        return load(self._home, self._environ, self._workspace)
+
+
+def can_run_local() -> bool:
+    """Whether the package that runs a local model is installed."""
+    return find_spec("xllamacpp") is not None

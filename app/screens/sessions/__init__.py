@@ -1,0 +1,1 @@
+"""Stored sessions: the list, and search over all of them."""

@@ -1,0 +1,1 @@
+"""Settings: the screen, and putting a change into effect."""

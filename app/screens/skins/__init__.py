@@ -1,0 +1,1 @@
+"""Skins: choosing and editing them, and the look of the running application."""

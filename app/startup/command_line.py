@@ -1,0 +1,87 @@
+"""The command line in full: every option and subcommand, help, and what is said of mistakes."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+
+from agent.api.permissions import NAMES
+from agent.errors import ExitCode
+from app.startup import skeleton
+
+SUBCOMMANDS = {
+    "sessions": "list, show, search, rename, export and delete sessions",
+    "config": "show and change settings",
+    "model": "fetch and list models that run on this machine",
+    "rollback": "show what steps did to files, and take files back",
+    "checkpoints": "show, check and clear what is kept to take steps back",
+    "memory": "list, add, edit and remove what is remembered between sessions",
+    "skills": "list, check, install, update and hand on skills",
+    "usage": "show what requests to models took",
+    "context": "show what a session begins with, layer by layer",
+    "hooks": "list and agree to your own commands that hear of events",
+    "audit": "show and check the log of what was allowed and refused",
+    "agents": "list, show, check and begin kinds of agents",
+    "skins": "list, show, check and begin skins",
+    "permissions": "list, explain, test and change what may be done",
+    "doctor": "check that everything Hermes needs is in order",
+}
+
+
+def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The whole command line; only the subcommand named in `arguments` is loaded in full."""
+    parser = _Parser(prog="hermes", description="A tool-using agent that lives in your terminal.")
+    parser.set_defaults(command=None)
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    parser.add_argument(
+        "-p", "--prompt", metavar="TEXT", help="work on TEXT and exit; '-' reads it from stdin"
+    )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="send an image with the text of -p; may be given several times",
+    )
+    parser.add_argument("--json", action="store_true", help="print every event as one line of JSON")
+    parser.add_argument("--model", metavar="M", help="model to use: a name, provider/name, local or demo")
+    parser.add_argument("--demo", action="store_true", help="tour the program with a scripted model")
+    parser.add_argument("--cwd", metavar="D", help="folder to work in (default: the current one)")
+    parser.add_argument("--resume", metavar="ID", help="go on with a session: id, start of an id, or title")
+    parser.add_argument(
+        "--continue",
+        dest="resume_last",
+        action="store_true",
+        help="go on with the newest session of this folder",
+    )
+    parser.add_argument(
+        "--approve",
+        choices=NAMES,
+        metavar="MODE",
+        help="what happens to actions: normal (ask), careful, plan, yolo (all) or deny",
+    )
+    parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
+    parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
+    named = next((word for word in arguments if word in SUBCOMMANDS), None)
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, summary in SUBCOMMANDS.items():
+        if name == named:
+            importlib.import_module(f"app.cli.{name}").add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=summary)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:  # type: ignore[override]
+        skeleton.leave()
+        from tools.safe_text import clean
+
+        self.exit(int(ExitCode.USAGE), f"hermes: {clean(message)}. See `{self.prog} --help`.\n")
+
+
+def _positive(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)

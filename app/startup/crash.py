@@ -1,0 +1,80 @@
+"""Crash reports: a file with secrets taken out, and a few calm lines."""
+
+from __future__ import annotations
+
+import io
+import logging
+import platform
+import sys
+import time
+from pathlib import Path
+
+log = logging.getLogger("hermes")
+
+KEPT = 20
+"""Reports that are kept; older ones go when a new one is written."""
+
+
+class CrashLog(io.StringIO):
+    """A text file that takes down what the application's end has to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[str] = []
+
+    @property
+    def happened(self) -> bool:
+        return bool(self._pieces)
+
+    @property
+    def text(self) -> str:
+        """Everything that was written, secrets masked, with what cannot be seen spelled out."""
+        from agent.api.home import secrets_of_home
+        from tools.redact import redact
+        from tools.safe_text import reveal
+
+        # Whoever is sent the report looks at it in a terminal.
+        return reveal(redact("".join(self._pieces).rstrip(), secrets_of_home()))
+
+    def write(self, text: str) -> int:
+        self._pieces.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+def write_report(crash: CrashLog, folder: Path, version: str) -> Path | None:
+    """Write the report of a crash and say where it is; None where that fails. The log has the text too."""
+    from agent.api.home import PRIVATE_FILE, private_folder
+    from tools.files.atomic import write_atomically
+
+    log.error("the application ended unexpectedly\n%s", crash.text)
+    python = ".".join(map(str, sys.version_info[:3]))
+    about = (
+        f"hermes {version} · Python {python} · {platform.platform()} · {time.strftime('%Y-%m-%d %H:%M:%S')}"
+    )
+    place = folder / f"crash-{time.strftime('%Y%m%d-%H%M%S')}.txt"
+    try:
+        private_folder(folder)
+        write_atomically(folder.resolve() / place.name, f"{about}\n\n{crash.text}\n".encode(), PRIVATE_FILE)
+        for old in sorted(folder.glob("crash-*.txt"))[:-KEPT]:
+            old.unlink(missing_ok=True)
+    except Exception:  # noqa: BLE001, RUF100 - there is nobody left to tell but the log
+        log.exception("the report could not be written")
+        return None
+    return place
+
+
+def farewell(report: Path | None, session: str) -> str:
+    """What a person reads after a crash. Pure."""
+    lines = [
+        "",
+        "  Hermes ended unexpectedly. That is a fault of ours.",
+        "  Nothing that was said or done is lost: it was on the disk before it was",
+        "  on the screen.",
+        "",
+    ]
+    lines += [f"  The report:   {report}"] if report else ["  The details are in the log; see hermes doctor."]
+    lines += [f"  To go on:     hermes --resume {session}"] if session else []
+    return "\n".join([*lines, ""])

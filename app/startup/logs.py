@@ -1,0 +1,73 @@
+"""The log file: where details go that no person wants to read on the screen."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from agent.api.home import Home, private_folder
+from agent.errors import HermesError
+
+MAX_BYTES = 5_000_000
+BACKUPS = 3
+FORMAT = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s"
+
+
+class _PrivateLog(RotatingFileHandler):
+    """A log file whose folder is made with the first record, not before."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self.stream is None and not _usable(Path(self.baseFilename)):
+            return
+        super().emit(record)
+
+
+def _usable(path: Path) -> bool:
+    """Whether a log can be written there. A pipe would hold everything up until somebody reads it."""
+    try:
+        private_folder(path.parent)
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
+    except (HermesError, OSError):
+        return False
+
+
+class _Masked(logging.Formatter):
+    """Records and tracebacks with secrets masked; which values are known is read with the first record."""
+
+    def __init__(self) -> None:
+        super().__init__(FORMAT)
+        self._secrets: dict[str, str] | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        from tools.redact import redact
+
+        if self._secrets is None:
+            from agent.api.home import secrets_of_home
+
+            self._secrets = {}
+            self._secrets = secrets_of_home()
+        return redact(super().format(record), self._secrets)
+
+
+def start_logging() -> None:
+    """Send all log records to `logs/hermes.log` of the home folder, and none to the terminal.
+
+    Where the file cannot be used records are dropped.
+    """
+    root = logging.getLogger()
+    root.setLevel(logging.INFO)
+    logging.raiseExceptions = False
+    try:
+        path = Home.locate().logs / "hermes.log"
+    except HermesError:
+        root.addHandler(logging.NullHandler())
+        return
+    handler = _PrivateLog(
+        path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="replace", delay=True
+    )
+    handler.setFormatter(_Masked())
+    root.addHandler(handler)

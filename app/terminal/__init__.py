@@ -1,0 +1,1 @@
+"""The terminal: what comes from it, what goes to it."""

@@ -1,0 +1,107 @@
+"""Renewal of the lists in the documentation that are made from the code.
+
+    python docs/make_lists.py
+
+Each stands between two marks in its page. `tests/test_docs.py` fails when one is behind.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from agent.config import reference
+from agent.modes import MODES, NAMES, SUMMARIES, canonical
+from app.commands import registry
+from app.startup.command_line import SUBCOMMANDS
+
+DOCS = Path(__file__).resolve().parent
+END = "<!-- end of the list -->"
+PAGES = {"config": "guide.md#settings", "model": "local-model.md", "doctor": "guide.md#doctor"}
+"""Where a subcommand is described, if not on the page of its name."""
+
+
+class Listing(NamedTuple):
+    """A list in a page."""
+
+    page: str
+    name: str
+    make: Callable[[], str]
+
+    @property
+    def begin(self) -> str:
+        """The mark before it."""
+        return f"<!-- list of {self.name}, made by docs/make_lists.py -->"
+
+    def renewed(self, text: str) -> str:
+        """The text of the page with this list made anew. Raises `ValueError` when a mark is missing."""
+        start = text.index(self.begin)
+        end = text.index(END, start) + len(END)
+        return f"{text[:start]}{self.begin}\n{self.make()}\n{END}{text[end:]}"
+
+
+def table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A table in Markdown."""
+    lines = [heads, ("---",) * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def subcommands() -> str:
+    """The subcommands of `hermes`, each with its page."""
+    return table(
+        ("Command", "What it does", "More"),
+        [(f"`hermes {name}`", summary, _page(name)) for name, summary in SUBCOMMANDS.items()],
+    )
+
+
+def _page(name: str) -> str:
+    page = PAGES.get(name, f"{name}.md")
+    if not (DOCS / page.partition("#")[0]).is_file():
+        raise ValueError(f"docs/{page} is missing; the subcommand {name} needs a page.")
+    return f"[{page.partition('#')[2] or page}]({page.removeprefix('guide.md')})"
+
+
+def modes() -> str:
+    """The modes, with the other names of each."""
+    others = {
+        mode: [f"`{name}`" for name in NAMES if name != mode and canonical(name) == mode] for mode in MODES
+    }
+    return table(
+        ("Mode", "Also called", "What happens"),
+        [(f"`{mode}`", ", ".join(others[mode]), SUMMARIES[mode]) for mode in MODES],
+    )
+
+
+LISTINGS = (
+    Listing("guide.md", "subcommands", subcommands),
+    Listing("guide.md", "modes", modes),
+)
+
+
+def renewed(page: str) -> str:
+    """The text of a page with everything in it that is made from the code made anew."""
+    if page == "commands.md":
+        return registry.markdown()
+    text = (DOCS / page).read_text("utf-8")
+    for listing in LISTINGS:
+        if listing.page == page:
+            text = listing.renewed(text)
+    return reference.renew(text) if page == "guide.md" else text
+
+
+MADE = ("commands.md", "guide.md")
+"""The pages with lists that are made from the code."""
+
+
+def main() -> None:
+    """Renew all of them."""
+    for page in MADE:
+        (DOCS / page).write_text(renewed(page), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""Whether a provider takes a key: one request, and a sentence that never holds the key."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.config.schema import Settings
+from agent.model.builtin_providers import PROVIDERS
+from agent.model.key_check import KeyProvider, check_key, key_providers
+from tests.support.model_server import ModelServer
+
+KEY = "right-key-0123456789"
+
+
+def provider(base_url: str, **fields: str) -> KeyProvider:
+    return KeyProvider(
+        name="mine", variable="MINE_API_KEY", base_url=base_url, **{"format": "chat", **fields}
+    )
+
+
+async def test_a_right_key_is_taken_and_the_models_are_told() -> None:
+    async with ModelServer(api_key=KEY, models=("mini", "maxi")) as server:
+        check = await check_key(provider(server.base_url), KEY)
+        assert (check.problem, check.models) == ("", ("mini", "maxi"))
+        assert server.connections == 1 and server.requests == []
+
+
+async def test_a_wrong_key_is_refused_without_being_repeated() -> None:
+    async with ModelServer(api_key=KEY) as server:
+        check = await check_key(provider(server.base_url), "wrong-key-987654321")
+    assert check.problem == "mine does not take this key (401); copy it anew."
+
+
+@pytest.mark.parametrize(
+    ("base_url", "words"),
+    [
+        ("http://models.example.org/v1", "is not encrypted"),
+        ("http://127.0.0.1:9/v1", "mine"),
+        ("https://[::1", "mine"),
+    ],
+)
+async def test_what_cannot_be_asked_is_told_in_a_sentence(base_url: str, words: str) -> None:
+    check = await check_key(provider(base_url), KEY)
+    assert words in check.problem and "\n" not in check.problem and KEY not in check.problem
+
+
+@pytest.mark.parametrize("key", ["two words", "tab\t", "ключ"])
+async def test_what_no_header_can_hold_is_not_sent(key: str) -> None:
+    async with ModelServer(api_key=KEY) as server:
+        assert "copy it anew" in (await check_key(provider(server.base_url), key)).problem
+        assert server.connections == 0
+
+
+def test_providers_of_the_settings_come_first_and_know_whether_their_key_is_set() -> None:
+    own = {"mine": {"base_url": "https://m.example/v1", "api_key_env": "MINE_API_KEY"}}
+    found = key_providers(Settings.model_validate({"providers": own}), {"OPENAI_API_KEY": "k"})
+    assert found[0].name == "mine" and not found[0].is_set
+    assert {each.name for each in found[1:]} == {name for name, each in PROVIDERS.items() if each.key_env}
+    assert [each.name for each in found if each.is_set] == ["openai"]

@@ -1,0 +1,89 @@
+"""The table of programs: its files, their examples, and a person's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.safety.effects import deed
+from agent.safety.programs.table import EFFECTS, examples, families, program_mistakes, programs
+from agent.safety.reader.read import read
+from tests.agent.safety.corpus_files import HOME, PLACES, WORKSPACE
+
+OWN = """\
+programs:
+  deploytool:
+    looks: status
+    publishes: push, release now
+    quiet: "--dry-run"
+    options: {lost: "--purge"}
+  reformat, tidy: {always: edits, operands: write, outputs: "-o"}
+"""
+
+
+def strictest(command: str, own: Path | None = None) -> str:
+    """The strictest effect of all that a command starts."""
+    found = [deed(each, programs(own)).effect for each in read(command, str(WORKSPACE), HOME).commands]
+    return max(found, key=EFFECTS.index)
+
+
+@pytest.mark.parametrize("path", families(), ids=lambda path: path.stem)
+def test_the_examples_of_a_family_hold(path: Path) -> None:
+    given = list(examples(path))
+    assert given
+    found = {command: strictest(command) for _, command in given}
+    assert found == {command: effect for effect, command in given}
+
+
+def test_no_program_is_known_twice_and_none_is_named_with_a_folder() -> None:
+    table = programs()
+    assert len(table) > 800
+    assert not [name for name in table if "/" in name or not name.strip()]
+
+
+def test_a_program_of_the_project_is_code_whatever_its_name() -> None:
+    assert strictest("./git status") == strictest("build/ls") == "code"
+    assert strictest("node_modules/.bin/rm x") == "code"
+    assert strictest("/usr/bin/git status") == "looks"
+
+
+def test_a_persons_own_programs_count_and_go_before_ours(tmp_path: Path) -> None:
+    assert strictest("deploytool push", tmp_path) == "code"
+    (tmp_path / "mine.yaml").write_text(OWN)
+    assert strictest("deploytool status", tmp_path) == "looks"
+    assert (
+        strictest("deploytool push", tmp_path) == strictest("deploytool release now", tmp_path) == "publishes"
+    )
+    assert strictest("deploytool push --dry-run", tmp_path) == "looks"
+    assert strictest("deploytool status --purge", tmp_path) == "lost"
+    (command,) = read("tidy a -o ../b", str(WORKSPACE), HOME).commands
+    assert deed(command, programs(tmp_path)).writes == ("../b", "a")
+    assert program_mistakes(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a", "needs a table named `programs`"),
+        ("programs: {a: flies}", "there is no effect 'flies'"),
+        ("programs: {a: {looks: b, flies: c}}", "unknown field `flies`"),
+        ("programs: {a: {always: edits, operands: eaten}}", "not eaten"),
+        ("programs: {a: {wraps: 3}}", "`wraps` must be a table"),
+        ("programs: {a: {always: looks, plain: '('}}", "no regular expression"),
+        ("programs: [", "cannot be read"),
+    ],
+)
+def test_a_file_with_a_mistake_counts_for_nothing_and_is_told_of_in_a_sentence(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "bad.yaml").write_text(text)
+    (told,) = program_mistakes(tmp_path)
+    assert told.startswith("bad.yaml") and said in told and "\n" not in told
+    assert programs(tmp_path) == programs()
+
+
+def test_the_files_of_a_person_are_guarded() -> None:
+    from agent.safety.guarded import guarded_place
+
+    assert guarded_place(f"{HOME}/.hermes/programs/mine.yaml", WORKSPACE, Path(PLACES.home))

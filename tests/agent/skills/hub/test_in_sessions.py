@@ -1,0 +1,53 @@
+"""Installed skills in whole sessions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.events import ToolFinished
+from agent.home import Home
+from agent.skills.hub.opening import SkillSources
+from agent.skills.hub.service import SkillHub
+from tests.support.engines import bench
+from tests.support.replies import by_step, call, say
+from tests.support.skills import write_skill
+
+
+@pytest.fixture(autouse=True)
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "person").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "person"))
+
+
+async def test_an_installed_skill_that_the_agent_changes_is_off_until_a_person_approves_it(
+    tmp_path: Path,
+) -> None:
+    change = {"action": "patch", "name": "greet", "old_string": "Say hello.", "new_string": "Say goodbye."}
+    script = by_step(
+        [
+            call("skill_view", name="greet"),
+            call("skill_manage", **change),
+            call("skill_view", name="greet"),
+            say("done"),
+        ]
+    )
+    async with bench(tmp_path, script) as b:
+        hub = SkillHub(Home(b.home), SkillSources(tmp_path))
+        with hub.candidate(str(write_skill(tmp_path / "from", "greet", body="Say hello."))) as candidate:
+            hub.installed.install(candidate)
+        b.config("approvals:\n  mode: yolo\n")
+        await b.turn("go")
+        first, changed, then = (json.loads(event.result) for event in b.seen(ToolFinished))
+        assert first["content"] == "Say hello."
+        assert "not used: its files changed since it was installed" in changed["message"]
+        assert "error" in then and "changed since" in then["error"]
+        assert "- greet:" in b.server.requests[0].body["messages"][0]["content"]
+        await b.turn("again")
+        assert "- greet:" not in b.server.requests[-1].body["messages"][0]["content"]
+        seen = hub.audit()[0]
+        hub.installed.approve(seen.row, seen.digest)
+        await b.turn("once more")
+        assert "- greet:" in b.server.requests[-1].body["messages"][0]["content"]

@@ -1,0 +1,259 @@
+"""What stands at a path is read exactly, without leaving the workspace and without waiting for anybody."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from agent.errors import StoreError
+from agent.workspace.checkpoints import file_capture
+from agent.workspace.checkpoints.entries import PathEntry, PathKind
+from agent.workspace.checkpoints.file_capture import take, taken_at, uncovered
+from agent.workspace.checkpoints.objects import ObjectStore
+
+LIMIT = 10_000_000
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> ObjectStore:
+    return ObjectStore(tmp_path / "objects")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = (tmp_path / "project").resolve()
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.parametrize("size", [0, 5, 5000, 3_000_000])
+def test_a_file_is_kept_with_mode_and_time(root: Path, objects: ObjectStore, size: int) -> None:
+    data = os.urandom(size)
+    (root / "a").write_bytes(data)
+    (root / "a").chmod(0o4751)
+    os.utime(root / "a", ns=(1, 1_234_567_890_123_456_789))
+    entry = take(root, "a", objects, limit=LIMIT)
+    assert entry == PathEntry(
+        PathKind.FILE, 0o4751, size, 1_234_567_890_123_456_789, sha256(data).hexdigest()
+    )
+    assert objects.read(sha256(data).hexdigest()) == data
+    hashed = take(root, "a", None, limit=LIMIT)
+    assert hashed == entry
+
+
+def test_folders_links_and_nothing_are_told_apart(root: Path, objects: ObjectStore) -> None:
+    (root / "folder").mkdir()
+    (root / "folder").chmod(0o750)
+    (root / "link").symlink_to("../../etc/passwd")
+    (root / "broken").symlink_to("nowhere")
+    folder = take(root, "folder", objects, limit=LIMIT)
+    assert folder is not None
+    assert (folder.kind, folder.mode) == (PathKind.FOLDER, 0o750)
+    for name, target in (("link", "../../etc/passwd"), ("broken", "nowhere")):
+        entry = take(root, name, objects, limit=LIMIT)
+        assert entry is not None
+        assert (entry.kind, entry.mode, entry.target) == (PathKind.LINK, 0, target)
+    for missing in ("none", "none/below", "link/below", "broken/below", "x" * 300):
+        assert take(root, missing, objects, limit=LIMIT) is None
+    assert list(objects.names()) == []
+
+
+def test_names_and_targets_that_are_no_text_are_kept(root: Path, objects: ObjectStore) -> None:
+    name = os.fsdecode(b"\xff\xfe odd\n\x1b")
+    (root / name).write_bytes(b"x")
+    (root / "l").symlink_to(name)
+    entry, link = take(root, name, objects, limit=LIMIT), take(root, "l", objects, limit=LIMIT)
+    assert entry is not None and entry.size == 1
+    assert link is not None and link.target == name
+
+
+def test_a_link_on_the_way_is_never_followed(root: Path, objects: ObjectStore, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("secret")
+    (root / "way").symlink_to(outside)
+    assert take(root, "way/secret", objects, limit=LIMIT) is None
+    assert list(objects.names()) == []
+
+
+@pytest.mark.parametrize("path", ["", "/etc/../etc/passwd/..", "..", "a/../b", "a//b", "./a", "a/", "a\0b"])
+def test_paths_that_lead_out_are_refused(root: Path, objects: ObjectStore, path: str) -> None:
+    with pytest.raises(StoreError, match="no path inside"):
+        take(root, path, objects, limit=LIMIT)
+
+
+def test_pipes_sockets_and_devices_are_noticed_and_never_opened(
+    root: Path, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(root / "pipe")
+    monkeypatch.chdir(root)  # names of sockets are short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    for name, reason in (("pipe", "is a pipe"), ("socket", "is a socket")):
+        entry = take(root, name, objects, limit=LIMIT)
+        assert entry is not None
+        assert (entry.kind, entry.reason, entry.kept) == (PathKind.OTHER, reason, False)
+
+
+def test_a_device_is_noticed(objects: ObjectStore) -> None:
+    entry = take(Path("/dev"), "null", objects, limit=LIMIT)
+    assert entry is not None
+    assert (entry.kind, entry.reason) == (PathKind.OTHER, "is a device")
+
+
+def test_files_above_the_limit_are_described_and_not_kept(root: Path, objects: ObjectStore) -> None:
+    (root / "big").write_bytes(b"x" * 101)
+    entry = take(root, "big", objects, limit=100)
+    assert entry is not None
+    assert (entry.kind, entry.size, entry.digest) == (PathKind.FILE, 101, None)
+    assert entry.reason == "larger than 100 bytes"
+    os.truncate(root / "big", 5_000_000_000)  # a hole: nothing is read
+    huge = take(root, "big", objects, limit=100_000_000)
+    assert huge is not None
+    assert huge.reason == "larger than 100 MB"
+    assert list(objects.names()) == []
+
+
+def test_of_git_only_objects_and_what_passes_are_not_covered(root: Path, objects: ObjectStore) -> None:
+    (root / "sub/.git/objects").mkdir(parents=True)
+    (root / "sub/.git/config").write_text("[core]")
+    (root / "sub/.git/index.lock").write_text("")
+    (root / "module").mkdir()
+    (root / "module/.GIT").write_text("gitdir: elsewhere")
+    for path, reason in {
+        "sub/.git/objects": "belongs to git",
+        "sub/.git/objects/ab/cd": "belongs to git",
+        "sub/.git/modules/lib/objects": "belongs to git",
+        "sub/.git/lfs/objects/x": "belongs to git",
+        "sub/.git/index.lock": "is git's for a moment only",
+    }.items():
+        entry = take(root, path, objects, limit=LIMIT)
+        assert entry is None or (entry.kind, entry.reason) == (PathKind.OTHER, reason)
+        assert uncovered(path) == reason
+    for path in ("sub/.git/config", "module/.GIT"):
+        entry = take(root, path, objects, limit=LIMIT)
+        assert entry is not None and entry.digest
+    for path in ("sub/.git", "sub/.git/refs/heads/objects", "sub/.git/logs/refs/heads/lfs", "a/.github/x"):
+        assert not uncovered(path)
+
+
+def test_other_file_systems_are_not_covered(objects: ObjectStore) -> None:
+    entry = take(Path("/"), "proc/version", objects, limit=LIMIT)
+    assert entry is not None
+    assert (entry.kind, entry.reason) == (PathKind.OTHER, "lies on another file system")
+    folder = take(Path("/"), "proc", objects, limit=LIMIT)
+    assert folder is not None
+    assert folder.reason == "lies on another file system"
+
+
+def test_a_known_file_is_not_read_again_until_it_changes(
+    root: Path, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = root / "a"
+    path.write_bytes(b"one")
+    os.utime(path, (5, 5))
+    known = take(root, "a", objects, limit=LIMIT)
+    reads: list[str] = []
+    contents = file_capture._contents
+    monkeypatch.setattr(file_capture, "_contents", lambda *args: reads.append(args[1]) or contents(*args))
+    assert take(root, "a", objects, limit=LIMIT, known=known) is known
+    assert reads == []
+    assert known is not None and known.digest is not None
+    objects.discard(known.digest)
+    assert take(root, "a", objects, limit=LIMIT, known=known) == known
+    assert objects.read(known.digest) == b"one"
+    path.write_bytes(b"two")
+    second = take(root, "a", objects, limit=LIMIT, known=known)
+    assert second is not None and second.digest == sha256(b"two").hexdigest()
+    # So young that a second change might carry the same time.
+    take(root, "a", objects, limit=LIMIT, known=second)
+    path.chmod(0o600)
+    os.utime(path, (5, 5))
+    take(root, "a", objects, limit=LIMIT, known=second)
+    assert reads == ["a", "a", "a", "a"]
+
+
+def test_a_file_that_never_holds_still_is_said_to_be_so(
+    root: Path, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = root / "log"
+    path.write_bytes(b"x" * 1000)
+    kept = file_capture._kept
+    attempts: list[int] = []
+
+    def restless(*args: object) -> tuple[str, int]:
+        with path.open("ab") as file:
+            file.write(b"more")
+        attempts.append(1)
+        return kept(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(file_capture, "_kept", restless)
+    entry = take(root, "log", objects, limit=LIMIT)
+    assert entry is not None
+    assert (entry.kind, entry.digest, entry.reason) == (PathKind.FILE, None, "changed while it was read")
+    assert len(attempts) == file_capture.ATTEMPTS
+
+
+def test_what_is_kept_is_one_state_of_a_file_that_others_rewrite(root: Path, objects: ObjectStore) -> None:
+    path = root / "a"
+    path.write_bytes(b"0" * 50_000)
+    stop = threading.Event()
+
+    def rewrite() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            beside = root / "beside"
+            beside.write_bytes(b"%d" % (number % 10) * 50_000)
+            beside.replace(path)
+            time.sleep(0.001)
+
+    writer = threading.Thread(target=rewrite)
+    writer.start()
+    try:
+        for _ in range(100):
+            entry = take(root, "a", objects, limit=LIMIT)
+            assert entry is not None
+            if entry.digest is not None:
+                assert len(set(objects.read(entry.digest))) == 1
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_folders_that_are_missing_above_a_path_are_noted_too(root: Path, objects: ObjectStore) -> None:
+    (root / "a").mkdir()
+    found = taken_at(root, "a/b/c.txt", objects, limit=LIMIT)
+    assert [(path, entry and entry.kind) for path, entry in found] == [
+        ("a", PathKind.FOLDER),
+        ("a/b", None),
+        ("a/b/c.txt", None),
+    ]
+    (root / "a/b").symlink_to("elsewhere")
+    assert [entry and entry.kind for _, entry in taken_at(root, "a/b/c.txt", objects, limit=LIMIT)] == [
+        PathKind.FOLDER,
+        PathKind.LINK,
+        None,
+    ]
+
+
+def test_a_file_nobody_may_read_is_described_with_the_reason(
+    root: Path, objects: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "a").write_bytes(b"x")
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    # The superuser may read everything, so the system's refusal is played.
+    monkeypatch.setattr(file_capture, "_contents", refuse)
+    entry = take(root, "a", objects, limit=LIMIT)
+    assert entry is not None
+    assert (entry.kind, entry.size, entry.digest) == (PathKind.FILE, 1, None)
+    assert entry.reason == "cannot be read: permission denied"

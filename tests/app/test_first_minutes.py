@@ -1,0 +1,222 @@
+"""The first minutes without a model: a key, the weights of a local model, and what is said meanwhile.
+
+Keys are checked by a provider on loopback, weights come from a hub on loopback that the settings name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input, Static
+
+from agent.api.opening import open_session
+from agent.model.key_check import KeyCheck, KeyProvider
+from agent.model.providers import NoModelError
+from agent.options import Options
+from app.application import HermesApp
+from app.conversation.session_host import Listener, SessionRequest
+from app.questions import request_queue
+from app.screens import dialog as dialogs
+from app.screens.models import model_menu
+from app.screens.models.fetch import FetchDialog
+from app.screens.models.key_dialog import KeyDialog, ProviderDialog
+from app.screens.models.models import ModelsScreen
+from app.screens.models.onboarding import OnboardingScreen
+from tests.agent.model.local.hub import Hub, serving
+from tests.support.model_server import ModelServer
+from tests.support.replies import say
+from tests.support.waiting import until
+from widgets.transcript.items import AnswerItem, UserItem
+
+WEIGHTS = b"GGUF" + random.Random(5).randbytes(400_000)
+KEY = "right-key-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def _first_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dialogs, "ARMING_DELAY", 0.02)
+    monkeypatch.setattr(request_queue, "TYPING_PAUSE", 0.05)
+    monkeypatch.setattr(model_menu, "can_run_local", lambda: True)
+    monkeypatch.setenv("HERMES_HOME", str(tmp_path / "home"))
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+
+
+@dataclass
+class First:
+    """An application that begins without a model; whatever model is chosen, the server answers."""
+
+    app: HermesApp
+    pilot: Pilot[None]
+    server: ModelServer
+    home: Path
+    wishes: list[str | None]
+
+    async def until(self, true: Any, what: str) -> None:
+        await until(self.pilot, true, what)
+
+    async def shows(self, screen: type[Any]) -> Any:
+        def is_there() -> bool:
+            shown = self.app.screen
+            return isinstance(shown, screen) and getattr(shown, "armed", True)
+
+        await self.until(is_there, screen.__name__)
+        return self.app.screen
+
+    def said(self) -> str:
+        return " ".join(str(each.render()) for each in self.app.screen.query(Static))
+
+    def items(self, kind: type[Any]) -> list[str]:
+        entries = self.app.session.transcript.document.entries
+        return [entry.item.text for entry in entries if isinstance(entry.item, kind)]
+
+
+@asynccontextmanager
+async def first_start(folder: Path, config: str) -> AsyncIterator[First]:
+    home, work = folder / "home", folder / "work"
+    home.mkdir()
+    work.mkdir()
+    async with ModelServer(
+        [say("I am here."), say("Again.")], api_key=KEY, models=("mini", "maxi")
+    ) as server:
+        (home / "config.yaml").write_text(config.format(base_url=server.base_url))
+        wishes: list[str | None] = []
+
+        async def opener(wish: SessionRequest, listener: Listener) -> Any:
+            wishes.append(wish.model)
+            if wish.model is None:
+                raise NoModelError
+            environ = {
+                "HERMES_HOME": str(home),
+                "OPENAI_BASE_URL": server.base_url,
+                "OPENAI_API_KEY": KEY,
+                "HERMES_MODEL": "mini",
+            }
+            return await open_session(Options(workspace=work, attended=True), listener, environ=environ)
+
+        app = HermesApp(opener)
+        try:
+            async with app.run_test(size=(80, 24)) as pilot:
+                yield First(app, pilot, server, home, wishes)
+        finally:
+            await app.host.close()
+
+
+def local(hub: Hub) -> str:
+    digest = hashlib.sha256(WEIGHTS).hexdigest()
+    return f"local: {{{{url: '{hub.base}/tiny.gguf', sha256: {digest}}}}}\n"
+
+
+async def test_one_enter_fetches_the_local_model_and_what_was_said_meanwhile_is_sent(tmp_path: Path) -> None:
+    with serving(Hub(WEIGHTS, stall_after=100_000)) as hub:
+        async with first_start(tmp_path, local(hub)) as first:
+            await first.shows(OnboardingScreen)
+            await first.pilot.press("enter")
+            await first.shows(FetchDialog)
+            await first.until(lambda: "25%" in first.said() or "24%" in first.said(), "its progress")
+            await first.pilot.press(*"hello", "enter")
+            await first.until(lambda: "1 message waits" in first.said(), "the held message")
+            assert not first.server.requests
+            hub.released.set()
+            await first.until(lambda: first.items(AnswerItem) == ["I am here."], "the answer")
+            assert first.items(UserItem) == ["hello"]
+        fetched = first.home / "models" / "tiny.gguf"
+        assert fetched.read_bytes() == WEIGHTS and stat.S_IMODE(fetched.stat().st_mode) == 0o600
+        assert first.wishes == [None, "local"]
+        assert "name: local" in (first.home / "config.yaml").read_text()
+
+
+async def test_a_fetch_that_was_stopped_goes_on_where_it_was(tmp_path: Path) -> None:
+    with serving(Hub(WEIGHTS, cuts=[len(WEIGHTS), 150_000, 0, 0])) as hub:
+        async with first_start(tmp_path, local(hub)) as first:
+            await first.shows(OnboardingScreen)
+            await first.pilot.press("enter")
+            await first.shows(FetchDialog)
+            await first.until(lambda: "✗" in first.said(), "the failure")
+            assert "goes on where it stopped" in first.said()
+            await first.pilot.press("escape")
+            await first.shows(OnboardingScreen)
+            assert (first.home / "models" / "tiny.gguf.part").stat().st_size == 150_000
+            await first.pilot.press("enter")
+            await first.until(lambda: first.wishes == [None, "local"], "the model")
+        assert "bytes=150000- /tiny.gguf" in hub.asked
+
+
+async def test_weights_that_are_not_those_named_are_never_used(tmp_path: Path) -> None:
+    with serving(Hub(WEIGHTS[:-1] + b"!")) as hub:
+        async with first_start(tmp_path, local(hub)) as first:
+            await first.shows(OnboardingScreen)
+            await first.pilot.press("enter")
+            await first.shows(FetchDialog)
+            await first.until(lambda: "SHA-256 is wrong" in first.said(), "the refusal")
+            assert list((first.home / "models").iterdir()) == []
+            assert first.wishes == [None]
+
+
+OWN = "providers: {{mine: {{base_url: '{base_url}', api_key_env: MINE_API_KEY}}}}\n"
+
+
+async def test_a_key_is_checked_masked_and_kept_and_a_model_of_its_provider_answers(tmp_path: Path) -> None:
+    async with first_start(tmp_path, OWN) as first:
+        first.app.session.prompt.set_text("a draft")
+        screen = await first.shows(OnboardingScreen)
+        await first.pilot.press(str(1 + next(at for at, way in enumerate(screen._ways) if way.act == "key")))
+        await first.shows(ProviderDialog)
+        await first.pilot.press("1")
+        dialog = await first.shows(KeyDialog)
+        await first.pilot.press(*"wrong-key", "enter")
+        await first.until(lambda: "does not take this key" in first.said(), "the refusal")
+        field = dialog.query_one(Input)
+        assert field.password and "wrong-key" not in first.said()
+        assert not (first.home / ".env").exists()
+        field.value = KEY
+        await first.pilot.press("enter")
+        await first.shows(ModelsScreen)
+        await first.until(lambda: first.app.screen._list.pointed is not None, "its models")
+        assert [each.name for each in first.app.screen._list._choices] == ["mine/mini", "mine/maxi"]
+        await first.pilot.press("down", "enter")
+        await first.until(lambda: first.app.host.client is not None, "the session")
+        env = first.home / ".env"
+        assert env.read_text() == f"MINE_API_KEY={KEY}\n" and stat.S_IMODE(env.stat().st_mode) == 0o600
+        assert first.wishes == [None, "mine/maxi"]
+        assert "name: mine/maxi" in (first.home / "config.yaml").read_text()
+        assert first.app.session.prompt.text == "a draft"
+        assert [request.path for request in first.server.requests] == []
+
+
+async def test_a_model_without_a_key_is_given_one_in_the_list_of_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    async def check(_menu: Any, provider: KeyProvider, _key: str) -> KeyCheck:
+        asked.append(provider.name)
+        return KeyCheck()
+
+    monkeypatch.setattr(model_menu.ModelMenu, "check", check)
+    async with first_start(tmp_path, "") as first:
+        menu = model_menu.ModelMenu(tmp_path / "work")
+        chosen: list[Any] = []
+        screen = ModelsScreen("", menu, setup=menu)
+        await first.shows(OnboardingScreen)
+        await first.app.push_screen(screen, chosen.append)
+        await first.until(lambda: screen._list.pointed is not None, "the list")
+        names = [each.name for each in screen._list._choices]
+        screen._list.move_to(names.index("anthropic/claude-haiku-4-5"))
+        await first.pilot.press("enter")
+        await first.shows(KeyDialog)
+        first.app.screen.query_one(Input).value = KEY
+        await first.pilot.press("enter")
+        await first.until(lambda: chosen == ["anthropic/claude-haiku-4-5"], "the model")
+        assert asked == ["anthropic"]
+        assert (first.home / ".env").read_text() == f"ANTHROPIC_API_KEY={KEY}\n"

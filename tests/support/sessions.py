@@ -1,0 +1,15 @@
+"""What stands behind the sessions that surfaces use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agent.api.local.session import LocalSession
+from agent.engine import Engine
+
+
+def engine_of(app: Any) -> Engine:
+    """The engine of the session that an application has open; it works in this process."""
+    client = app.need_client()
+    assert isinstance(client, LocalSession)
+    return client.engine

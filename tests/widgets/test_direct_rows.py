@@ -1,0 +1,208 @@
+"""Rows that reach the terminal past Textual's frames: in their place, and never over anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from textual.app import App, ComposeResult
+from textual.containers import Horizontal, VerticalScroll
+from textual.geometry import Offset, Region
+from textual.screen import ModalScreen
+from textual.widgets import Label, Static
+
+from tests.support.painted import PaintedScreen
+from tests.support.waiting import until
+from widgets.direct_rows import uncovered
+from widgets.transcript.view import Transcript
+
+SIZE = (60, 12)
+
+
+class Stage(App[None]):
+    """A transcript between a line above, a pane beside it, and a menu that may lie over it."""
+
+    CSS = """
+    #above { height: 1; }
+    #beside { width: 12; }
+    #menu { overlay: screen; display: none; width: 20; height: 3; offset: 2 -7; background: red; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transcript = Transcript()
+        self.transcript.motion = False
+        self.written: list[str] = []
+        self.transcript.direct.write = self.written.append
+
+    def compose(self) -> ComposeResult:
+        yield Label("above", id="above")
+        with Horizontal():
+            yield self.transcript
+            yield Static("beside", id="beside")
+        yield Static("menu", id="menu")
+
+    def painted(self) -> PaintedScreen:
+        """What a terminal shows that got nothing but the rows sent to it directly."""
+        screen = PaintedScreen(*SIZE)
+        screen.feed("".join(self.written))
+        return screen
+
+
+@contextmanager
+def nothing_written(app: Stage) -> Iterator[None]:
+    before = list(app.written)
+    yield
+    assert app.written == before
+
+
+def shown(app: Stage) -> list[str]:
+    transcript = app.transcript
+    return [transcript.render_line(y).text for y in range(transcript.size.height)]
+
+
+def say(app: Stage, text: str) -> None:
+    app.transcript.add_text(text)
+    app.transcript.flush()
+
+
+async def test_rows_stand_in_the_place_of_their_widget() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE):
+        for number in range(30):
+            say(app, f"**line** {number} of `many`\n\n")
+        painted = app.painted()
+        assert painted.faults == []
+        assert painted.text(0, 1, 48, 11).split("\n") == shown(app)
+        assert "line 29 of many" in painted.text(0, 1, 48, 11)
+        assert painted.text(0, 0, 60, 1).strip() == "" == painted.text(48, 0, 12, 12).strip()
+
+
+async def test_rows_are_there_at_once_without_a_frame() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE):
+        say(app, "now")
+        assert "now" in app.painted().text(0, 1, 48, 11)
+
+
+async def test_only_rows_that_changed_are_sent() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE):
+        say(app, "first\n\nsecond")
+        app.written.clear()
+        say(app, " and third")
+        assert "second and third" in app.written[-1] and "first" not in app.written[-1]
+
+
+async def test_the_cursor_goes_back_to_where_the_program_left_it() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE):
+        app.cursor_position = Offset(7, 11)
+        say(app, "words")
+        assert app.written[-1].endswith("\x1b[12;8H\x1b[?2026l")
+        app.cursor_position = Offset(700, 11)
+        say(app, " and more")
+        assert app.written[-1].endswith("\x1b[12;60H\x1b[?2026l")
+
+
+async def test_a_frame_that_comes_later_paints_the_same_rows() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE):
+        say(app, "before")
+        rows = app.transcript.render_lines(app.transcript.size.region)
+        say(app, " and after")
+        later = app.transcript.render_lines(app.transcript.size.region)
+        assert [row.text for row in later] == shown(app) != [row.text for row in rows]
+
+
+async def test_nothing_is_sent_while_a_menu_lies_over_the_rows() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE) as pilot:
+        say(app, "before")
+        menu = app.query_one("#menu")
+        menu.display = True
+        await until(pilot, lambda: menu.region, "the menu")
+        with nothing_written(app):
+            say(app, " beneath")
+            await pilot.pause()
+        assert "before beneath" in app.export_screenshot().replace("&#160;", " ")
+        menu.display = False
+        await until(pilot, lambda: uncovered(app.transcript), "the transcript alone")
+        say(app, " again")
+        assert "before beneath again" in app.painted().text(0, 1, 48, 11)
+
+
+async def test_nothing_is_sent_while_another_screen_is_in_front() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE) as pilot:
+        say(app, "before")
+        await app.push_screen(ModalScreen())
+        with nothing_written(app):
+            say(app, " beneath")
+            await pilot.pause()
+        await app.pop_screen()
+        say(app, " again")
+        assert "before beneath again" in app.painted().text(0, 1, 48, 11)
+
+
+async def test_nothing_is_sent_over_a_notification() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE, notifications=True) as pilot:
+        say(app, "before")
+        app.notify("something happened", timeout=1_000)
+        await until(pilot, lambda: uncovered(app.transcript) is None, "the notification")
+        with nothing_written(app):
+            say(app, " beneath")
+        app.clear_notifications()
+        await until(pilot, lambda: uncovered(app.transcript), "its end")
+        say(app, " again")
+        assert "before beneath again" in app.painted().text(0, 1, 48, 11)
+
+
+async def test_rows_follow_a_widget_that_moved() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE) as pilot:
+        say(app, "before")
+        app.query_one("#above").styles.height = 3
+        await until(pilot, lambda: app.transcript.region.y == 3, "the move")
+        app.written.clear()
+        say(app, " and after")
+        rows = app.painted().rows()
+        assert "before and after" in rows[3 + shown(app).index(next(r for r in shown(app) if "after" in r))]
+
+
+async def test_nothing_is_sent_for_a_widget_that_is_hidden() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE) as pilot:
+        say(app, "before")
+        app.transcript.display = False
+        await until(pilot, lambda: not app.transcript.region, "the end of it")
+        with nothing_written(app):
+            say(app, " unseen")
+
+
+class Scrolled(App[None]):
+    """A transcript that is larger than what is seen of it."""
+
+    CSS = "Transcript { height: 30; }"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transcript = Transcript()
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll():
+            yield self.transcript
+
+
+async def test_a_widget_that_is_not_in_sight_in_full_has_no_direct_way() -> None:
+    app = Scrolled()
+    async with app.run_test(size=SIZE):
+        assert app.transcript.region.height == 30
+        assert uncovered(app.transcript) is None
+
+
+async def test_what_is_uncovered_is_where_the_widget_is() -> None:
+    app = Stage()
+    async with app.run_test(size=SIZE, notifications=True, tooltips=True):
+        assert uncovered(app.transcript) == app.transcript.region == Region(0, 1, 48, 11)

@@ -1,0 +1,91 @@
+"""Asking the person. The answer is typed, so that silence is never taken for consent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, ToolError
+from tools.safe_text import clean
+
+MAX_CHOICES = 6
+MAX_QUESTION = 4_000
+"""Characters."""
+
+ADVICE: Mapping[str, str] = {
+    "declined": (
+        "The question was not answered: the user declined it, or nobody is there to answer. "
+        "This is no choice for any option; take the most careful course, or stop and say what you need."
+    ),
+    "expired": (
+        "Nobody answered in time. This is no choice for any option; "
+        "take the most careful course, or stop and say what you need."
+    ),
+    "cancelled": "The question was withdrawn before it was answered. Stop here.",
+}
+
+
+async def clarify(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Put one question to the person and wait for the end of it."""
+    question = clean(arguments["question"]).strip()
+    if not question:
+        raise ToolError("The question is empty; say what you want to know.")
+    choices = tuple(dict.fromkeys(text for choice in arguments["choices"] if (text := clean(choice).strip())))
+    freetext = arguments["allow_freetext"] or not choices
+    answer = await context.asker.ask(question, choices, freetext)
+    outcome = answer.outcome
+    if outcome != "answered":
+        return {"question": question, "outcome": outcome, "answer": None, "hint": ADVICE[outcome]}
+    return {"question": question, "outcome": outcome, "answer": clean(answer.text)}
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    question = clean(" ".join(str(arguments.get("question", "")).split()))
+    if result is None:
+        return Display("ask", question)
+    if result.get("error"):
+        return Display("ask", question, clean(str(result["error"])))
+    answered = result.get("outcome") == "answered"
+    return Display("ask", question, str(result["answer"]) if answered else str(result.get("outcome", "")))
+
+
+registry.register(
+    name="clarify",
+    toolset="clarify",
+    emoji="❓",
+    schema={
+        "description": (
+            "Ask the user one question and wait for the answer. Use it when a decision is really theirs: "
+            "the request can be read in ways that lead to different work, or a choice is hard to undo. "
+            "Don't ask what you can find out yourself, nor for permission to run something: "
+            "that is asked for you. Offer short choices where there are clear alternatives, the best one "
+            "first. Any outcome other than answered means that nothing was chosen."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "question": {"type": "string", "maxLength": MAX_QUESTION},
+                "choices": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": MAX_CHOICES,
+                    "default": [],
+                    "description": "Up to 6 answers to pick from; none for an open question.",
+                },
+                "allow_freetext": {
+                    "type": "boolean",
+                    "default": True,
+                    "description": "Whether the user may also write an answer of their own.",
+                },
+            },
+            "required": ["question"],
+        },
+    },
+    handler=clarify,
+    describe=_describe,
+    place=40,
+    bundles=("default", "safe"),
+    traits=("asks_person",),
+)

@@ -1,0 +1,156 @@
+"""The tool by which an agent sends others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tools.context import Assignment, ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+
+NAME = "delegate_task"
+MAX_TASKS = 32
+"""Agents of one call."""
+MOST_NAMED = 16
+"""Kinds of agents that the schema tells of in a line each; of others only the names."""
+ABOUT_CHARS = 120
+MORE_CHARS = 400
+"""Characters of such a line, and of the names."""
+
+
+async def delegate_task(arguments: Arguments, context: ToolContext) -> Mapping[str, Any]:
+    """Send an agent for each task, and wait for their reports unless they work in the background."""
+    assignments = _assignments(arguments)
+    await context.permit_agents(NAME, assignments)
+    return await context.delegates.run(assignments, bool(arguments.get("background")))
+
+
+def _assignments(arguments: Arguments) -> list[Assignment]:
+    """One for each of `tasks`, each with what is said for all where it says nothing itself."""
+    tasks = arguments.get("tasks") or [{}]
+    if len(tasks) > MAX_TASKS:
+        raise ToolError(f"{len(tasks)} tasks are too many for one call; send at most {MAX_TASKS}.")
+    made = []
+    for number, task in enumerate(tasks, 1):
+        said = {**arguments, **task}
+        if not str(said.get("goal") or "").strip():
+            raise ToolError(f"Task {number} has no goal; say what is to be reached.")
+        made.append(
+            Assignment(
+                goal=said["goal"],
+                context=said.get("context") or "",
+                toolsets=tuple(said.get("toolsets") or ()),
+                agent=said.get("agent") or "",
+                isolation=said.get("isolation") or "shared",
+                budget=dict(said.get("budget") or {}),
+                model=said.get("model") or "",
+            )
+        )
+    return made
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    tasks = arguments.get("tasks")
+    count = len(tasks) if isinstance(tasks, list) and tasks else 1
+    goal = clean(str(arguments.get("goal") or ""))
+    if count > 1:
+        goal = f"{count} agents" + (f": {goal}" if goal else "")
+    elif not goal and isinstance(tasks, list) and tasks and isinstance(tasks[0], Mapping):
+        goal = clean(str(tasks[0].get("goal", "")))
+    subject = goal.split("\n", 1)[0][:120]
+    if result is None:
+        return Display("delegate", subject)
+    if result.get("error"):
+        return Display("delegate", subject, clean(str(result["error"]))[:200])
+    if started := result.get("started"):
+        return Display("delegate", subject, f"{', '.join(map(str, started))} in the background")
+    reports = [each for each in result.get("results", ()) if isinstance(each, Mapping)]
+    lines = [f"{each.get('id')} · {each.get('outcome')}: {each.get('summary', '')}" for each in reports]
+    done = sum(each.get("outcome") == "completed" for each in reports)
+    summary = f"{done} of {len(reports)} completed" if len(reports) != 1 else str(reports[0].get("outcome"))
+    return Display("delegate", subject, summary, TextDetail(clean("\n\n".join(lines))))
+
+
+_TASK: dict[str, Any] = {
+    "goal": {"type": "string", "description": "What is to be reached, complete in itself."},
+    "context": {"type": "string", "description": "What it must know: paths, decisions, limits."},
+    "toolsets": {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Only these toolsets or tools; default all you have.",
+    },
+    "agent": {"type": "string", "description": "A short name."},
+    "model": {"type": "string", "description": "Another configured model; default yours."},
+    "isolation": {"type": "string", "enum": ["shared", "readonly", "copy"]},
+    "budget": {
+        "type": "object",
+        "description": "Ceilings for each agent.",
+        "properties": {name: {"type": "number"} for name in ("turns", "tokens", "money", "seconds")},
+        "additionalProperties": False,
+    },
+}
+
+
+def _bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema whose words stand elsewhere already."""
+    return {key: schema[key] for key in ("type", "items", "enum") if key in schema}
+
+
+def naming_agents(definition: Mapping[str, Any], kinds: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """A definition; that of this tool names the kinds of agents there are (name, description)."""
+    if definition["name"] != NAME or not kinds:
+        return dict(definition)
+    lines = [f"- {name}: {shortened(about)}" for name, about in kinds[:MOST_NAMED]]
+    if len(kinds) > MOST_NAMED:
+        lines.append(f"and {', '.join(name for name, _ in kinds[MOST_NAMED:])}"[:MORE_CHARS])
+    words = "A short name, or a kind of agent with instructions, tools and limits of its own:\n"
+    parameters = definition["parameters"]
+    agent = {**parameters["properties"]["agent"], "description": words + "\n".join(lines)}
+    properties = {**parameters["properties"], "agent": agent}
+    return {**definition, "parameters": {**parameters, "properties": properties}}
+
+
+def shortened(about: str) -> str:
+    """A description in one line that is not too long for a schema."""
+    line = " ".join(clean(about).split())
+    return line if len(line) <= ABOUT_CHARS else f"{line[: ABOUT_CHARS - 1].rstrip()}…"
+
+
+registry.register(
+    name=NAME,
+    toolset="delegate",
+    emoji="⇉",
+    schema={
+        "description": (
+            "Send other agents that work on their own and report back. They see nothing of this conversation "
+            "but what you tell them. Good for work that parts well or would fill your context. `tasks` sends "
+            "several side by side; what stands beside it counts for all. `readonly` ones cannot change "
+            "anything; each `copy` one works in a copy of the workspace of its own, and you merge or "
+            "discard what it changed afterwards. A result is completed only if its outcome says so."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                **_TASK,
+                "tasks": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {name: _bare(each) for name, each in _TASK.items()},
+                        "required": ["goal"],
+                    },
+                },
+                "background": {"type": "boolean", "description": "Do not wait; you are told of each end."},
+            },
+        },
+    },
+    handler=delegate_task,
+    describe=_describe,
+    # It changes nothing itself: what the agents do is governed and recorded call by call.
+    read_only=True,
+    place=70,
+    bundles=("default",),
+    traits=("sends_agents",),
+)

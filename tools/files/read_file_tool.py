@@ -1,0 +1,175 @@
+"""The tool `read_file`: a window of numbered lines of a text file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tools.context import SeenFile, ToolContext
+from tools.files.access import Access
+from tools.files.failures import NotAFileError, explain
+from tools.files.scanning import BinaryFile, Window, scan
+from tools.files.suggestions import missing
+from tools.files.threads import in_thread
+from tools.registry import registry
+from tools.results import Display, TextDetail, ToolError
+
+NAME = "read_file"
+DEFAULT_LIMIT, MAX_LIMIT = 500, 2000
+MAX_CHARS = 100_000
+"""Characters of content in one result."""
+_LISTED = 50
+
+SCHEMA: dict[str, Any] = {
+    "description": (
+        "Read a text file as numbered lines (`N|line`; the number is not part of the file). "
+        "Use offset and limit for parts of large files. Prefer this to cat, head or sed."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "File, relative to the working folder or absolute."},
+            "offset": {"type": "integer", "minimum": 1, "default": 1, "description": "First line."},
+            "limit": {
+                "type": "integer",
+                "minimum": 1,
+                "default": DEFAULT_LIMIT,
+                "description": f"Lines, at most {MAX_LIMIT}.",
+            },
+        },
+        "required": ["path"],
+    },
+}
+
+
+async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    """Handler of the tool. See `SCHEMA`."""
+    access = await asyncio.to_thread(Access, ctx, NAME)
+    path = await asyncio.to_thread(access.target, args["path"])
+    name = access.name(path)
+    offset, limit = args.get("offset", 1), min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT)
+    await access.permit_read(path)
+    try:
+        window = await in_thread(lambda stop: scan(path, offset, limit, stop))
+    except FileNotFoundError:
+        raise await asyncio.to_thread(missing, path, name, ctx.workspace) from None
+    except NotAFileError as error:
+        if error.kind == "folder":
+            raise await asyncio.to_thread(_is_folder, path, name) from None
+        raise explain(error, f"read {name}") from None
+    except OSError as error:
+        raise explain(error, f"read {name}") from error
+    if isinstance(window, BinaryFile):
+        raise ToolError(f"{name} is a {window.kind}; its bytes cannot be shown as text.")
+    shown = _shown(window, name, offset, limit)
+    return _unchanged(ctx, path, name, window.digest, offset, limit) or shown
+
+
+def _unchanged(
+    ctx: ToolContext, path: Path, name: str, digest: str, offset: int, limit: int
+) -> dict[str, Any] | None:
+    """A short answer when the model was shown this very region and the file is the same; notes the read."""
+    seen = ctx.files.seen(path)
+    if seen is None or (seen.digest, seen.offset, seen.limit) != (digest, offset, limit):
+        ctx.files.show(path, SeenFile(digest, offset, limit))
+        return None
+    seen = replace(seen, repeats=seen.repeats + 1)
+    ctx.files.show(path, seen)
+    message = f"{name} has not changed since you read these lines; they are in the conversation above."
+    if seen.repeats > 1:
+        message = (
+            f"You asked for these lines of {name} {seen.repeats + 1} times and they have not changed. "
+            "Do not read them again: use what is in the conversation above, or read other lines."
+        )
+    return {"status": "unchanged", "path": name, "message": message}
+
+
+def _shown(window: Window, name: str, offset: int, limit: int) -> dict[str, Any]:
+    total = window.total_lines
+    if not window.lines and offset > 1:
+        raise ToolError(f"Line {offset} is past the end: {name} has {total} lines.", total_lines=total)
+    shown = _numbered(window.lines, offset)
+    last = offset + len(shown) - 1
+    truncated = total is None or last < total
+    result: dict[str, Any] = {
+        "path": name,
+        "content": "\n".join(shown),
+        "total_lines": total,
+        "file_size": window.size,
+        "truncated": truncated,
+    }
+    if window.encoding != "utf-8":
+        result["encoding"] = window.encoding
+    if window.crlf:
+        result["line_ends"] = "crlf"
+    if truncated:
+        result["truncated_by"] = "characters" if len(shown) < len(window.lines) else "lines"
+        result["next_offset"] = last + 1
+        of = f"of {total} " if total is not None else ""
+        result["hint"] = f"Lines {offset}–{last} {of}are shown; go on with offset={last + 1}."
+    elif not total:
+        result["hint"] = "The file is empty."
+    return result
+
+
+def _numbered(lines: list[str], offset: int) -> list[str]:
+    """Numbered lines, as many as `MAX_CHARS` allows."""
+    shown: list[str] = []
+    used = 0
+    for number, line in enumerate(lines, offset):
+        text = f"{number}|{line}"
+        used += len(text) + 1
+        if used > MAX_CHARS:
+            break
+        shown.append(text)
+    return shown
+
+
+def _is_folder(path: Path, name: str) -> ToolError:
+    try:
+        entries = sorted(entry.name + "/" * entry.is_dir() for entry in os.scandir(path))
+    except OSError as error:
+        return explain(error, f"list {name}")
+    more = f" and {len(entries) - _LISTED} more" if len(entries) > _LISTED else ""
+    return ToolError(
+        f"{name} is a folder{more and f' with {len(entries)} entries'}; name a file in it.",
+        entries=entries[:_LISTED],
+    )
+
+
+def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
+    """`read src/money.py 1–80 · 80 lines`."""
+    offset, limit = args.get("offset", 1), args.get("limit")
+    subject = str(args.get("path", ""))
+    offset = offset if isinstance(offset, int) else 1
+    if result is None:
+        last = f" {offset}–{offset + limit - 1}" if isinstance(limit, int) else ""
+        return Display("read", subject + last)
+    if "error" in result:
+        return Display("read", subject, str(result["error"]))
+    if result.get("status") == "unchanged":
+        return Display("read", subject, "unchanged")
+    content = str(result.get("content", ""))
+    count = content.count("\n") + 1 if content else 0
+    if not count:
+        return Display("read", subject, "empty")
+    summary = f"{count} line{'' if count == 1 else 's'}"
+    return Display("read", f"{subject} {offset}–{offset + count - 1}", summary, TextDetail(content))
+
+
+registry.register(
+    NAME,
+    "file",
+    SCHEMA,
+    read_file,
+    emoji="▤",
+    describe=describe,
+    read_only=True,
+    place=20,
+    bundles=("default", "safe", "debugging"),
+    traits=("for_scripts",),
+)

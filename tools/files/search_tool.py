@@ -1,0 +1,279 @@
+"""The tool `search`: find lines or files below a folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import stat
+import threading
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.context import ToolContext
+from tools.files.access import Access
+from tools.files.descriptors import entry_status, require_file
+from tools.files.failures import explain
+from tools.files.globs import ignore_rules, is_glob, matcher
+from tools.files.hits import MAX_HITS, FileHits
+from tools.files.paths import printable
+from tools.files.searching import Engine, SearchEnding, SearchRequest, place, records
+from tools.files.suggestions import missing
+from tools.files.threads import in_thread
+from tools.registry import registry
+from tools.results import Display, TextDetail, ToolError
+
+NAME = "search"
+DEFAULT_LIMIT, MAX_LIMIT = 50, 500
+MAX_CONTEXT = 20
+MAX_PATTERN = 20_000
+"""Characters of a pattern; more bytes than four times that cannot be handed to a program."""
+MAX_FILES = 200_000
+"""Files after which a list of files ends."""
+
+SCHEMA: dict[str, Any] = {
+    "description": (
+        "Find text or files. target=content: a regular expression in the lines of files. target=files: "
+        "a glob (`*.py`, `src/**/test_*`) or part of a path; newest first. Leaves out binary, .git and "
+        "gitignored files. Prefer this to grep, rg, find or ls."
+    ),
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "pattern": {"type": "string"},
+            "target": {"type": "string", "enum": ["content", "files"], "default": "content"},
+            "path": {"type": "string", "default": ".", "description": "Folder or file to search."},
+            "file_glob": {"type": "string", "description": "Only these files: `*.{ts,tsx}`, `!*.min.js`."},
+            "limit": {"type": "integer", "minimum": 1, "default": DEFAULT_LIMIT},
+            "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "Results to skip."},
+            "output_mode": {
+                "type": "string",
+                "enum": ["content", "files_only", "count"],
+                "default": "content",
+            },
+            "context": {"type": "integer", "minimum": 0, "default": 0, "description": "Lines around a hit."},
+        },
+        "required": ["pattern"],
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """One search, ready to run."""
+
+    request: SearchRequest
+    file_glob: str
+    offset: int
+    limit: int
+    output_mode: str
+    engine: Engine | None = None
+
+
+async def search(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
+    """Handler of the tool. See `SCHEMA`."""
+    access = await asyncio.to_thread(Access, ctx, NAME)
+    pattern = args["pattern"]
+    file_glob = args.get("file_glob") or ""
+    if not pattern or not _is_plain(pattern + file_glob):
+        raise ToolError("The pattern is empty or holds what is no text; give the text or glob to look for.")
+    if len(pattern) > MAX_PATTERN or len(file_glob) > MAX_PATTERN:
+        raise ToolError(f"The pattern has more than {MAX_PATTERN:,} characters; look for a part of it.")
+    root = await asyncio.to_thread(access.target, args.get("path") or ".")
+    name = access.name(root)
+    await access.permit_read(root)
+    if not await asyncio.to_thread(_exists, root, name):
+        raise await asyncio.to_thread(missing, root, name, ctx.workspace)
+    wants_files = args.get("target") == "files"
+    if not await asyncio.to_thread(root.is_dir):
+        file_glob = ""
+    prepared = _Search(
+        SearchRequest(
+            root,
+            None if wants_files else pattern,
+            tuple(ignore_rules(file_glob)) if file_glob else (),
+            min(args.get("context", 0), MAX_CONTEXT),
+        ),
+        file_glob=file_glob,
+        offset=args.get("offset", 0),
+        limit=min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT),
+        output_mode=args.get("output_mode", "content"),
+        engine=ctx.options.get("files.search_engine"),
+    )
+    try:
+        if wants_files:
+            result = await in_thread(lambda stop: _find_files(prepared, pattern, access, stop))
+        else:
+            result = await in_thread(lambda stop: _find_lines(prepared, access, stop))
+    except OSError as error:
+        raise explain(error, f"search {name}") from error
+    if await asyncio.to_thread(os.path.realpath, root) != str(root):
+        raise ToolError(f"{name} was swapped for a link during the search; nothing is shown.")
+    return result
+
+
+def _exists(root: Path, name: str) -> bool:
+    """Whether a folder or file is there. Raises `ToolError` for what would never end, such as a FIFO."""
+    try:
+        status = entry_status(root)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            require_file(status)
+        return status is not None
+    except OSError as error:
+        raise explain(error, f"search {name}") from error
+
+
+def _is_plain(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _prefix(access: Access, base: Path) -> str:
+    """What to put before a path relative to the folder `base`."""
+    folder = access.name(base)
+    return "" if folder == "." else folder.rstrip("/") + "/"
+
+
+def _find_lines(search: _Search, access: Access, stop: threading.Event) -> dict[str, Any]:
+    base = place(search.request.root)[0]
+    by_file = search.output_mode != "content"
+    hits = FileHits(
+        0 if by_file else search.offset,
+        0 if by_file else search.limit,
+        search.request.context,
+        prefix=_prefix(access, base),
+        accepts=lambda path: not access.guard.hides(base / path),
+    )
+    if search.file_glob:
+        hits.fits = matcher(search.file_glob)
+    ending = SearchEnding()
+    try:
+        with closing(records(search.request, ending, stop, search.engine)) as stream:
+            if not hits.take_all(stream):
+                ending.incomplete = f"it was stopped after {MAX_HITS} hits"
+    except ToolError as error:
+        raise _invalid(error, search.request.pattern or "") from None
+    result: dict[str, Any] = {"total_count": hits.total, "files_with_matches": len(hits.counts)}
+    if by_file:
+        names = list(hits.counts)[search.offset : search.offset + search.limit]
+        if search.output_mode == "count":
+            result["counts"] = {name: hits.counts[name] for name in names}
+        else:
+            result["files"] = names
+        shown, available = len(names), len(hits.counts)
+    else:
+        result["matches"] = [hit.to_json() for hit in hits.shown]
+        shown, available = len(hits.shown), hits.total
+    return _with_notes(result, search.offset, shown, available, hits.omitted, ending)
+
+
+def _find_files(search: _Search, pattern: str, access: Access, stop: threading.Event) -> dict[str, Any]:
+    base = place(search.request.root)[0]
+    fits = matcher(pattern) if is_glob(pattern) else _containing(pattern)
+    also = matcher(search.file_glob) if search.file_glob else lambda path: True
+    found: list[tuple[int, str]] = []
+    ending = SearchEnding()
+    with closing(records(search.request, ending, stop, search.engine)) as stream:
+        for record in stream:
+            path = os.fsdecode(record).removeprefix("./")
+            if path and fits(path) and also(path):
+                found.append((-_changed_at(base / path), path))
+                if len(found) >= MAX_FILES:
+                    ending.incomplete = f"it was stopped after {MAX_FILES} files"
+                    break
+    found.sort()
+    page = found[search.offset : search.offset + search.limit]
+    result: dict[str, Any] = {
+        "total_count": len(found),
+        "files": [_prefix(access, base) + printable(path) for _, path in page],
+    }
+    return _with_notes(result, search.offset, len(page), len(found), 0, ending)
+
+
+def _containing(part: str) -> Any:
+    folded = part.removeprefix("./").lower()
+    return lambda path: folded in path.lower()
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.lstat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _with_notes(
+    result: dict[str, Any], offset: int, shown: int, available: int, omitted: int, ending: SearchEnding
+) -> dict[str, Any]:
+    hints: list[str] = []
+    more = offset + shown < available
+    result["truncated"] = more or bool(ending.incomplete)
+    if more and shown:
+        result["next_offset"] = offset + shown
+        hints.append(f"{shown} of {available} shown; go on with offset={offset + shown}.")
+    elif more or (offset and not shown):
+        hints.append(f"There are only {available} results; use a smaller offset.")
+    if ending.incomplete:
+        hints.append(f"The search is incomplete: {ending.incomplete}. Use a narrower pattern or path.")
+    if ending.left_out:
+        hints.append(f"{ending.left_out} hits in extremely long lines are not counted.")
+    if omitted:
+        result["omitted"] = omitted
+        hints.append(f"{_count(omitted, 'hit')} in files with credentials not shown.")
+    if not available and not offset and not hints:
+        hints.append("Nothing found. Binary, .git and gitignored files were left out.")
+    if hints:
+        result["hint"] = " ".join(hints)
+    return result
+
+
+def _invalid(error: ToolError, pattern: str) -> ToolError:
+    reason = " ".join(str(error).split())
+    return ToolError(
+        f"The pattern is no valid regular expression ({reason}). To find this very text, escape it.",
+        literal=re.escape(pattern),
+    )
+
+
+def describe(args: dict[str, Any], result: Mapping[str, Any] | None) -> Display:
+    """`search "round(" in src · 14 hits in 6 files`."""
+    where = args.get("path") or "."
+    subject = f'"{args.get("pattern", "")}"' + (f" in {where}" if where != "." else "")
+    if result is None or "error" in result:
+        return Display("search", subject, "" if result is None else str(result["error"]))
+    total = int(result.get("total_count", 0))
+    if "files_with_matches" in result:
+        files = int(result["files_with_matches"])
+        summary = f"{_count(total, 'hit')} in {_count(files, 'file')}" if total else "no hits"
+    else:
+        summary = _count(total, "file") if total else "no files"
+    return Display("search", subject, summary, TextDetail(_listing(result)))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _listing(result: Mapping[str, Any]) -> str:
+    if "matches" in result:
+        return "\n".join(f"{hit['path']}:{hit['line']}: {hit['content']}" for hit in result["matches"])
+    if "counts" in result:
+        return "\n".join(f"{path}: {count}" for path, count in result["counts"].items())
+    return "\n".join(result.get("files", ()))
+
+
+registry.register(
+    NAME,
+    "file",
+    SCHEMA,
+    search,
+    emoji="⌕",
+    describe=describe,
+    read_only=True,
+    aliases=("search_files",),
+    place=23,
+    bundles=("default", "safe", "debugging"),
+    traits=("for_scripts",),
+)

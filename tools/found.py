@@ -1,0 +1,68 @@
+"""Hits of a search over everything that was said and noted, as tools get them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class FoundMessage:
+    """One stored message, as shown in search results."""
+
+    id: int
+    role: str
+    time: float
+    """Seconds since the epoch."""
+    text: str
+    is_match: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSession:
+    """A session with a hit: the snippet, and real messages around it."""
+
+    session: str
+    title: str
+    started: float
+    match: int
+    snippet: str
+    messages: tuple[FoundMessage, ...]
+    ways: tuple[str, ...] = ()
+    """How it was found: `exact`, `words`, `some words`, `nearby`, `date`, `meaning`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNote:
+    """A hit that is no message, such as a note of memory."""
+
+    source: str
+    title: str
+    text: str
+    time: float
+    """Seconds since the epoch; 0: unknown."""
+    ways: tuple[str, ...] = ()
+
+
+class SessionSearch(Protocol):
+    """Search over everything that was ever said."""
+
+    async def search(
+        self,
+        query: str,
+        *,
+        roles: Sequence[str] = (),
+        session: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+        limit: int = 5,
+        offset: int = 0,
+        window: int = 3,
+        mode: str = "auto",
+    ) -> tuple[int, list[FoundSession | FoundNote]]:
+        """Hits best first, one of a session unless `session` is given, and their total (counted up to 500).
+
+        Times are seconds since the epoch. `mode` is `auto`, `words` or `meaning`.
+        """
+        ...

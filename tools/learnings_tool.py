@@ -1,0 +1,148 @@
+"""The tools by which the agent keeps what failed and what worked, and looks it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tools.context import ToolContext
+from tools.learning_notes import LearningNote, LearningView
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail
+from tools.safe_text import clean
+
+MOST = 50
+"""Learnings that one search gives."""
+
+
+def _prepare(arguments: Arguments) -> Arguments:
+    """Tags that came as one text."""
+    tags = arguments.get("tags")
+    if isinstance(tags, str):
+        arguments["tags"] = [tag.strip() for tag in tags.split(",") if tag.strip()]
+    return arguments
+
+
+async def save_learning(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Keep a learning; the result says what is kept."""
+    kept = await context.learnings.save(
+        LearningNote(
+            pattern=str(arguments.get("pattern") or ""),
+            error_type=str(arguments.get("error_type") or ""),
+            fix=str(arguments.get("fix") or ""),
+            context=str(arguments.get("context") or ""),
+            tags=tuple(map(str, arguments.get("tags") or ())),
+            candidate=arguments.get("candidate"),
+            everywhere=bool(arguments.get("everywhere")),
+        )
+    )
+    return {"success": True, "learning": _shown(kept)}
+
+
+async def search_learnings(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """What is known, best first."""
+    limit = min(int(arguments.get("limit") or 10), MOST)
+    found = await context.learnings.search(str(arguments.get("query") or ""), limit)
+    return {"learnings": [_shown(each) for each in found], "count": len(found)}
+
+
+def _shown(learning: LearningView) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "id": learning.id,
+        "status": learning.status,
+        "pattern": learning.pattern,
+        "error_type": learning.error_type,
+        "fix": learning.fix,
+        "context": learning.context,
+        "tags": list(learning.tags),
+        "created_at": datetime.fromtimestamp(learning.created_at).isoformat(timespec="seconds"),
+        "times_used": learning.times_used,
+        "confirmed": learning.confirmed,
+        "refuted": learning.refuted,
+    }
+    if learning.everywhere:
+        shown["everywhere"] = True
+    return {name: value for name, value in shown.items() if value not in ("", [])}
+
+
+def _line(learning: Mapping[str, Any]) -> str:
+    text = f"{learning.get('id')}  {learning.get('pattern')}: {learning.get('fix')}"
+    return clean(" ".join(text.split()))
+
+
+def _describe_save(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    given = arguments.get("pattern") or arguments.get("fix") or f"candidate {arguments.get('candidate', '')}"
+    subject = clean(" ".join(str(given).split()))[:80]
+    if result is None:
+        return Display("learn", subject)
+    if result.get("error"):
+        return Display("learn", subject, clean(str(result["error"])))
+    kept = result.get("learning")
+    line = _line(kept) if isinstance(kept, Mapping) else ""
+    return Display("learn", subject, "kept", TextDetail(line))
+
+
+def _describe_search(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    subject = clean(" ".join(str(arguments.get("query", "")).split()))[:80]
+    if result is None:
+        return Display("look up learnings", subject)
+    if result.get("error"):
+        return Display("look up learnings", subject, clean(str(result["error"])))
+    found = result.get("learnings") or []
+    lines = "\n".join(_line(each) for each in found if isinstance(each, Mapping))
+    return Display("look up learnings", subject, f"{len(found)} found", TextDetail(lines))
+
+
+registry.register(
+    name="save_learning",
+    toolset="learnings",
+    emoji="🎓",
+    schema={
+        "description": (
+            "Keep what failed and what worked, so that the same call is not made in vain again: you are then "
+            "reminded before it. For how tools and commands behave here (flags, environment, setup), not for "
+            "mistakes in code that you mended. With candidate, the number of one that you were told of, the "
+            "rest may be left out."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "The call that fails, as you made it."},
+                "error_type": {"type": "string", "description": "What the error is called."},
+                "fix": {"type": "string", "description": "What works instead: a call, or one sentence."},
+                "context": {"type": "string", "description": "When it matters, if not always."},
+                "tags": {"type": "array", "items": {"type": "string"}},
+                "candidate": {"type": "integer", "description": "Number of a candidate that holds."},
+                "everywhere": {"type": "boolean", "description": "It holds in every project."},
+            },
+        },
+    },
+    handler=save_learning,
+    describe=_describe_save,
+    prepare=_prepare,
+    place=72,
+    bundles=("default",),
+)
+
+registry.register(
+    name="search_learnings",
+    toolset="learnings",
+    emoji="🎓",
+    schema={
+        "description": "Look up what failed before in this project, and what worked.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "description": "Words, such as a program or an error."},
+                "limit": {"type": "integer", "minimum": 1, "description": "Default 10."},
+            },
+            "required": ["query"],
+        },
+    },
+    handler=search_learnings,
+    describe=_describe_search,
+    read_only=True,
+    place=74,
+    bundles=("default",),
+)

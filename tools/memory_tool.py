@@ -1,0 +1,127 @@
+"""The tool by which the agent keeps short notes that outlive the session.
+
+What the prompt shows of memory is frozen when a session begins, so a write changes
+nothing that was already sent; the result says what the file holds now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import MemoryChange, MemoryView, ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+
+TARGETS = ("memory", "user", "project")
+ACTIONS = ("add", "replace", "remove")
+
+_KEYS = ("action", "content", "old_text")
+
+
+def _prepare(arguments: Arguments) -> Arguments:
+    """One operation that came bare, and texts that came under other names."""
+    operations = arguments.get("operations")
+    if isinstance(operations, dict):
+        arguments["operations"] = [operations]
+    return arguments
+
+
+def changes(arguments: Mapping[str, Any]) -> tuple[MemoryChange, ...]:
+    """What a call asks for, in order. Raises `ToolError`."""
+    given = arguments.get("operations")
+    if given and arguments.get("action"):
+        raise ToolError("Give either action or operations, not both.", done=False)
+    listed = list(given) if given else [{key: arguments.get(key) for key in _KEYS}]
+    found: list[MemoryChange] = []
+    for each in listed:
+        action = str(each.get("action") or "").strip().lower()
+        if action not in ACTIONS:
+            raise ToolError(f"Unknown action {action[:40]!r}; use {', '.join(ACTIONS)}.")
+        found.append(MemoryChange(action, str(each.get("content") or ""), str(each.get("old_text") or "")))
+    return tuple(found)
+
+
+async def memory(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Write entries; the result holds them all."""
+    view = await context.memory.write(str(arguments["target"]), changes(arguments))
+    return _result(view)
+
+
+def _result(view: MemoryView) -> dict[str, Any]:
+    result: dict[str, Any] = {
+        "success": True,
+        "target": view.target,
+        "file": view.path,
+        "shown_in": view.shown_in,
+        "entries": list(view.entries),
+        "usage": view.usage,
+        "message": view.message,
+    }
+    return result | {"note": view.note} if view.note else result
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    target = clean(str(arguments.get("target", "")))
+    operations = arguments.get("operations") or [arguments]
+    first = operations[0] if isinstance(operations, list) and operations else {}
+    text = first.get("content") or first.get("old_text") or "" if isinstance(first, Mapping) else ""
+    subject = clean(" ".join(str(text).split()))[:80] or target
+    if result is None:
+        return Display("remember", subject)
+    if result.get("error"):
+        return Display("remember", subject, clean(str(result["error"])))
+    entries = "\n".join(f"- {clean(' '.join(str(each).split()))}" for each in result.get("entries", ()))
+    return Display("remember", subject, f"{target} {result.get('usage', '')}", TextDetail(entries))
+
+
+registry.register(
+    name="memory",
+    toolset="memory",
+    emoji="🧠",
+    schema={
+        "description": (
+            "Keep short notes that outlive this session. Targets: user (who the user is: preferences, "
+            "manner, corrections), project (facts about this project), memory (this machine, tools, the "
+            "rest). "
+            "Save when the user states a preference, corrects you, or you learn a lasting fact the hard way; "
+            "not for task progress, what files already say, or guesses. One fact per entry, as a plain "
+            "statement.\n"
+            "add, replace (old_text: a part of the entry that only it contains), remove. Space is small: "
+            "when it is full, replace and remove in one batch of operations, which applies completely or "
+            "not at all. What is written is in the prompt from the next session on."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "target": {"type": "string", "enum": list(TARGETS)},
+                "action": {"type": "string", "description": "add, replace or remove."},
+                "content": {"type": "string", "description": "The entry, for add and replace."},
+                "old_text": {
+                    "type": "string",
+                    "description": "For replace and remove: what finds the entry.",
+                },
+                "operations": {
+                    "type": "array",
+                    "description": "Several at once, instead of action.",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "action": {"type": "string"},
+                            "content": {"type": "string"},
+                            "old_text": {"type": "string"},
+                        },
+                    },
+                },
+            },
+            "required": ["target"],
+        },
+    },
+    handler=memory,
+    describe=_describe,
+    prepare=_prepare,
+    place=70,
+    bundles=("default",),
+    traits=("whole_session",),
+)

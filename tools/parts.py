@@ -1,0 +1,139 @@
+"""Parts that declare themselves: modules that are found by where their file lies and how it is called.
+
+Each kind of part has a place among the packages of the program, and a folder of its own name
+inside each folder of the search path. Only names of files are read to find them; a part is
+imported when somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+log = logging.getLogger(__name__)
+
+ROOT = Path(__file__).parents[1]
+"""Where the packages of the program lie."""
+
+_PART = re.compile(r"[a-z][a-z0-9_]*")
+_search_path: list[Path] = []
+
+
+class PartFile(NamedTuple):
+    """Where a part is declared."""
+
+    name: str
+    """The name of its file without `.py`, or of its package."""
+    module: str
+    path: Path | None
+    """Its file outside of the packages; None for a part of the program."""
+
+
+class Problem(NamedTuple):
+    """A module that could not be loaded, and why, in one line."""
+
+    module: str
+    reason: str
+
+
+class PartKind(NamedTuple):
+    """One kind of part."""
+
+    name: str
+    """What its folder in the search path is called."""
+    package: str
+    """Where those of the program lie, dotted."""
+    ending: str = ""
+    """How the files of those of the program end; empty: every file of the package is one."""
+
+    def files(self) -> tuple[PartFile, ...]:
+        """Those of the program, then those of the search path. Reads names of files only."""
+        return (*self._own(), *self._outside())
+
+    def load(self, part: PartFile) -> ModuleType:
+        """The module of a part, imported once. Raises whatever its code raises."""
+        if part.path is None:
+            return importlib.import_module(part.module)
+        if part.module in sys.modules:
+            return sys.modules[part.module]
+        # Named tuples and a late import: all of this is read before the first picture.
+        from importlib.util import module_from_spec, spec_from_file_location
+
+        spec = spec_from_file_location(part.module, part.path)
+        if spec is None or spec.loader is None:
+            raise ImportError(f"{part.path} is no Python file")
+        module = module_from_spec(spec)
+        sys.modules[part.module] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[part.module]
+            raise
+        return module
+
+    def load_all(self) -> tuple[list[ModuleType], tuple[Problem, ...]]:
+        """All parts that can be loaded; the others are logged and named. One never disables another."""
+        modules: list[ModuleType] = []
+        problems: list[Problem] = []
+        for part in self.files():
+            try:
+                modules.append(self.load(part))
+            except (Exception, SystemExit) as error:
+                log.warning("%s could not be loaded", part.module, exc_info=True)
+                reason = " ".join(str(error).split()) or "no reason given"
+                where = part.module if part.path is None else str(part.path)
+                problems.append(Problem(where, f"{type(error).__name__}: {reason}"))
+        return modules, tuple(problems)
+
+    def _own(self) -> Iterator[PartFile]:
+        folder = ROOT.joinpath(*self.package.split("."))
+        if not self.ending:
+            for name, _ in _entries(folder):
+                yield PartFile(name, f"{self.package}.{name}", None)
+            return
+        whole = self.ending.lstrip("_")
+        for path in sorted(folder.rglob(f"*{whole}.py")):
+            if path.stem == whole or path.stem.endswith(self.ending):
+                yield PartFile(path.stem, ".".join(path.relative_to(ROOT).with_suffix("").parts), None)
+
+    def _outside(self) -> Iterator[PartFile]:
+        for number, folder in enumerate(_search_path):
+            for name, path in _entries(folder / self.name):
+                yield PartFile(name, f"hermes_parts_{number}_{self.name}_{name}", path)
+
+
+def search_path() -> Sequence[Path]:
+    """The folders in which parts are looked for beside the packages."""
+    return tuple(_search_path)
+
+
+@contextmanager
+def searching(folder: Path) -> Iterator[None]:
+    """Look for parts in `folder` as well while this is open. What was loaded from it is forgotten then."""
+    _search_path.append(folder)
+    try:
+        yield
+    finally:
+        _search_path.remove(folder)
+        for name in [name for name in sys.modules if name.startswith("hermes_parts_")]:
+            del sys.modules[name]
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Names and files of the modules in a folder, in order; a folder that is not there has none."""
+    try:
+        found = sorted(folder.iterdir())
+    except OSError:
+        return
+    for path in found:
+        if path.suffix == ".py" and _PART.fullmatch(path.stem):
+            yield path.stem, path
+        elif _PART.fullmatch(path.name) and (path / "__init__.py").is_file():
+            yield path.name, path / "__init__.py"

@@ -1,0 +1,90 @@
+"""The tool by which the agent gets back what was folded or masked to make room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.found import FoundMessage
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+
+PAGE = 20_000
+"""Characters of a message that are shown at once."""
+LISTED = 40
+EXCERPT = 120
+
+
+async def recall_folded(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """One message in full, or a list of those that are folded."""
+    if "id" in arguments:
+        return _page(await context.folded.message(arguments["id"]), arguments["offset"])
+    total, found = await context.folded.listed(arguments["query"].strip(), LISTED)
+    listed = [{"id": each.id, "role": each.role, "begins": _beginning(each.text)} for each in found]
+    result: dict[str, Any] = {"total": total, "messages": listed}
+    if total > len(found):
+        result["hint"] = f"The newest {len(found)} are listed; name a word of it in query to find others."
+    elif not total:
+        result["hint"] = (
+            "Nothing that is folded has these words." if arguments["query"] else "Nothing is folded."
+        )
+    return result
+
+
+def _page(message: FoundMessage, offset: int) -> dict[str, Any]:
+    text = clean(message.text)
+    if offset and offset >= len(text):
+        raise ToolError(f"The message has {len(text):,} characters; offset lies behind its end.")
+    shown = text[offset : offset + PAGE]
+    result: dict[str, Any] = {"id": message.id, "role": message.role, "text": shown, "characters": len(text)}
+    if offset + len(shown) < len(text):
+        result["next_offset"] = offset + len(shown)
+    return result
+
+
+def _beginning(text: str) -> str:
+    line = " ".join(clean(text[: 4 * EXCERPT]).split())
+    return line if len(line) <= EXCERPT else f"{line[: EXCERPT - 1]}…"
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    subject = (
+        f"message {arguments['id']}" if "id" in arguments else str(arguments.get("query", "") or "folded")
+    )
+    if result is None:
+        return Display("recall", clean(subject))
+    if result.get("error"):
+        return Display("recall", clean(subject), clean(str(result["error"])))
+    if "text" in result:
+        text = str(result["text"])
+        return Display("recall", clean(subject), f"{result['characters']:,} characters", TextDetail(text))
+    total = result.get("total", 0)
+    return Display("recall", clean(subject), f"{total} message{'' if total == 1 else 's'}")
+
+
+registry.register(
+    name="recall_folded",
+    toolset="session",
+    emoji="🗂",
+    schema={
+        "description": (
+            "Get back what was folded or left out of this conversation to make room. With id (marks name it) "
+            "one message in full; without, a list of them, or of those with the words of query."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "id": {"type": "integer", "minimum": 1, "description": "The message to show."},
+                "offset": {"type": "integer", "minimum": 0, "default": 0, "description": "First character."},
+                "query": {"type": "string", "default": "", "description": "Words to look for."},
+            },
+        },
+    },
+    handler=recall_folded,
+    describe=_describe,
+    read_only=True,
+    place=51,
+    bundles=("default", "safe"),
+)

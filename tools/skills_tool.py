@@ -1,0 +1,93 @@
+"""The tools by which the agent reads skills: what there is, and how one goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail
+from tools.safe_text import clean
+
+
+async def skills_list(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Names and descriptions of the skills that can be used."""
+    return dict(await context.skills.list(str(arguments.get("category") or "")))
+
+
+async def skill_view(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """The instructions of one skill, or one of its files."""
+    return dict(await context.skills.view(str(arguments["name"]), str(arguments.get("file_path") or "")))
+
+
+def _describe_list(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    subject = clean(str(arguments.get("category") or "")) or "all"
+    if result is None:
+        return Display("skills", subject)
+    if result.get("error"):
+        return Display("skills", subject, clean(str(result["error"])))
+    lines = "\n".join(
+        f"- {clean(str(each['name']))}: {clean(str(each['description']))}" for each in result["skills"]
+    )
+    return Display("skills", subject, f"{result.get('count', 0)} skills", TextDetail(lines))
+
+
+def _describe_view(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    subject = clean(" ".join(f"{arguments.get('name', '')} {arguments.get('file_path') or ''}".split()))
+    if result is None:
+        return Display("skill", subject)
+    if result.get("error"):
+        return Display("skill", subject, clean(str(result["error"])))
+    tools = result.get("allowed_tools")
+    summary = f"only with {', '.join(map(str, tools))}" if isinstance(tools, list) else ""
+    return Display("skill", subject, clean(summary), TextDetail(clean(str(result.get("content", "")))))
+
+
+registry.register(
+    name="skills_list",
+    toolset="skills",
+    emoji="▤",
+    schema={
+        "description": "List the skills: written-down ways of doing a kind of task.",
+        "parameters": {
+            "type": "object",
+            "properties": {"category": {"type": "string", "description": "Only those of this category."}},
+        },
+    },
+    handler=skills_list,
+    describe=_describe_list,
+    read_only=True,
+    place=72,
+    bundles=("default",),
+    traits=("reads_skills",),
+)
+
+registry.register(
+    name="skill_view",
+    toolset="skills",
+    emoji="▤",
+    schema={
+        "description": (
+            "Read the instructions of a skill before you do a task it fits, and follow them. "
+            "With file_path: one of the files it comes with."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "name": {"type": "string"},
+                "file_path": {
+                    "type": "string",
+                    "description": "A file below the skill's folder, such as references/api.md.",
+                },
+            },
+            "required": ["name"],
+        },
+    },
+    handler=skill_view,
+    describe=_describe_view,
+    read_only=True,
+    place=73,
+    bundles=("default",),
+    traits=("reads_skills",),
+)

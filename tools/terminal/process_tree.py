@@ -1,0 +1,154 @@
+"""Finding and killing everything a shell has started, also what left its process group."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+MARK = "HERMES_CALL"
+"""The environment variable by which descendants are recognised; children inherit it."""
+
+GRACE = 0.1
+"""Seconds between asking to end and forcing it."""
+
+_PROC = Path("/proc")
+_ROUNDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ChildProcess:
+    """A living descendant of a shell."""
+
+    pid: int
+    group: int
+    name: str
+    is_reaper: bool = False
+    """Whether it is the first process of a sandbox, which only waits for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    pid: int
+    name: str
+    state: str
+    parent: int
+    group: int
+    session: int
+
+
+def relatives(root: int, mark: str) -> list[ChildProcess]:
+    """Living processes that stem from the shell `root`, itself included.
+
+    Three signs, each of which can be lost: the session it leads (`setsid` leaves
+    it), a chain of living parents (a daemon breaks it), the mark in the
+    environment (`env -i` drops it). Empty where there is no /proc.
+    """
+    table = {stat.pid: stat for stat in _table()}
+    kin = {pid for pid, stat in table.items() if pid == root or stat.session == root}
+    kin |= {pid for pid in table.keys() - kin if _is_marked(pid, mark)}
+    children: dict[int, list[int]] = {}
+    for stat in table.values():
+        children.setdefault(stat.parent, []).append(stat.pid)
+    waiting = list(kin)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in kin:
+                kin.add(child)
+                waiting.append(child)
+    kin.discard(os.getpid())
+    return [
+        ChildProcess(pid, table[pid].group, table[pid].name, _is_first(pid))
+        for pid in sorted(kin)
+        if table[pid].state not in "ZX"
+    ]
+
+
+def kill(root: int, mark: str, grace: float = GRACE) -> None:
+    """End the shell `root` and its relatives: SIGTERM, and after `grace` seconds SIGKILL until none is left.
+
+    Blocks for little more than `grace` at most; meant for a thread.
+    """
+    if not _PROC.is_dir():
+        kill_group(root, signal.SIGTERM)
+        time.sleep(grace)
+        kill_group(root, signal.SIGKILL)
+        return
+    until = time.monotonic() + grace
+    found = _signal_all(root, mark, signal.SIGTERM)
+    # A stopped process acts on SIGTERM only once it runs again.
+    _signal(found, signal.SIGCONT)
+    while found and time.monotonic() < until:
+        time.sleep(0.01)
+        found = [relative.pid for relative in relatives(root, mark)]
+    for _ in range(_ROUNDS):
+        if not _signal_all(root, mark, signal.SIGKILL):
+            break
+        time.sleep(0.005)
+
+
+def kill_group(group: int, number: signal.Signals) -> None:
+    """Signal a process group that may be gone already."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+def _signal_all(root: int, mark: str, number: signal.Signals) -> list[int]:
+    pids = [relative.pid for relative in relatives(root, mark)]
+    _signal(pids, number)
+    return pids
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except (ProcessLookupError, PermissionError):
+            pass
+
+
+def _table() -> Iterable[_Stat]:
+    try:
+        names = os.listdir(_PROC)  # noqa: PTH208 thousands of paths nobody needs
+    except OSError:
+        return
+    for name in names:
+        if name.isdigit() and (stat := _stat(name)) is not None:
+            yield stat
+
+
+def _stat(pid: str) -> _Stat | None:
+    try:
+        text = (_PROC / pid / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The name stands in brackets and may hold anything, brackets and blanks too.
+    start, end = text.find("("), text.rfind(")")
+    fields = text[end + 2 :].split(maxsplit=4)
+    if len(fields) < 5:
+        return None
+    state, parent, group, session = fields[:4]
+    return _Stat(int(pid), text[start + 1 : end], state, int(parent), int(group), int(session))
+
+
+def _is_first(pid: int) -> bool:
+    """Whether a process is number one of a namespace of its own."""
+    try:
+        status = (_PROC / str(pid) / "status").read_text(errors="replace")
+    except OSError:
+        return False
+    numbers = status.partition("\nNSpid:")[2].partition("\n")[0].split()
+    return len(numbers) > 1 and numbers[-1] == "1"
+
+
+def _is_marked(pid: int, mark: str) -> bool:
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return f"{MARK}={mark}\0".encode() in environment + b"\0"

@@ -1,0 +1,251 @@
+"""The task list: `todo_write` and `todo_read`, and the lines that remind the model of it.
+
+The list lives beside the conversation, never in the prompt, so that writing it
+does not change anything that was already sent. The rules of use are part of
+the tool's description for the same reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
+
+from tools.context import Todo, TodoStatus, ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+
+MAX_ITEMS = 256
+MAX_CONTENT = 4_000
+"""Characters of one item."""
+
+REMIND_AFTER = 10
+"""Tool calls without a look at the list before the model is reminded."""
+
+STATUSES: tuple[TodoStatus, ...] = get_args(TodoStatus)
+SYNONYMS: Mapping[str, TodoStatus] = {
+    "todo": "pending",
+    "open": "pending",
+    "not_started": "pending",
+    "active": "in_progress",
+    "started": "in_progress",
+    "doing": "in_progress",
+    "done": "completed",
+    "complete": "completed",
+    "finished": "completed",
+    "canceled": "cancelled",
+    "dropped": "cancelled",
+    "failed": "cancelled",
+}
+MARKS: Mapping[TodoStatus, str] = {
+    "pending": " ",
+    "in_progress": ">",
+    "completed": "x",
+    "cancelled": "~",
+}
+
+CHECKPOINT = "[10+ tool calls since last todo update -- consider calling todo_read to review your plan]"
+AFTER_ERROR = "[This error may affect your plan -- call todo_read to review]"
+
+
+def summary(items: Sequence[Todo]) -> dict[str, int]:
+    """How many items there are, in all and by status."""
+    counts = {"total": len(items)} | dict.fromkeys(STATUSES, 0)
+    for item in items:
+        counts[item.status] += 1
+    return counts
+
+
+def render(items: Sequence[Todo]) -> str:
+    """The list as text, one line each: `- [>] 2. Write the parser (in_progress)`."""
+    return "\n".join(
+        f"- [{MARKS[item.status]}] {item.id}. {' '.join(item.content.split())} ({item.status})"
+        for item in items
+    )
+
+
+def reminder(calls_since_update: int, had_error: bool, items: Sequence[Todo]) -> str | None:
+    """The line to append to a tool result, or None.
+
+    `calls_since_update` counts the call just finished. The checkpoint comes once,
+    when the count reaches the threshold; an error asks for a look each time.
+    """
+    if not items:
+        return None
+    if calls_since_update == REMIND_AFTER:
+        return f"{CHECKPOINT} {AFTER_ERROR}" if had_error else CHECKPOINT
+    return AFTER_ERROR if had_error else None
+
+
+def _status(value: Any, name: str, notes: list[str]) -> TodoStatus:
+    if value is None:
+        return "pending"
+    folded = str(value).strip().lower().replace("-", "_").replace(" ", "_")
+    for status in STATUSES:
+        if folded == status:
+            return status
+    if folded in SYNONYMS:
+        return SYNONYMS[folded]
+    notes.append(f"Item {name}: unknown status {folded[:40]!r} was read as pending.")
+    return "pending"
+
+
+def _content(value: Any, name: str, notes: list[str]) -> str:
+    text = clean(value if isinstance(value, str) else "").strip()
+    if len(text) > MAX_CONTENT:
+        notes.append(f"Item {name}: content was cut to {MAX_CONTENT:,} characters.")
+        text = text[: MAX_CONTENT - 1] + "…"
+    return text
+
+
+def updated(
+    items: Sequence[Todo], changes: Sequence[Mapping[str, Any]], merge: bool
+) -> tuple[list[Todo], list[str]]:
+    """The list after a write, and notes about what was read differently than written.
+
+    All or nothing: raises `ToolError` when a new item has no content or the list grows too long.
+    When an id comes twice, the last one counts.
+    """
+    notes: list[str] = []
+    result = {item.id: item for item in items} if merge else {}
+    latest: dict[str, Mapping[str, Any]] = {}
+    for change in changes:
+        name = clean(str(change.get("id") or "")).strip() or _free_id({*result, *latest})
+        if name in latest:
+            notes.append(f"Item {name} was given more than once; the last one counts.")
+            del latest[name]
+        latest[name] = change
+    for name, change in latest.items():
+        known = result.get(name)
+        content = _content(change.get("content"), name, notes)
+        if known is None and not content:
+            raise ToolError(f"There is no item {name} yet; give it content to add it. Nothing was changed.")
+        status = change.get("status")
+        kept = known.status if known and status is None else _status(status, name, notes)
+        result[name] = Todo(name, content or (known.content if known else ""), kept)
+    if len(result) > MAX_ITEMS:
+        raise ToolError(
+            f"A list holds at most {MAX_ITEMS} items, this would be {len(result)}; "
+            "merge small steps into larger ones. Nothing was changed."
+        )
+    return list(result.values()), notes
+
+
+def _free_id(taken: set[str]) -> str:
+    number = len(taken) + 1
+    while str(number) in taken:
+        number += 1
+    return str(number)
+
+
+def _listing(items: Sequence[Todo], calls: int) -> dict[str, Any]:
+    counts = summary(items)
+    return {
+        "todos": [{"id": item.id, "content": item.content, "status": item.status} for item in items],
+        "summary": counts,
+        "metadata": {
+            "items_completed": counts["completed"],
+            "items_remaining": counts["pending"] + counts["in_progress"],
+            "tool_calls_since_update": calls,
+        },
+    }
+
+
+def _prepare(arguments: Arguments) -> Arguments:
+    """Plain texts as items, and a single item as a list."""
+    todos = arguments.get("todos")
+    if isinstance(todos, dict):
+        todos = [todos]
+    if isinstance(todos, list):
+        arguments["todos"] = [{"content": item} if isinstance(item, str) else item for item in todos]
+    return arguments
+
+
+async def todo_write(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Replace the list, or update it by id; returns the whole list."""
+    items, notes = updated(context.todos.items(), arguments["todos"], arguments["merge"])
+    context.todos.replace(items)
+    listing = _listing(items, 0)
+    return listing | {"notes": notes} if notes else listing
+
+
+async def todo_read(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """The whole list, and how long ago it was looked at."""
+    listing = _listing(context.todos.items(), context.todos.calls_since_update())
+    context.todos.touch()
+    return listing
+
+
+def _describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    verb = "plan" if "todos" in arguments else "review"
+    if result is None:
+        return Display(verb, "")
+    if result.get("error"):
+        return Display(verb, "", clean(str(result["error"])))
+    items = [Todo(str(i["id"]), str(i["content"]), i["status"]) for i in result["todos"]]
+    counts = summary(items)
+    current = next((item.content for item in items if item.status == "in_progress"), "")
+    done = f"{counts['completed']} of {counts['total']} done" if items else "the list is empty"
+    return Display(verb, clean(" ".join(current.split())), done, TextDetail(render(items)) if items else None)
+
+
+registry.register(
+    name="todo_write",
+    toolset="todo",
+    emoji="📋",
+    schema={
+        "description": (
+            "Write your task list for this session; the user watches it live. Returns the whole list.\n"
+            "Use it for work of three or more steps, for several requests at once, and when a plan must come "
+            "before action. Skip it for a single simple step.\n"
+            "- merge=false starts a new list; merge=true updates items by id and appends new ones.\n"
+            "- Order is priority. Mark the first item in_progress at once; keep exactly one in_progress.\n"
+            "- Mark an item completed the moment it is done, never before. If it fails or is moot, cancel it "
+            "and add a revised item.\n"
+            "- Add no items for testing or verifying unless the user asked for them.\n"
+            "- Update the list beside your other calls, without commenting on it."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "todos": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "id": {"type": "string", "description": "Short and unique, such as 1."},
+                            "content": {"type": "string", "description": "What is to be done."},
+                            "status": {
+                                "type": "string",
+                                "description": "pending, in_progress, completed or cancelled.",
+                            },
+                        },
+                    },
+                },
+                "merge": {"type": "boolean", "default": False},
+            },
+            "required": ["todos"],
+        },
+    },
+    handler=todo_write,
+    describe=_describe,
+    prepare=_prepare,
+    place=30,
+    bundles=("default", "safe"),
+    traits=("keeps_notes",),
+)
+
+registry.register(
+    name="todo_read",
+    toolset="todo",
+    emoji="📋",
+    schema={
+        "description": "Read your task list back, with counts and how many tool calls ago it was updated.",
+        "parameters": {"type": "object", "properties": {}},
+    },
+    handler=todo_read,
+    describe=_describe,
+    place=31,
+    bundles=("default", "safe"),
+    traits=("keeps_notes",),
+)

@@ -1,0 +1,118 @@
+"""Rows that reach the screen past Textual's cache of styles.
+
+That cache copies every row of a widget whenever one has changed, which is most of what a
+frame costs. A widget that draws whole rows by itself, without border or padding, needs none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Self
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.color import Color
+from textual.filter import ANSIToTruecolor, LineFilter
+from textual.geometry import Region
+from textual.strip import Strip
+from textual.widget import Widget
+
+STYLES = 2_048
+"""Styles that are remembered; each address of a link is one of its own."""
+
+
+class FilteredRows:
+    """The rows of one widget behind the application's filters; a row that stays is filtered once."""
+
+    def __init__(self, widget: Widget) -> None:
+        self._widget = widget
+        self._look: tuple[Sequence[LineFilter], Color] = ((), Color(0, 0, 0))
+        """The filters that rows went through, and the background they were told."""
+        self._known: dict[int, tuple[Strip, Strip]] = {}
+        """Rows as they were composed and as they were filtered, by the identity of the first.
+
+        A row that scrolls is the same row in another place.
+        """
+        self._true: dict[int, tuple[Style, bool]] = {}
+        """Styles by their identity, and whether `ANSIToTruecolor` leaves them as they are."""
+
+    def filter(self, rows: Sequence[Strip], start: int, end: int) -> list[Strip]:
+        """`rows`, cut to the columns from `start` to `end`."""
+        look = (list(self._widget.app.get_line_filters()), self._widget.background_colors[1])
+        if look != self._look:
+            self._look = look
+            self._known.clear()
+            self._true.clear()
+        before, self._known = self._known, {}
+        filtered: list[Strip] = []
+        for row in rows:
+            known = self._known.get(id(row))
+            if known is None:
+                known = self._known[id(row)] = before.get(id(row)) or (row, self._filtered(row))
+            strip = known[1]
+            filtered.append(strip if not start and strip.cell_length <= end else strip.crop(start, end))
+        return filtered
+
+    def _filtered(self, row: Strip) -> Strip:
+        filters, background = self._look
+        before = runs = list(row)
+        for line_filter in filters:
+            # Of each run it makes another, most of the time the same one, in most of the time filters take.
+            if not (type(line_filter) is ANSIToTruecolor and self._are_true(runs, line_filter)):
+                runs = line_filter.apply(runs, background)
+        return row if runs is before else Strip(runs, row.cell_length)
+
+    def _are_true(self, runs: list[Segment], line_filter: ANSIToTruecolor) -> bool:
+        """Whether the filter would leave all runs as they are."""
+        for _, style, control in runs:
+            if control is not None:
+                return False
+            if style is None:
+                continue
+            known = self._true.get(id(style))
+            if known is None:
+                if len(self._true) >= STYLES:
+                    self._true.clear()
+                same = line_filter.truecolor_style(style, self._look[1].rich_color) == style
+                known = self._true[id(style)] = (style, same)
+            if not known[1]:
+                return False
+        return True
+
+
+class KeptRow(Widget):
+    """A widget whose rows stay as they are from one refresh to the next, and are made only then.
+
+    Textual asks for all rows of a widget in each frame that touches something beside it.
+    """
+
+    _rows_shown: tuple[Region, Sequence[LineFilter], list[Strip]] | None = None
+    """What was asked for last, what the filters were, and the rows; None after a refresh."""
+
+    def refresh(
+        self, *regions: Region, repaint: bool = True, layout: bool = False, recompose: bool = False
+    ) -> Self:
+        self.forget_rows()
+        return super().refresh(*regions, repaint=repaint, layout=layout, recompose=recompose)
+
+    def forget_rows(self) -> None:
+        """The rows are others now; whoever calls this brings them to the screen."""
+        self._rows_shown = None
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        filters = self.app.get_line_filters()
+        if self._rows_shown is None or self._rows_shown[:2] != (crop, filters):
+            self._rows_shown = (crop, list(filters), self.shown_rows(crop))
+        return self._rows_shown[2]
+
+    def shown_rows(self, crop: Region) -> list[Strip]:
+        """The rows of a part of the widget as they reach the screen: behind the filters."""
+        raise NotImplementedError
+
+
+class DrawnRow(KeptRow):
+    """A widget that draws whole rows in `render_line`, without border or padding."""
+
+    def shown_rows(self, crop: Region) -> list[Strip]:
+        rows = [self.render_line(y) for y in range(crop.y, crop.bottom)]
+        return FilteredRows(self).filter(rows, crop.x, crop.right)

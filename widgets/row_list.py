@@ -1,0 +1,426 @@
+"""One widget that draws any number of selectable rows.
+
+Only rows in view are asked for, drawn and kept; the scroll position is a row
+and a line within it, so nothing depends on how many rows there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
+from textual.message import Message
+from textual.strip import Strip
+
+from themes.skin import Skin
+from widgets.filtered_rows import FilteredRows, KeptRow
+from widgets.palette import Palette
+from widgets.row_filter import RowFilter
+from widgets.row_paint import RowPainter
+from widgets.row_text import to_strip
+from widgets.row_view import RowView
+
+Draw = Callable[[int, int], Sequence[Text]]
+"""The lines of a row, given its index and the width in cells: cleaned text, at least one line.
+
+The first cell is the gutter of the cursor and best left blank.
+"""
+
+WHEEL_LINES = 3
+
+
+class RowList(KeptRow, can_focus=True):
+    """Rows drawn on demand, with a cursor, a filter and, if wanted, the newest always in view.
+
+    The owner keeps the data and tells what happened: `reset`, `appended`,
+    `inserted`, `dropped`, `changed`. `draw` is called for rows in view only;
+    `search_text` for every row while a filter or search is at work.
+    """
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = "RowList { height: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False, id="rows.up"),
+        Binding("down,j", "move(1)", "Down", show=False, id="rows.down"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="rows.page_up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="rows.page_down"),
+        Binding("g,home", "first", "First", show=False, id="rows.first"),
+        Binding("G,end", "last", "Last", show=False, id="rows.last"),
+        Binding("enter", "open", "Open", id="rows.open"),
+        Binding("slash", "filter", "Filter", id="rows.filter"),
+        Binding("escape", "clear_filter", "Show all", show=False, id="rows.clear_filter"),
+        Binding("n", "find(1)", "Next match", show=False, id="rows.next"),
+        Binding("N", "find(-1)", "Previous match", show=False, id="rows.previous"),
+        Binding("y", "copy", "Copy", show=False, id="rows.copy"),
+    ]
+
+    class Activated(Message):
+        """The person opened a row. `index` counts the owner's rows, whatever the filter hides."""
+
+        def __init__(self, rows: RowList, index: int) -> None:
+            super().__init__()
+            self.rows = rows
+            self.index = index
+
+        @property
+        def control(self) -> RowList:
+            return self.rows
+
+    def __init__(
+        self,
+        draw: Draw,
+        *,
+        search_text: Callable[[int], str] | None = None,
+        count: int = 0,
+        empty: str = "",
+        follow: bool = False,
+        background: str = "background",
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self.palette = Palette(Skin())
+        self.background = background
+        self.empty = empty
+        """What stands in an empty list: one hint that teaches one thing."""
+        self.lit = False
+        """Whether the cursor is shown while something else has the keys, and moves it from there."""
+        self.margin = 1
+        """Cells before and behind that hint."""
+        self._draw = draw
+        self._search_text = search_text or self._drawn_text
+        self._view = RowView(self._height_of, count=count, follow=follow)
+        self._filter = RowFilter(self._search_text)
+        self._strips: dict[int, list[Strip]] = {}
+        self._painter = RowPainter(self, self._view)
+        self._filtered = FilteredRows(self)
+
+    # What the owner calls
+
+    @property
+    def count(self) -> int:
+        """How many rows there are, hidden ones included."""
+        return self._view.count
+
+    @property
+    def cursor(self) -> int | None:
+        """Index of the row under the cursor; None if no row is shown."""
+        return self._view.cursor_row
+
+    @property
+    def follows(self) -> bool:
+        """Whether the newest row stays in view."""
+        return self._view.follow
+
+    @property
+    def needle(self) -> str:
+        """What the list is filtered by, or empty."""
+        return self._filter.needle
+
+    @property
+    def shown(self) -> int:
+        """How many rows the filter lets through."""
+        return len(self._view.rows)
+
+    def use(self, palette: Palette) -> None:
+        """Draw in the colours of another skin."""
+        self.palette = palette
+        self.repaint()
+
+    def reset(self, count: int) -> None:
+        """The rows are others now; `count` of them."""
+        self._view.reset(count)
+        self._after_change()
+
+    def appended(self, count: int = 1) -> None:
+        """`count` rows came in at the end."""
+        first = self._view.count
+        matching = [i for i in range(first, first + count) if self._filter.accepts(i)]
+        self._view.append(count, matching)
+        self._painter.mark(*range(first, first + count)) if count < 64 else self.repaint()
+
+    def inserted(self, index: int) -> None:
+        """One row came in before the row that was at `index`."""
+        self._view.insert(index, self._filter.accepts(index))
+        self.repaint()
+
+    def dropped(self, count: int) -> None:
+        """The first `count` rows are gone."""
+        self._view.drop(count)
+        self.repaint()
+
+    def changed(self, index: int) -> None:
+        """The row at `index` looks different now."""
+        self._strips.pop(index, None)
+        self._view.judge(index, self._filter.accepts(index))
+        self._painter.mark(index)
+
+    def move_to(self, index: int) -> None:
+        """Put the cursor on the row at `index`, or the nearest one that is shown."""
+        self._view.move_to(index)
+        self.cursor_moved()
+
+    def repaint(self) -> None:
+        """Draw every line anew."""
+        self._strips.clear()
+        self._view.forget_layout()
+        self._painter.mark_all()
+
+    # What a subclass may override
+
+    def heading(self, width: int) -> Text | None:
+        """A line above the rows that does not scroll, or None."""
+        return None
+
+    def ink(self, role: str, *, bold: bool = False, italic: bool = False) -> Style:
+        """The style of text in `role` on the background of this list."""
+        return self.palette.style(role, self.background, bold=bold, italic=italic)
+
+    # Keys
+
+    def action_move(self, lines: int) -> None:
+        self._view.move(lines)
+        self.cursor_moved()
+
+    def action_page(self, direction: int) -> None:
+        self._view.page(direction)
+        self.cursor_moved()
+
+    def action_first(self) -> None:
+        self._view.move_to(0)
+        self.cursor_moved()
+
+    def action_last(self) -> None:
+        self._view.to_end()
+        self.cursor_moved()
+
+    def action_open(self) -> None:
+        if (row := self.cursor) is not None:
+            self.post_message(self.Activated(self, row))
+
+    def action_filter(self) -> None:
+        self._filter.typing = True
+        self._resize_view()
+
+    def action_clear_filter(self) -> None:
+        self._search("")
+        self._filter.typing = False
+        self._resize_view()
+
+    def action_find(self, direction: int) -> None:
+        self.run_worker(partial(self._find, direction), group="find", exclusive=True)
+
+    def action_copy(self) -> None:
+        if (row := self.cursor) is not None:
+            self.app.copy_to_clipboard(self._search_text(row))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc belongs to the list only while there is a filter to drop."""
+        if action == "clear_filter":
+            return self._filter.typing or bool(self._filter.needle)
+        return True
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """While the filter is typed, letters are text and no commands."""
+        return self._filter.typing and character is not None and character.isprintable()
+
+    def on_key(self, event: events.Key) -> None:
+        if not self._filter.typing:
+            return
+        needle = self._filter.needle
+        if event.key == "enter":
+            self._filter.typing = False
+            self._resize_view()
+        elif event.key == "backspace":
+            self._search(needle[:-1])
+        elif event.character is not None and event.is_printable:
+            self._search(needle + event.character)
+        else:
+            return
+        event.stop()
+        event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        if self._filter.typing:
+            first = event.text.strip().partition("\n")[0]
+            self._search(self._filter.needle + "".join(c for c in first if c.isprintable()))
+            event.stop()
+
+    # Mouse
+
+    def on_click(self, event: events.Click) -> None:
+        line = event.y - self.heading_lines
+        layout = self._view.layout()
+        if 0 <= line < len(layout):
+            self._view.move_to(layout[line][0])
+            self.cursor_moved()
+            self.action_open()
+            event.stop()
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._scroll(-WHEEL_LINES, event)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._scroll(WHEEL_LINES, event)
+
+    def _scroll(self, lines: int, event: events.MouseEvent) -> None:
+        if self._view.scroll(lines):
+            self._painter.mark()
+        event.stop()
+
+    def on_resize(self) -> None:
+        self._resize_view()
+
+    def on_focus(self) -> None:
+        self.repaint()
+
+    def on_blur(self) -> None:
+        self._filter.typing = False
+        self._resize_view()
+
+    # Filter and search
+
+    def _search(self, needle: str) -> None:
+        if needle != self._filter.needle:
+            self._filter.needle = needle
+            self._after_change()
+
+    def _after_change(self) -> None:
+        if self._filter.needle:
+            self.run_worker(self._apply_filter, group="filter", exclusive=True)
+        elif self._view.scanned is not None:
+            self.workers.cancel_group(self, "filter")
+            self._view.show_all()
+        self.repaint()
+
+    async def _apply_filter(self) -> None:
+        """Look through all rows, a slice at a time; rows that come in meanwhile are seen too."""
+        self._view.start_filter()
+        while self._filter.scan_slice(self._view):
+            self._painter.mark()
+            await asyncio.sleep(0)
+        self.repaint()
+
+    async def _find(self, direction: int) -> None:
+        found = await self._filter.find(self._view, direction)
+        if found is not None:
+            self.move_to(found)
+
+    # Drawing
+
+    @property
+    def heading_lines(self) -> int:
+        """Lines above the rows, 0 or 1."""
+        return 0 if self.heading(max(self.size.width, 1)) is None else 1
+
+    @property
+    def _foot(self) -> int:
+        return 1 if self._filter.typing or self._filter.needle else 0
+
+    @property
+    def _room(self) -> int:
+        """Lines there are for rows."""
+        return max(self.size.height - self.heading_lines - self._foot, 0)
+
+    def _resize_view(self) -> None:
+        self._view.resize(self._room)
+        self.repaint()
+
+    def cursor_moved(self) -> None:
+        """The cursor is somewhere else: paint what that changes."""
+        self._painter.mark()
+
+    def _lines_of(self, row: int) -> list[Strip]:
+        strips = self._strips.get(row)
+        if strips is None:
+            if len(self._strips) > 1024:
+                self._strips.clear()
+            drawn = self._draw(row, self.size.width) or [Text()]
+            strips = self._strips[row] = [self._strip(self._marked(line)) for line in drawn]
+        return strips
+
+    def _height_of(self, row: int) -> int:
+        return len(self._lines_of(row))
+
+    def _drawn_text(self, row: int) -> str:
+        return "\n".join(line.plain for line in self._draw(row, 240))
+
+    def _marked(self, line: Text) -> Text:
+        spans = list(self._filter.spans(line.plain))
+        if not spans:
+            return line
+        line = line.copy()
+        for start, end in spans:
+            line.stylize(self.palette.style("text", "match"), start, end)
+        return line
+
+    def _strip(self, line: Text) -> Strip:
+        return to_strip(line, self.size.width, self.ink("text"), self.app.console)
+
+    def shown_rows(self, crop: Region) -> list[Strip]:
+        return self._filtered.filter(self._composed()[crop.y : crop.bottom], crop.x, crop.right)
+
+    def render_line(self, y: int) -> Strip:
+        return self._composed()[y]
+
+    def _composed(self) -> list[Strip]:
+        """Every line of the widget: heading, rows or a hint, filter."""
+        width, height = self.size
+        heading = self.heading(width)
+        lines = [self._strip(heading)] if heading is not None else []
+        if self._view.height != self._room:
+            # The first picture is painted before the widget hears of its size.
+            self._view.resize(self._room)
+        layout = self._view.layout()
+        focused = self.has_focus or self.lit
+        for index, line in layout:
+            strip = self._lines_of(index)[line]
+            lines.append(self._under_cursor(strip) if focused and index == self.cursor else strip)
+        if not layout:
+            lines += map(self._strip, self._hint())
+        room = height - self._foot
+        lines = lines[:room] + [Strip.blank(width, self.ink("text"))] * (room - len(lines))
+        return [*lines, self._strip(self._filter_line())] if self._foot else lines
+
+    def _under_cursor(self, strip: Strip) -> Strip:
+        width = self.size.width
+        if width < 2:
+            return strip
+        plain = self.ink("text").bgcolor
+        lit = Style(bgcolor=self.palette.style("text", "selection").bgcolor)
+        # What a search found keeps its own background.
+        segments = [
+            Segment(text, style + lit if style is not None and style.bgcolor == plain else style)
+            for text, style, _ in strip
+        ]
+        lit_strip = Strip(segments, width)
+        if not strip.text.startswith(" "):
+            return lit_strip
+        return Strip([Segment("▌", self.palette.style("accent", "selection")), *lit_strip.crop(1)], width)
+
+    def _hint(self) -> list[Text]:
+        """What stands there when no row does."""
+        text = self.empty
+        if self._view.count:
+            looking = self._view.scanned is not None and self._view.scanned < self._view.count
+            text = "Looking …" if looking else "No row matches. esc shows all."
+        wrapped = Text(text, self.ink("dim")).wrap(
+            self.app.console, max(self.size.width - 2 * self.margin, 1)
+        )
+        return [Text(" " * self.margin).append_text(line) for line in wrapped]
+
+    def _filter_line(self) -> Text:
+        cursor = "█" if self._filter.typing else ""
+        line = Text(" / ", self.ink("accent"))
+        room = max(self.size.width - 5, 1)
+        line.append(self._filter.needle[-room:], self.ink("text"))
+        return line.append(cursor, self.ink("cursor"))

@@ -1,0 +1,220 @@
+"""The reply that is being written: pieces come in, whole blocks and one open tail go into the document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from textual.strip import Strip
+
+from tools.safe_text import clean, printable
+from widgets.transcript.blocks import BlockSplitter, MarkdownBlock
+from widgets.transcript.code import FenceRenderer, render_code
+from widgets.transcript.document import Document
+from widgets.transcript.drawing import GUTTER, MARGIN, rows_of
+from widgets.transcript.items import AnswerItem, Fold, Item, ReasoningItem
+from widgets.transcript.part_types import MarkupPart
+
+
+class OpenTail:
+    """The rows of the block that is still open. In a fence only new lines are drawn."""
+
+    def __init__(self, document: Document, splitter: BlockSplitter, index: int) -> None:
+        self._document = document
+        self._index = index
+        self._splitter = splitter
+        self.reset()
+
+    def reset(self) -> None:
+        """Another block is open now, or the document looks different: draw it from its start."""
+        self._fence: FenceRenderer | None = None
+        self._lines = 0
+        self._strips: list[Strip] = []
+
+    def strips(self) -> list[Strip]:
+        """The rows as they stand now."""
+        block = self._splitter.tail()
+        if block is None:
+            return []
+        if block.kind == "fence" and block.source.lstrip().startswith(("```", "~~~")):
+            return self._code(block)
+        return self._document.draw(MarkupPart(block), self._document.wide(self._index).shift)
+
+    def _code(self, block: MarkdownBlock) -> list[Strip]:
+        document = self._document
+        room = max(document.width - GUTTER - MARGIN, 1)
+        wide = document.wide(self._index)
+        if self._fence is None:
+            self._fence = FenceRenderer(block.info, document.palette, room, wide)
+        lines = self._splitter.open_code(self._lines)
+        self._lines += len(lines)
+        self._strips += rows_of(self._fence.feed_lines(lines), document.width, document.palette)
+        if block.source.count("\n") != self._lines + 1:
+            return list(self._strips)
+        unfinished = render_code(block.source.rpartition("\n")[2], "", room, document.palette, wide)
+        return [*self._strips, *rows_of(unfinished, document.width, document.palette)]
+
+
+@dataclass
+class _Stretch:
+    """A run of pieces of one kind, and the item it fills."""
+
+    index: int
+    reasoning: bool
+    started: float
+    pieces: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    splitter: BlockSplitter = field(default_factory=BlockSplitter)
+    tail: OpenTail | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.pieces)
+
+
+class StreamedReply:
+    """What has streamed in since the last complete message. `clock` gives seconds."""
+
+    def __init__(self, document: Document, clock: Callable[[], float]) -> None:
+        self._document = document
+        self._clock = clock
+        self._pending: list[tuple[bool, str]] = []
+        self._stretches: list[_Stretch] = []
+
+    @property
+    def thinking(self) -> bool:
+        """Whether the last that came in is reasoning, whose time goes on."""
+        return bool(self._stretches) and self._stretches[-1].reasoning
+
+    @property
+    def index(self) -> int | None:
+        """The item that is being written."""
+        return self._stretches[-1].index if self._stretches else None
+
+    @property
+    def first(self) -> int | None:
+        """The first item of what is being written."""
+        return self._stretches[0].index if self._stretches else None
+
+    def add(self, text: str, *, reasoning: bool = False) -> None:
+        """Take in a piece. It shows with the next `flush`."""
+        if text:
+            self._pending.append((reasoning, printable(text)))
+
+    def flush(self) -> set[int]:
+        """Bring the document up to date. Returns the items that changed."""
+        changed: set[int] = set()
+        pending, self._pending = self._pending, []
+        start = 0
+        while start < len(pending):
+            reasoning = pending[start][0]
+            end = start
+            while end < len(pending) and pending[end][0] is reasoning:
+                end += 1
+            changed.add(self._write("".join(text for _, text in pending[start:end]), reasoning))
+            start = end
+        return changed
+
+    def settle(self) -> None:
+        """Give the items their text so far, so that it can be found and copied."""
+        self.flush()
+        for stretch in self._stretches:
+            entry = self._document.entry(stretch.index)
+            if isinstance(entry.item, (AnswerItem, ReasoningItem)):
+                entry.item = replace(entry.item, text=stretch.text)
+
+    def restyle(self) -> None:
+        """Draw the open tail anew after a change of width or palette."""
+        for stretch in self._stretches:
+            if stretch.tail is not None:
+                stretch.tail.reset()
+                self._document.write(stretch.index, [], stretch.tail.strips())
+
+    def tick(self) -> bool:
+        """Let the time of open reasoning go on. Whether something changed."""
+        if not self.thinking:
+            return False
+        return self._think(self._stretches[-1], live=True)
+
+    def finish(self, text: str, reasoning: str, node: int) -> None:
+        """The message is complete: what was shown stays if it is the same, else it is replaced."""
+        self.flush()
+        stretches, self._stretches = self._stretches, []
+        same_text = _words(stretches, False) == clean(text).strip()
+        same_reasoning = _words(stretches, True) == clean(reasoning).strip()
+        if same_text and same_reasoning:
+            self._close(stretches, node)
+            return
+        seconds = [stretch.seconds for stretch in stretches if stretch.reasoning]
+        wanted: list[Item] = []
+        if reasoning.strip():
+            wanted.append(ReasoningItem(reasoning, sum(seconds) if seconds else None))
+        if text.strip():
+            wanted.append(AnswerItem(text, node))
+        for stretch in stretches:
+            # An item without rows is left where more was streamed than the message holds.
+            self._document.change(stretch.index, wanted.pop(0) if wanted else AnswerItem(""))
+        for item in wanted:
+            self._document.append(item)
+
+    def cut(self) -> None:
+        """The stream broke off: what was shown stays."""
+        self.flush()
+        stretches, self._stretches = self._stretches, []
+        self._close(stretches, 0)
+
+    def _write(self, text: str, reasoning: bool) -> int:
+        current = self._stretches[-1] if self._stretches else None
+        if current is None or current.reasoning is not reasoning:
+            if current is not None and not reasoning and not text.strip():
+                # Blank lines behind reasoning are no answer.
+                return current.index
+            if current is not None and current.reasoning:
+                self._think(current, live=False)
+            current = self._begin(reasoning)
+        current.pieces.append(text)
+        if current.tail is None:
+            self._think(current, live=True)
+        else:
+            closed = current.splitter.feed(text)
+            if closed:
+                current.tail.reset()
+            self._document.write(
+                current.index, [MarkupPart(block) for block in closed], current.tail.strips()
+            )
+        return current.index
+
+    def _begin(self, reasoning: bool) -> _Stretch:
+        now = self._clock()
+        if reasoning:
+            stretch = _Stretch(self._document.append(ReasoningItem("", 0.0, live=True)), True, now)
+        else:
+            stretch = _Stretch(self._document.open(AnswerItem("")), False, now)
+            stretch.tail = OpenTail(self._document, stretch.splitter, stretch.index)
+        self._stretches.append(stretch)
+        return stretch
+
+    def _think(self, stretch: _Stretch, *, live: bool) -> bool:
+        """Update the fold of reasoning; its text only where somebody has opened it."""
+        stretch.seconds = max(self._clock() - stretch.started, 0.0)
+        entry = self._document.entry(stretch.index)
+        text = stretch.text if entry.chosen is Fold.OPEN or not live else ""
+        item = ReasoningItem(text, float(int(stretch.seconds)), live=live)
+        if item == entry.item:
+            return False
+        self._document.change(stretch.index, item)
+        return True
+
+    def _close(self, stretches: list[_Stretch], node: int) -> None:
+        for stretch in stretches:
+            if stretch.reasoning:
+                item = self._document.entry(stretch.index).item
+                if isinstance(item, ReasoningItem) and item.live:
+                    self._think(stretch, live=False)
+            else:
+                rest = [MarkupPart(block) for block in stretch.splitter.finish()]
+                self._document.close(stretch.index, [*rest], AnswerItem(stretch.text, node))
+
+
+def _words(stretches: list[_Stretch], reasoning: bool) -> str:
+    return "".join(stretch.text for stretch in stretches if stretch.reasoning is reasoning).strip()
