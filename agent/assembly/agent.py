@@ -191,6 +191,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         spec.scratch,
         services.registry,
         services.options,
+        services.environ.get("PATH", ""),
     )
     calls = CallRunner(
         session,

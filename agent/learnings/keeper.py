@@ -6,11 +6,13 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from agent.errors import HermesError
 from agent.injection import scan
 from agent.learnings.at_calls import CallLearnings, SeenFailure, calls_of
 from agent.learnings.call_form import CallPlace, call_form
+from agent.learnings.dependencies import of_any_project
 from agent.learnings.environment import LearningEnvironment
 from agent.learnings.failures import normalise
 from agent.learnings.learning import MOST_TAGS, Learning, Origin, short
@@ -58,13 +60,12 @@ class SessionLearnings:
             )
         seen = about(texts, self.at_calls.failures)
         if seen is None:
-            return await self.store.keep(
-                written(texts, self.around, self._project(note), "agent", self.session)
-            )
+            learning = written(texts, self._project(note), "agent", self.session)
+            return await self.store.keep(learning, [call_key(texts.pattern, self.around.workspace)])
         if (candidate := await self._candidate(seen)) is not None:
             return await self._promoted(candidate.id, texts)
         made, sign = seen.made, seen.signature
-        learning = written(texts, self.around, self._project(note), "agent", self.session)
+        learning = written(texts, self._project(note), "agent", self.session)
         depends = await asyncio.to_thread(self.around.stamps, made.form)
         failure = made.failure
         assert failure is not None
@@ -81,7 +82,7 @@ class SessionLearnings:
                 "failed": short("pattern", redact(made.form.shown, self.secrets)),
                 "error": short("pattern", redact(failure.line, self.secrets)),
             },
-            depends=depends,
+            depends=of_any_project(depends) if note.everywhere else depends,
         )
         return await self.store.keep(learning, calls_of(made))
 
@@ -107,6 +108,7 @@ class SessionLearnings:
             context=texts.context or known.context,
             tags=tuple(sorted({*known.tags, *texts.tags}))[:MOST_TAGS],
             project=EVERYWHERE if texts.everywhere else known.project,
+            depends=of_any_project(known.depends) if texts.everywhere else known.depends,
             refuted=0,
             updated_at=time.time(),
         )
@@ -133,9 +135,7 @@ def checked(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
     return replace(note, **texts, tags=tags[:MOST_TAGS])
 
 
-def written(
-    note: LearningNote, around: LearningEnvironment, project: str, origin: Origin, session: str = ""
-) -> Learning:
+def written(note: LearningNote, project: str, origin: Origin, session: str = "") -> Learning:
     """A learning in somebody's words, about a failure that was not seen."""
     error = normalise(note.error_type or note.pattern)
     sign = Signature("terminal", "", "", error, project)
@@ -158,10 +158,10 @@ def written(
     )
 
 
-def call_key(pattern: str, around: LearningEnvironment) -> str:
+def call_key(pattern: str, workspace: Path) -> str:
     """The key of the call that a pattern is, read as a command in the workspace."""
-    workspace = str(around.workspace)
-    return call_form("terminal", {"command": pattern.strip().strip("`")}, CallPlace(workspace, workspace)).key
+    place = CallPlace(str(workspace), str(workspace))
+    return call_form("terminal", {"command": pattern.strip().strip("`")}, place).key
 
 
 def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | None:

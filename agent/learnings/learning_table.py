@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from sqlite3 import Connection
 from typing import Any
@@ -112,9 +112,13 @@ def link(connection: Connection, learning: Learning, calls: Iterable[str]) -> No
 
 
 def update(connection: Connection, learning: Learning) -> None:
-    """Write what has changed of a learning that is kept."""
+    """Write what has changed of a learning that is kept; its calls are found where it holds."""
     connection.execute(
         f"UPDATE learnings SET {_SETS} WHERE id = ?", (*_row(_storable(learning))[1:], learning.id)
+    )
+    connection.execute(
+        "UPDATE learning_calls SET project = ? WHERE learning = ? AND project != ?",
+        (learning.project, learning.id, learning.project),
     )
 
 
@@ -125,13 +129,16 @@ def count(
     used: int = 0,
     confirmed: int = 0,
     refuted: int = 0,
+    depends: Mapping[str, str] | None = None,
     promote_after: int = 0,
 ) -> Learning | None:
-    """Add to what happened with a learning; None if it is gone."""
+    """Add to what happened with a learning, with new stamps if given; None if it is gone."""
     found = get(connection, learning)
     if found is None:
         return None
     changed = after_use(found, used=used, confirmed=confirmed, refuted=refuted, promote_after=promote_after)
+    if depends is not None:
+        changed = replace(changed, depends=depends)
     if confirmed or refuted:
         changed = replace(changed, updated_at=time.time())
     update(connection, changed)
