@@ -56,8 +56,6 @@ async def test_what_a_person_says_counts_from_then_on(book: LearningBook) -> Non
     assert added is not None and "hunter2" not in added.fix
     found = await book.store.for_calls([call_key("make all 2>&1", book.workspace)])
     assert [each.id for each in found] == [1]
-        1
-    ]
     (book.root / "uv.lock").write_text("now")
     old = learning(project=book.store.project, status="retired", refuted=2, depends={"uv.lock": "then"})
     old = await book.store.keep(old)
