@@ -45,7 +45,7 @@ async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
     transcript.focus()
     words = match_in(node, chosen.query)
     for wanted in items_of(node, words):
-        if await transcript.go_to(wanted, words):
+        if await transcript.navigator.go_to(wanted, words):
             return
     app.say("The conversation is open; that message is for the model only and not shown in it.")
 
