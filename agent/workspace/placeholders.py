@@ -94,18 +94,14 @@ def unmounted(paths: Iterable[Path]) -> Callable[[], None]:
 
     The mount over the name has left an empty file there then.
     """
-    before = {path: _identity(path) for path in paths}
+    before = {path: _born(path) for path in paths}
 
     def clear() -> None:
         for path, known in before.items():
             with suppress(OSError):
                 status = path.lstat()
-                if (
-                    _identity(path) != known
-                    and not status.st_size
-                    and stat.S_ISREG(status.st_mode)
-                    and stat.S_IMODE(status.st_mode) == MOUNT_MODE
-                ):
+                is_empty = stat.S_ISREG(status.st_mode) and not status.st_size
+                if is_empty and stat.S_IMODE(status.st_mode) == MOUNT_MODE and _born(path) != known:
                     path.unlink()
 
     return clear
@@ -116,6 +112,15 @@ def _is_unused(path: Path) -> bool:
     if stat.S_ISDIR(status.st_mode):
         return next(path.iterdir(), None) is None
     return stat.S_ISREG(status.st_mode) and status.st_size <= 2 and path.read_bytes() in _HARMLESS
+
+
+def _born(path: Path) -> tuple[int, int]:
+    """What tells a file from one that took its place; the number alone is given out again."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_ctime_ns
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
