@@ -194,6 +194,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         spec.scratch,
         services.registry,
         services.options,
+        services.environ.get("PATH", ""),
     )
     folders = await asyncio.to_thread(_folders, services, spec)
     spec = replace(spec, acting=(*spec.acting, folders.acting))
@@ -216,6 +217,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         hooks=services.hooks,
         folders=folders,
         refuses=_refuses(skills),
+        settled=place.reach.scripts.prepare_next,
     )
     dialogue = _dialogue(services, spec, state, folders)
     turns = TurnRunner(

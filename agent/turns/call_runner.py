@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_refused
+from agent.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_begins, nothing_refused
 from agent.context.read_ledger import SHOWN, lines_shown
 from agent.events import Event, StepTaken, ToolFinished, ToolStarted
 from agent.messages import ToolCall
@@ -25,14 +25,7 @@ from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
 from agent.turns.hooked_call import CallHooks, hooked_call
 from agent.turns.reached_folders import ReachedFolders
-from agent.turns.shown_calls import (
-    SMALL_RESULT,
-    as_data,
-    describe,
-    shown_arguments,
-    shown_masked,
-    shown_name,
-)
+from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
 from agent.turns.task_state import TaskState
 from agent.turns.unasked_changes import UnaskedChanges
 from agent.workspace.checkpoints.git_words import step_names
@@ -126,6 +119,7 @@ class CallRunner:
         hooks: CallHooks,
         folders: ReachedFolders,
         refuses: Callable[[str], str] = nothing_refused,
+        settled: Callable[[], None] = nothing_begins,
     ) -> None:
         """`around` stands around calls that may change something, `steps` keeps what they do to files.
 
@@ -134,6 +128,7 @@ class CallRunner:
         `unasked` looks after what programs change at guarded places.
         `folders` knows what the project says about places that calls reach.
         `refuses` tells why a tool may not be called now, in a sentence.
+        `settled` hears when a call that may change something is over, with all that follows from it.
         """
         self._session = session
         self._tools = tools
@@ -157,6 +152,7 @@ class CallRunner:
         self._hooks = hooks
         self._folders = folders
         self._refuses = refuses
+        self._settled = settled
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self.guard = RepeatGuard()
@@ -248,6 +244,7 @@ class CallRunner:
                 return await self._unasked.settle(call.id, entry.name, context, text)
         finally:
             await self._unasked.forgo(call.id)
+            self._settled()
 
     async def _call(self, call: ToolCall, arguments: dict[str, Any], context: ToolContext) -> str:
         return await hooked_call(self._hooks, call.name, arguments, context, self._tools, self._emit)

@@ -1,4 +1,4 @@
-"""Calls and their results as surfaces may have them: named, masked, bounded."""
+"""The name, arguments and result of a call as surfaces are shown them, masked and cut."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.safe_text import clean
 SMALL_RESULT = 8_000
 """Characters of a result that may be read on the event loop."""
 NAME_SHOWN = 64
-"""Characters of a tool's name that are shown."""
+"""Characters of a tool's name."""
 _SHOWN_DEPTH = 20
 """Levels of nested arguments that a surface is shown."""
 
