@@ -191,6 +191,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         spec.scratch,
         services.registry,
         services.options,
+        services.environ.get("PATH", ""),
     )
     calls = CallRunner(
         session,
@@ -210,6 +211,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         learnings=learnings.at_calls,
         hooks=services.hooks,
         refuses=_refuses(skills),
+        settled=place.reach.scripts.prepare_next,
     )
     dialogue = _dialogue(services, spec, state)
     turns = TurnRunner(
