@@ -1,4 +1,4 @@
-"""What failed and what worked, as a person looks through it."""
+"""Learnings: what failed and what worked, as a person looks through it."""
 
 from __future__ import annotations
 
