@@ -93,7 +93,7 @@ class LearningStore:
     async def listed(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
-        """Those that hold here (or all there are), the surest and newest first."""
+        """Those that hold here (or all there are), the surest and newest first; -1 is no limit."""
         projects = None if all_projects else (self.project, EVERYWHERE)
         return await self._database.read(lambda c: table.listed(c, projects, statuses, limit))
 

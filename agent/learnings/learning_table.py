@@ -84,10 +84,7 @@ def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learn
     Where nobody vouches for either, one that was observed of the same call says the same, whatever worked:
     what works is then different each time, as a free port is.
     """
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM learnings WHERE key = ? AND project = ? ORDER BY id", (new.key, new.project)
-    )
-    found = [_learning(row) for row in rows]
+    found = of_key(connection, new.key, new.project)
     if alike := next((each for each in found if same(each, new)), None):
         return alike
     observed = [each for each in found if each.origin == new.origin == "observed"]
@@ -181,6 +178,27 @@ def listed(
         (*values, limit),
     )
     return [_learning(row) for row in rows]
+
+
+def of_key(connection: Connection, key: str, project: str) -> list[Learning]:
+    """All of one signature in one project, whatever they count as, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM learnings WHERE key = ? AND project = ? ORDER BY id", (key, project)
+    )
+    return [_learning(row) for row in rows]
+
+
+def calls(connection: Connection, learning: int) -> tuple[str, ...]:
+    """The keys of the calls that one is about."""
+    rows = connection.execute("SELECT call FROM learning_calls WHERE learning = ? ORDER BY call", (learning,))
+    return tuple(call for (call,) in rows)
+
+
+def put_back(connection: Connection, learning: Learning, calls: Iterable[str]) -> None:
+    """Write one that was removed down again, under its number."""
+    values = _row(_storable(learning))
+    connection.execute(f"INSERT INTO learnings ({_COLUMNS}) VALUES (?, {_MARKS})", values)
+    link(connection, learning, calls)
 
 
 def remove(connection: Connection, learning: int) -> bool:

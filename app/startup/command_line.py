@@ -17,6 +17,7 @@ SUBCOMMANDS = {
     "rollback": "show what steps did to files, and take files back",
     "checkpoints": "show, check and clear what is kept to take steps back",
     "memory": "list, add, edit and remove what is remembered between sessions",
+    "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
@@ -60,6 +61,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         choices=NAMES,
         metavar="MODE",
         help="what happens to actions: normal (ask), careful, plan, yolo (all) or deny",
+    )
+    parser.add_argument(
+        "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
     )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
