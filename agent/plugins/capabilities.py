@@ -1,4 +1,4 @@
-"""What a plugin declares that it needs; what it does not declare is not granted. Pure."""
+"""The needs that a plugin declares; what it does not declare is not granted. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only Hermes reads of a plugin: `plugin.yaml`, `hooks.yaml`, and where its `handler.py` lies."""
+"""The files of a plugin that only Hermes reads: `plugin.yaml` and `hooks.yaml`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong with a plugin, or with a part of it."""
+"""Faults of a plugin, or of a part of it."""
 
 from __future__ import annotations
 

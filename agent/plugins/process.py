@@ -22,18 +22,19 @@ from typing import Any
 from agent.home import Home, private_folder
 from agent.plugins.boundary import MEMORY, PROGRAM, GrantedPaths, gaps, granted_paths, plugin_policy
 from agent.plugins.capabilities import Capabilities
+from agent.plugins.deadlines import LOADING
 from agent.plugins.network import PluginNetwork
 from agent.plugins.output_log import OutputLog
 from agent.plugins.problem import PluginFailedError, quoted
 from tools.results import ToolError
 from tools.sandbox import Sandbox, Wrapped
 
-LOADING = 10.0
-"""Seconds a plugin has to load."""
 LARGEST_FRAME = 4_100_000
 """Bytes of one answer; the child keeps to a little less."""
-MOST_PRINTED = 16_000_000
+MOST_PRINTED = 4_000_000
 """Bytes of output of one process before it is taken for a flood."""
+MOST_LOGGED = 500_000
+"""Bytes of it that are kept."""
 _LARGE = 65_536
 """Bytes from which on JSON is read and written off the event loop."""
 _GRACE = 2.0
@@ -281,7 +282,8 @@ class PluginProcess:
                 if total > MOST_PRINTED:
                     self._fail(f"printed more than {MOST_PRINTED // 1_000_000} MB and was cut off")
                     return
-                await asyncio.to_thread(log.write, data)
+                if total <= MOST_LOGGED:
+                    await asyncio.to_thread(log.write, data)
         finally:
             transport.close()
             log.finish()

@@ -1,4 +1,4 @@
-"""What the code of a plugin registered, as data: what a session knows of it before its process runs."""
+"""The registrations of a plugin's code, as data: a session knows them before the process runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `register(ctx)` of a plugin gets: it takes down what the plugin offers."""
+"""The `ctx` of `register(ctx)`: it takes down what the plugin offers."""
 
 from __future__ import annotations
 

@@ -39,14 +39,22 @@ def only_sources(root: Path) -> None:
 
 
 def load(handler: str) -> Any:
-    """The function `register` of a file. Raises whatever the file raises, and `AttributeError`."""
+    """The function `register` of a file, whose neighbours it can import.
+
+    Raises whatever the file raises, and `AttributeError`.
+    """
     folder = str(Path(handler).parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    spec = importlib.util.spec_from_loader(_MODULE, _FromSource(_MODULE, handler))
+    return load_apart(handler, _MODULE)
+
+
+def load_apart(handler: str, name: str) -> Any:
+    """The function `register` of a file, loaded as the module `name`. Raises as `load` does."""
+    spec = importlib.util.spec_from_loader(name, _FromSource(name, handler))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[_MODULE] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     register = getattr(module, "register", None)
     if not callable(register):
