@@ -17,6 +17,7 @@ SUBCOMMANDS = {
     "rollback": "show what steps did to files, and take files back",
     "checkpoints": "show, check and clear what is kept to take steps back",
     "memory": "list, add, edit and remove what is remembered between sessions",
+    "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",

@@ -128,7 +128,8 @@ class SessionBoundary:
             tmp=self._tmp.resolve(),
             writable=(*self._writable, *repository.store, *files.pinned, *need.write),
             readable=(*self._readable, *need.read, *own_files()),
-            hidden=(*self._hidden, *need.hide),
+            # A gap would be filled for nothing: what the start needs hidden is a file that stands.
+            hidden=(*self._hidden, *(path for path in need.hide if os.path.lexists(path))),
             protected=tuple(
                 path
                 for path in (*repository.guarded, *files.read_only, *secrets.start_up(user))
