@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agent.plugins.consent import ConsentFile as ConsentFile
     from agent.plugins.creating import create as create
     from agent.plugins.enabling import Agreement as Agreement
-    from agent.plugins.enabling import Surroundings as Surroundings
+    from agent.plugins.enabling import PluginEnvironment as PluginEnvironment
     from agent.plugins.enabling import card as card
     from agent.plugins.enabling import enable as enable
     from agent.plugins.files import hashes as hashes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from agent.plugins.installing import staged as staged
     from agent.plugins.installing import uninstall as uninstall
     from agent.plugins.manifest import is_name as is_name
-    from agent.plugins.package import Plugin as Plugin
+    from agent.plugins.package import PluginPackage as PluginPackage
     from agent.plugins.package import read_plugin as read_plugin
     from agent.plugins.problem import PluginError as PluginError
     from agent.plugins.problem import PluginFailedError as PluginFailedError
@@ -36,11 +36,11 @@ __getattr__ = exports(
         "agent.plugins.cases": "CaseResult read_cases run_cases",
         "agent.plugins.consent": "ConsentFile",
         "agent.plugins.creating": "create",
-        "agent.plugins.enabling": "Agreement Surroundings card enable",
+        "agent.plugins.enabling": "Agreement PluginEnvironment card enable",
         "agent.plugins.files": "hashes",
         "agent.plugins.installing": "put_in_place staged uninstall",
         "agent.plugins.manifest": "is_name",
-        "agent.plugins.package": "Plugin read_plugin",
+        "agent.plugins.package": "PluginPackage read_plugin",
         "agent.plugins.problem": "PluginError PluginFailedError quoted",
         "agent.plugins.registrations": "Registrations",
         "agent.plugins.shelf": "ShelvedPlugin find",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.home import Home
-from agent.plugins.capabilities import Capabilities
+from agent.plugins.capabilities import DeclaredCapabilities
 from agent.plugins.problem import SkippedPart, quoted
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
@@ -47,7 +47,7 @@ class GrantedPaths:
 
 
 def granted_paths(
-    declared: Capabilities, workspace: Path, user: Path, home: Home, environ: Mapping[str, str]
+    declared: DeclaredCapabilities, workspace: Path, user: Path, home: Home, environ: Mapping[str, str]
 ) -> GrantedPaths:
     """The declared paths as they lie. Places of secrets, and the home of Hermes, are never granted."""
     closed = [Path(os.path.realpath(path)) for path in _closed(user, home, environ)]

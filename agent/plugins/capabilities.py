@@ -22,7 +22,7 @@ _NEVER_PASSED = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Capabilities:
+class DeclaredCapabilities:
     """What a plugin may do, as it declared it."""
 
     tools: tuple[str, ...] = ()
@@ -62,19 +62,19 @@ class Capabilities:
         }
 
 
-def parse(given: Any, origin: str) -> tuple[Capabilities, tuple[SkippedPart, ...]]:
+def parse(given: Any, origin: str) -> tuple[DeclaredCapabilities, tuple[SkippedPart, ...]]:
     """Read `capabilities` of a `plugin.yaml` called `origin`; an entry that is wrong is not granted."""
     if given is None:
-        return Capabilities(), ()
+        return DeclaredCapabilities(), ()
     if not isinstance(given, Mapping):
-        return Capabilities(), (SkippedPart(f"{origin}: capabilities", "it is no mapping"),)
+        return DeclaredCapabilities(), (SkippedPart(f"{origin}: capabilities", "it is no mapping"),)
     reader = _Reader(origin)
     paths = given.get("paths")
     if paths is not None and not isinstance(paths, Mapping):
         reader.skip("paths", "it is no mapping with read and write")
         paths = None
     paths = paths or {}
-    found = Capabilities(
+    found = DeclaredCapabilities(
         tools=reader.listed("tools", given.get("tools"), _tool),
         read=reader.listed("paths.read", paths.get("read"), _path),
         write=reader.listed("paths.write", paths.get("write"), _path),

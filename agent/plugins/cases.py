@@ -11,7 +11,7 @@ from typing import Any
 from agent.config.document import UnusableError, decode
 from agent.plugins.deadlines import HOOK, TOOL
 from agent.plugins.files import OutsideError, read_part
-from agent.plugins.package import Plugin
+from agent.plugins.package import PluginPackage
 from agent.plugins.problem import PluginError, PluginFailedError, quoted
 from agent.plugins.process import PluginLaunch, PluginProcess
 from agent.plugins.registrations import Registrations, checked
@@ -56,7 +56,7 @@ def read_cases(root: Path) -> tuple[PluginCase, ...]:
 
 
 async def run_cases(
-    plugin: Plugin, launch: PluginLaunch, cases: Sequence[PluginCase]
+    plugin: PluginPackage, launch: PluginLaunch, cases: Sequence[PluginCase]
 ) -> tuple[Registrations, list[CaseResult]]:
     """Load a plugin behind its boundary and run its cases in order. Raises `PluginFailedError`.
 

@@ -11,7 +11,7 @@ from agent.plugins.boundary import granted_paths
 from agent.plugins.consent import ConsentFile, PluginConsent
 from agent.plugins.files import OutsideError, digest, hashes, inside
 from agent.plugins.in_process import InProcessPlugin
-from agent.plugins.package import Plugin, read_skill
+from agent.plugins.package import PluginPackage, read_skill
 from agent.plugins.problem import PluginError, PluginFailedError, SkippedPart, quoted
 from agent.plugins.process import PluginLaunch, PluginProcess
 from agent.plugins.registrations import Registrations, checked
@@ -24,7 +24,7 @@ NO_BOUNDARY = "This machine offers no boundary, so its code could do whatever yo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class PluginEnvironment:
     """Where plugins are loaded and run."""
 
     home: Home
@@ -45,7 +45,7 @@ class Surroundings:
         environ: Mapping[str, str],
         mode: SandboxMode,
         secrets: Mapping[str, str] | None = None,
-    ) -> Surroundings:
+    ) -> PluginEnvironment:
         """Those of this machine. Tries its boundary, which blocks for a moment."""
         try:
             user = Path.home()
@@ -60,7 +60,7 @@ class Surroundings:
             secrets=secrets or {},
         )
 
-    def launch(self, plugin: Plugin, data: Path) -> PluginLaunch:
+    def launch(self, plugin: PluginPackage, data: Path) -> PluginLaunch:
         """How the process of a plugin is started here."""
         granted = {name: self.environ.get(name, "") for name in plugin.capabilities.env}
         own = frozenset(granted.values())
@@ -89,7 +89,7 @@ class Agreement:
     """Its process may run where the machine offers no boundary."""
 
 
-def card(shelved: ShelvedPlugin, around: Surroundings) -> Iterator[str]:
+def card(shelved: ShelvedPlugin, around: PluginEnvironment) -> Iterator[str]:
     """What a person has to know before they agree, line by line. Looks at the disk."""
     plugin = _usable(shelved)
     version = f" {plugin.version}" if plugin.version else ""
@@ -113,7 +113,7 @@ def card(shelved: ShelvedPlugin, around: Surroundings) -> Iterator[str]:
         yield from (f"    {each}" for each in shelved.difference())
 
 
-def _of_code(plugin: Plugin, around: Surroundings) -> Iterator[str]:
+def _of_code(plugin: PluginPackage, around: PluginEnvironment) -> Iterator[str]:
     declared = list(plugin.capabilities.lines())
     for title, values in declared:
         yield f"  {title}: {', '.join(quoted(each) for each in values)}"
@@ -129,7 +129,7 @@ def _of_code(plugin: Plugin, around: Surroundings) -> Iterator[str]:
 
 
 async def enable(
-    shelved: ShelvedPlugin, around: Surroundings, agreement: Agreement, taken: Collection[str] = ()
+    shelved: ShelvedPlugin, around: PluginEnvironment, agreement: Agreement, taken: Collection[str] = ()
 ) -> Registrations:
     """Agree to a plugin as its files are now; what it registers. `taken` are names of tools there are.
 
@@ -161,7 +161,7 @@ async def enable(
 
 
 async def _registered(
-    plugin: Plugin, shelved: ShelvedPlugin, around: Surroundings, *, within: bool
+    plugin: PluginPackage, shelved: ShelvedPlugin, around: PluginEnvironment, *, within: bool
 ) -> Registrations:
     launch = around.launch(plugin, shelved.data)
     process = InProcessPlugin(launch) if within else PluginProcess(launch)
@@ -176,7 +176,7 @@ async def _registered(
         await process.aclose()
 
 
-def _found(plugin: Plugin, registered: Registrations) -> Registrations:
+def _found(plugin: PluginPackage, registered: Registrations) -> Registrations:
     """The same without skills and skins that are not there."""
     skills: list[str] = []
     skins: list[str] = []
@@ -209,7 +209,7 @@ def _without_taken(registered: Registrations, taken: Collection[str]) -> Registr
     )
 
 
-def _usable(shelved: ShelvedPlugin) -> Plugin:
+def _usable(shelved: ShelvedPlugin) -> PluginPackage:
     if shelved.plugin is None or shelved.standing == "refused":
         raise PluginError(f"The plugin {shelved.name} cannot be used: {shelved.reason}.")
     return shelved.plugin

@@ -8,7 +8,7 @@ from typing import Any
 
 from agent.config.document import parse as parse_yaml
 from agent.hooks.declared import HOOK_EVENTS, Hook
-from agent.plugins.capabilities import Capabilities
+from agent.plugins.capabilities import DeclaredCapabilities
 from agent.plugins.capabilities import parse as parse_capabilities
 from agent.plugins.manifest import LONGEST_NAME, is_name
 from agent.plugins.problem import SkippedPart, quoted
@@ -30,7 +30,7 @@ class Extras:
     description: str = ""
     in_process: bool = False
     """Whether it wants to run within Hermes, without a boundary."""
-    capabilities: Capabilities = Capabilities()  # noqa: RUF009 - frozen
+    capabilities: DeclaredCapabilities = DeclaredCapabilities()  # noqa: RUF009 - frozen
     skipped: tuple[SkippedPart, ...] = ()
 
 

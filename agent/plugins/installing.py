@@ -12,7 +12,7 @@ from pathlib import Path
 from agent.home import PRIVATE_FILE, PRIVATE_FOLDER, Home, private_folder
 from agent.plugins.consent import ConsentFile
 from agent.plugins.files import MOST_BYTES, OutsideError, hashes, inside, walk
-from agent.plugins.package import Plugin, read_plugin
+from agent.plugins.package import PluginPackage, read_plugin
 from agent.plugins.problem import PluginError, quoted
 from agent.plugins.shelf import ShelvedPlugin, data_folder
 from tools.files.descriptors import read_bytes
@@ -22,7 +22,7 @@ _STAGED = ".new-"
 
 
 @contextmanager
-def staged(home: Home, source: Path) -> Iterator[Plugin]:
+def staged(home: Home, source: Path) -> Iterator[PluginPackage]:
     """A copy of a plugin beside those of the home, which is gone afterwards unless it was put in place.
 
     Links within the plugin are followed, those that lead out are left out. Raises `PluginError`.
@@ -43,7 +43,7 @@ def staged(home: Home, source: Path) -> Iterator[Plugin]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def put_in_place(home: Home, plugin: Plugin) -> Path:
+def put_in_place(home: Home, plugin: PluginPackage) -> Path:
     """Put a staged plugin where the home has one of its name, if any; its folder. Raises `PluginError`."""
     target = home.plugins.resolve() / plugin.name
     before = plugin.root.with_name(f"{plugin.name}.before")

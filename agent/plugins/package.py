@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from agent.hooks.declared import Hook
 from agent.plugins import extras, manifest, servers
-from agent.plugins.capabilities import Capabilities
+from agent.plugins.capabilities import DeclaredCapabilities
 from agent.plugins.extras import Extras, ExtrasError, read_extras, read_hooks
 from agent.plugins.files import OutsideError, inside, read_part
 from agent.plugins.manifest import NAMESPACE
@@ -38,7 +38,7 @@ class PluginSkill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plugin:
+class PluginPackage:
     """What was read of a plugin. Texts are cleaned of control bytes."""
 
     name: str
@@ -55,7 +55,7 @@ class Plugin:
     """Commands that hear of events; they run behind the boundary of the plugin."""
     in_process: bool = False
     """Whether it wants to run within Hermes, without a boundary."""
-    capabilities: Capabilities = Capabilities()  # noqa: RUF009 - frozen
+    capabilities: DeclaredCapabilities = DeclaredCapabilities()  # noqa: RUF009 - frozen
     skipped: tuple[SkippedPart, ...] = ()
 
     @property
@@ -83,7 +83,7 @@ class Plugin:
         }
 
 
-def read_plugin(folder: Path, data: Path) -> Plugin:
+def read_plugin(folder: Path, data: Path) -> PluginPackage:
     """Read the plugin in a folder. `data` is where it keeps what is its own, which need not exist.
 
     Raises `PluginError` when the folder holds no plugin, or one that says nothing usable of itself.
@@ -103,7 +103,7 @@ def read_plugin(folder: Path, data: Path) -> Plugin:
     )
 
 
-def _agent_plugin(root: Path, data: Path) -> Plugin:
+def _agent_plugin(root: Path, data: Path) -> PluginPackage:
     about = manifest.parse(_fatal(root, manifest.FILE))
     skipped = list(about.skipped)
     own, prefix = Extras(), f"{NAMESPACE}/"
@@ -124,7 +124,7 @@ def _agent_plugin(root: Path, data: Path) -> Plugin:
     else:
         prefix = ""
     handler, hooks = _code(root, prefix, skipped) if prefix else (None, ())
-    return Plugin(
+    return PluginPackage(
         name=about.name,
         version=about.version or own.version,
         description=about.description or own.description,
@@ -140,14 +140,14 @@ def _agent_plugin(root: Path, data: Path) -> Plugin:
     )
 
 
-def _short(root: Path, data: Path) -> Plugin:
+def _short(root: Path, data: Path) -> PluginPackage:
     skipped: list[SkippedPart] = []
     try:
         own = read_extras(_fatal(root, extras.FILE), extras.FILE, named=True)
     except ExtrasError as error:
         raise PluginError(f"{extras.FILE} in {quoted(root, 300)} cannot be used: {error}.") from None
     handler, hooks = _code(root, "", skipped)
-    return Plugin(
+    return PluginPackage(
         name=own.name,
         version=own.version,
         description=own.description,

@@ -21,7 +21,7 @@ from typing import Any
 
 from agent.home import Home, private_folder
 from agent.plugins.boundary import MEMORY, PROGRAM, GrantedPaths, gaps, granted_paths, plugin_policy
-from agent.plugins.capabilities import Capabilities
+from agent.plugins.capabilities import DeclaredCapabilities
 from agent.plugins.deadlines import LOADING
 from agent.plugins.network import PluginNetwork
 from agent.plugins.output_log import OutputLog
@@ -54,7 +54,7 @@ class PluginLaunch:
     root: Path
     data: Path
     handler: Path | None
-    capabilities: Capabilities
+    capabilities: DeclaredCapabilities
     workspace: Path
     home: Home
     environ: Mapping[str, str]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from agent.hooks.declared import HOOK_EVENTS, HookEvent
-from agent.plugins.capabilities import TOOL_NAME, Capabilities
+from agent.plugins.capabilities import TOOL_NAME, DeclaredCapabilities
 from agent.plugins.manifest import is_name
 from agent.plugins.problem import SkippedPart, quoted
 from tools.safe_text import clean
@@ -112,7 +112,7 @@ def _plain(entry: Any) -> Any:
     return {each.name: getattr(entry, each.name) for each in fields(entry)}
 
 
-def checked(entries: Any, granted: Capabilities) -> Registrations:
+def checked(entries: Any, granted: DeclaredCapabilities) -> Registrations:
     """What a plugin's process says it registered, as far as it is well-formed and declared.
 
     `entries` is outside data: a list of `{"kind": …, …}`. What is not taken is named with a reason.
@@ -125,7 +125,7 @@ def checked(entries: Any, granted: Capabilities) -> Registrations:
 
 
 class _Reader:
-    def __init__(self, granted: Capabilities) -> None:
+    def __init__(self, granted: DeclaredCapabilities) -> None:
         self._granted = granted
         self._found: dict[str, dict[str, Any]] = {}
         self._skipped: list[SkippedPart] = []

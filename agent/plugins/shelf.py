@@ -16,7 +16,7 @@ from agent.home import Home
 from agent.plugins import extras, manifest
 from agent.plugins.consent import ConsentFile, PluginConsent
 from agent.plugins.files import digest, hashes
-from agent.plugins.package import Plugin, read_plugin
+from agent.plugins.package import PluginPackage, read_plugin
 from agent.plugins.problem import PluginError, quoted
 
 GROUP = "hermes.plugins"
@@ -41,7 +41,7 @@ class ShelvedPlugin:
     standing: PluginStanding
     reason: str = ""
     """Why it is not used, as a clause."""
-    plugin: Plugin | None = None
+    plugin: PluginPackage | None = None
     """None for a broken one."""
     consent: PluginConsent | None = None
     """What the person agreed to, be it that the files changed since."""

@@ -17,7 +17,7 @@ from agent.errors import ConfigError, ExitCode
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.plugins import Agreement, Plugin, Registrations, ShelvedPlugin, Surroundings
+    from agent.api.plugins import Agreement, PluginEnvironment, PluginPackage, Registrations, ShelvedPlugin
 
 MARKS = {"enabled": "✓", "disabled": "○", "changed": "✗", "broken": "✗", "refused": "✗"}
 
@@ -136,7 +136,7 @@ def _inspect(args: argparse.Namespace) -> int:
     if args.as_json:
         say(json.dumps(plugin.to_json()))
         return int(ExitCode.DONE)
-    for line in card(_lying(plugin, home), _surroundings(home)):
+    for line in card(_lying(plugin, home), _environment(home)):
         say(line)
     return int(ExitCode.DONE)
 
@@ -181,7 +181,7 @@ def _show_and_ask(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home, 
     """Show what a person says yes to. Raises `ConfigError` when they do not."""
     from agent.api.plugins import card
 
-    around = _surroundings(home)
+    around = _environment(home)
     for line in card(shelved, around):
         say(line)
     plugin = shelved.plugin
@@ -207,7 +207,7 @@ def _write_down(shelved: ShelvedPlugin, args: argparse.Namespace, home: Home) ->
 
     agreement: Agreement = Agreement(in_process=args.in_process, unconfined=args.unconfined)
     registered = asyncio.run(
-        enable(shelved, _surroundings(home), agreement, _taken(home, except_for=shelved.folder))
+        enable(shelved, _environment(home), agreement, _taken(home, except_for=shelved.folder))
     )
     for title, names in registered.titles():
         say(f"  {title}: {', '.join(names)}")
@@ -274,7 +274,7 @@ def _test(args: argparse.Namespace) -> int:
     if plugin is None:
         raise PluginError(f"The plugin {args.plugin} cannot be read; see `hermes plugin list`.")
     cases = read_cases(plugin.root)
-    around = _surroundings(home)
+    around = _environment(home)
     data = home.plugin_data / f".test-{os.getpid()}"
     try:
         registered, results = asyncio.run(run_cases(plugin, around.launch(plugin, data), cases))
@@ -306,7 +306,7 @@ def _one(home: Home, name: str) -> ShelvedPlugin:
     return usable[0]
 
 
-def _lying(plugin: Plugin, home: Home) -> ShelvedPlugin:
+def _lying(plugin: PluginPackage, home: Home) -> ShelvedPlugin:
     """A plugin in a folder of its own, which nobody agreed to."""
     from agent.api.plugins import ShelvedPlugin, hashes
 
@@ -330,13 +330,13 @@ def _standing(home: Home, folder: Path) -> ShelvedPlugin:
     return found
 
 
-def _surroundings(home: Home) -> Surroundings:
+def _environment(home: Home) -> PluginEnvironment:
     from agent.api.config import load
-    from agent.api.plugins import Surroundings
+    from agent.api.plugins import PluginEnvironment
 
     loaded = load(home, dict(os.environ), Path.cwd())
     environ: Mapping[str, str] = loaded.environ
-    return Surroundings.of(home, Path.cwd(), environ, loaded.settings.sandbox.mode)
+    return PluginEnvironment.of(home, Path.cwd(), environ, loaded.settings.sandbox.mode)
 
 
 def _confirmed(question: str) -> bool:

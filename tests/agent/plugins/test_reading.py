@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.plugins.manifest import SCHEMA
-from agent.plugins.package import Plugin, read_plugin
+from agent.plugins.package import PluginPackage, read_plugin
 from agent.plugins.problem import PluginError
 from agent.plugins.servers import SCHEMA as MCP_SCHEMA
 
@@ -37,11 +37,11 @@ def servers(**entries: Any) -> dict[str, Any]:
     return {"$schema": MCP_SCHEMA, "mcpServers": entries}
 
 
-def read(root: Path) -> Plugin:
+def read(root: Path) -> PluginPackage:
     return read_plugin(root, root.parent / "data")
 
 
-def reasons(plugin: Plugin) -> dict[str, str]:
+def reasons(plugin: PluginPackage) -> dict[str, str]:
     return {each.part: each.reason for each in plugin.skipped}
 
 
