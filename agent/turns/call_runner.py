@@ -24,6 +24,7 @@ from agent.messages import ToolCall
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
 from agent.turns.hooked_call import CallHooks, hooked_call
+from agent.turns.reached_folders import ReachedFolders
 from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
 from agent.turns.task_state import TaskState
 from agent.turns.unasked_changes import UnaskedChanges
@@ -116,6 +117,7 @@ class CallRunner:
         unasked: UnaskedChanges,
         learnings: AtCalls,
         hooks: CallHooks,
+        folders: ReachedFolders,
         refuses: Callable[[str], str] = nothing_refused,
         settled: Callable[[], None] = nothing_begins,
     ) -> None:
@@ -124,6 +126,7 @@ class CallRunner:
         `left_by` tells what else is known of a call that was cut off.
         `step_of` gives the step of a call that had something else change files, such as a merge.
         `unasked` looks after what programs change at guarded places.
+        `folders` knows what the project says about places that calls reach.
         `refuses` tells why a tool may not be called now, in a sentence.
         `settled` hears when a call that may change something is over, with all that follows from it.
         """
@@ -147,6 +150,7 @@ class CallRunner:
         self._step_of = step_of
         self._learnings = learnings
         self._hooks = hooks
+        self._folders = folders
         self._refuses = refuses
         self._settled = settled
         self._commits: set[asyncio.Task[None]] = set()
@@ -222,6 +226,7 @@ class CallRunner:
                 text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)
             outcome, text = self._judge(call, result, await self._learnings.after(call, result))
+            text = await self._folders.told(call.id, result, text)
             commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
             await self._shielded(commit)
 
@@ -354,6 +359,7 @@ class CallRunner:
             result = {}
         if shown := lines_shown(self._shown.pop(call.id, {}), str(result.get("content", "")).count("\n") + 1):
             data[SHOWN] = shown
+        data |= self._folders.delivered(call.id)
         node = await self._session.finish_call(call, text, data)
         entry = self._tools.get(call.name)
         self._emit(
@@ -384,6 +390,7 @@ class CallRunner:
         for call in calls:
             if call.id not in finished:
                 self._state.files.undelivered(call.id)
+                self._folders.undelivered(call.id)
                 text = words[0] if call.id in started else words[1]
                 if left := await self._left_by(call.id, node.id):
                     text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
