@@ -94,7 +94,7 @@ class LearningsScreen(SplitPage[LearningSource | None]):
     def _show(self, at: int = 0) -> None:
         rows = [each for each in self._all if self._status in (None, each.status)]
         self._lines.empty = (
-            EMPTY if self._status is None else f"No learning is {self._status}; s shows others."
+            EMPTY if self._status is None else f"No learning is {named(self._status)}; s shows others."
         )
         self._lines.show(rows, at)
         self.state(counted(self._all) if self._status is None else f"{len(rows)} {named(self._status)}")
@@ -229,8 +229,8 @@ def named(status: Status) -> str:
 
 def counted(learnings: Sequence[Learning]) -> str:
     """How many there are of each state, such as `4 in force · 2 candidate`. Pure."""
-    found = [(sum(each.status == status for each in learnings), status) for status in ORDER]
-    return " · ".join(f"{count} {named(status)}" for count, status in found if count)
+    found = {status: sum(each.status == status for each in learnings) for status in ORDER}
+    return " · ".join(f"{count} {named(status)}" for status, count in found.items() if count)
 
 
 def about(learning: Learning, now: float) -> Content:
