@@ -62,6 +62,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         metavar="MODE",
         help="what happens to actions: normal (ask), careful, plan, yolo (all) or deny",
     )
+    parser.add_argument(
+        "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
+    )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")
     named = next((word for word in arguments if word in SUBCOMMANDS), None)
