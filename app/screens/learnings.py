@@ -229,7 +229,7 @@ def named(status: Status) -> str:
 
 def counted(learnings: Sequence[Learning]) -> str:
     """How many there are of each state, such as `4 in force · 2 candidate`. Pure."""
-    found = {status: sum(each.status == status for each in learnings) for status in ORDER}
+    found: dict[Status, int] = {status: sum(each.status == status for each in learnings) for status in ORDER}
     return " · ".join(f"{count} {named(status)}" for status, count in found.items() if count)
 
 
