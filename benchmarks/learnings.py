@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import sys
 import tempfile
 from dataclasses import dataclass
@@ -46,6 +45,7 @@ class WorldFigures:
 
 async def measured(world: World, plays: int, clean: int, folder: Path) -> WorldFigures:
     """All plays of a world, then calls that work there."""
+    folder = await asyncio.to_thread(folder.resolve)
     async with bench(folder, say("")) as b:
         b.config(QUIET)
         played = [await play(b, world, folder / "world", number) for number in range(plays)]
@@ -61,7 +61,7 @@ async def run(plays: int, clean: int, worlds: int) -> list[WorldFigures]:
     found: list[WorldFigures] = []
     for world in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            found.append(await measured(world, plays, each, Path(os.path.realpath(folder))))
+            found.append(await measured(world, plays, each, Path(folder)))
             print(f"  {world.name}: {found[-1].falls} of {plays} plays fell", flush=True)
     return found
 
