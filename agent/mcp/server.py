@@ -16,6 +16,8 @@ from tools.safe_text import clean
 
 LOG_LINES = 200
 """Lines of a server's own log that are kept to be shown."""
+WARM_UP = 60.0
+"""Seconds our own process has until it can speak to a server."""
 REACTS_IN = 5.0
 """Seconds the process of a server has to react after a call that took too long."""
 _SLACK = 0.5
@@ -72,6 +74,8 @@ class Server:
         host = self._host = HostProcess(self._heard, self._asked)
         try:
             await host.start(self._environ)
+            async with self._clocks.running(WARM_UP):
+                await host.request("warm_up", {})
             async with self._clocks.running(launch.connect_timeout + _SLACK):
                 self._about = await host.request("open", launch.to_json())
         except TimeoutError:

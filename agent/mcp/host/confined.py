@@ -19,15 +19,16 @@ def wrapped(argv: Sequence[str], confinement: Confinement | None, folder: Path) 
     if confinement is None:
         return Wrapped(argv=list(argv))
     workspace = Path(confinement.workspace)
+    writable = [(workspace / Path(path).expanduser()).resolve() for path in confinement.writable]
     boundary = SessionBoundary(
         probe(cast("SandboxMode", confinement.mode)),
         folder,
         folder / "tmp",
         Home(Path(confinement.home)),
         network="on" if confinement.network else "off",
-        writable=[workspace / Path(path).expanduser() for path in confinement.writable],
+        writable=writable,
         hidden=[Path(path) for path in confinement.hidden],
-        readable=[workspace],
+        readable=[] if workspace.resolve() in writable else [workspace],
         environ=confinement.environ,
         limits=SandboxLimits(data=confinement.memory),
     )

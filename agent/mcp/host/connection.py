@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,12 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from agent.mcp.host import results
 from agent.mcp.host.confined import own_places, wrapped
 from agent.mcp.host.faults import CallFaultError, words
+from agent.mcp.host.listing import ToolSieve
 from agent.mcp.host.stdio import LARGEST_MESSAGE, Complaints, resolved_command, stdio_streams
 from agent.mcp.host.web import http_client
 from agent.mcp.launch import Launch
@@ -48,6 +51,7 @@ class Connection:
         self._client: Client | None = None
         self._complaints = Complaints(Path(f"{launch.folder}.log"))
         self._gone = ""
+        self._sieve = ToolSieve()
 
     async def open(self) -> dict[str, Any]:
         """Connect; what the server says of itself."""
@@ -75,9 +79,11 @@ class Connection:
         """Everything it offers."""
         client = self._need()
         able = client.server_capabilities
+        self._sieve.refused.clear()
         tools = await self._pages("tools", client.list_tools) if able.tools else []
+        checked = await asyncio.to_thread(_checked, tools)
         prompts = await self._pages("prompts", client.list_prompts) if able.prompts else []
-        return {"tools": await asyncio.to_thread(_checked, tools), "prompts": prompts}
+        return {"tools": checked + self._sieve.refused, "prompts": prompts}
 
     async def resources(self) -> dict[str, Any]:
         """The resources it lists, and the templates of further ones."""
@@ -146,14 +152,16 @@ class Connection:
         """Enter and leave the client in one task, as it asks for that."""
         try:
             async with self._make() as client:
-                await self._hear_logs(client)
-                opened.set_result(client)
-                listening = asyncio.create_task(self._hear_changes(client))
                 try:
+                    self._sieve.put_before(client)
+                    await self._hear_logs(client)
+                    opened.set_result(client)
+                    listening = asyncio.create_task(self._hear_changes(client))
                     await self._closing.wait()
-                finally:
                     listening.cancel()
                     await asyncio.gather(listening, return_exceptions=True)
+                finally:
+                    self._closing.set()
         except BaseException as error:
             if opened.done():
                 return
@@ -256,10 +264,9 @@ class Connection:
     async def _hear_logs(self, client: Client) -> None:
         """Ask an older server for its log; one that refuses goes without."""
         if client.server_capabilities.logging and client.protocol_version <= "2025-11-25":
-            try:
+            with warnings.catch_warnings(), suppress(MCPError):
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
                 await client.set_logging_level("info")
-            except MCPError:
-                pass
 
     async def _hear_changes(self, client: Client) -> None:
         """Listen for changes where a stream has to be opened for that."""

@@ -102,7 +102,7 @@ class _Host:
     async def _called(self, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
         from agent.mcp.host.connection import Connection
 
-        if method == "ping":
+        if method in ("ping", "warm_up"):
             return {}
         if method == "open":
             self._connection = Connection(Launch.from_json(arguments), self._tell, self._ask)

@@ -109,6 +109,9 @@ async def stdio_streams(
             await asyncio.gather(*tasks, return_exceptions=True)
             for stream in (to_session, read_stream, write_stream, from_session):
                 stream.close()
+            # What outlives the server may hold its pipes, which nothing public lets go of.
+            process._transport.close()  # pyright: ignore[reportAttributeAccessIssue]
+            await asyncio.sleep(0)
             wrapped.ended()
 
 
