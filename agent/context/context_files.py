@@ -1,4 +1,4 @@
-"""Context files: who the agent is (SOUL.md) and what a project wants (HERMES.md, AGENTS.md, CLAUDE.md).
+"""Context files: who the agent is (SOUL.md), and what a project wrote down for agents.
 
 Only plain files are read, never a device or a link that leads out of the
 project, and never more than a bounded part.
@@ -7,14 +7,21 @@ project, and never more than a bounded part.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tools.files.descriptors import open_file
 from tools.safe_text import clean
 
-PROJECT_NAMES = ((".hermes.md", "HERMES.md"), ("AGENTS.md",), ("CLAUDE.md",))
-"""Project files by preference; the first one found is the only one read."""
+PROJECT_NAMES = (
+    (".hermes.md", "HERMES.md"),
+    ("AGENTS.md",),
+    ("CLAUDE.md",),
+    (".cursorrules",),
+    (".github/copilot-instructions.md",),
+)
+"""Kinds of project files in the order in which they are shown; of names of one kind the first one counts."""
 
 MAX_BYTES = 4_000_000
 """Bytes read of one file, whatever limit is set."""
@@ -55,30 +62,44 @@ def soul_file(path: Path, limit: int) -> ContextFile | None:
     return _read(path, limit, path.parent)
 
 
-def project_file(workspace: Path, limit: int) -> ContextFile | None:
-    """The project file that counts for the workspace. `limit` is in characters.
+def project_files(workspace: Path, limit: int) -> tuple[ContextFile, ...]:
+    """What the project says to agents that work in the workspace. `limit` is in characters of one file.
 
-    Each kind of file is looked for from the workspace up to the root of its
-    repository before the next kind is; without a repository only the workspace
-    itself is looked at.
+    The files of all folders from the root of the repository down to the workspace, so that the
+    nearer one has the last word; without a repository only those of the workspace itself.
     """
-    folders = _up_to_root(workspace)
-    for names in PROJECT_NAMES:
-        for folder in folders:
-            for name in names:
-                found = _read(folder / name, limit, folders[-1])
-                if found is not None:
-                    return found
-    return None
+    root = repository_root(workspace)
+    return files_of_folders(folders_between(root, workspace), root, limit)
 
 
-def _up_to_root(workspace: Path) -> list[Path]:
-    """The workspace and the folders above it up to the one that holds `.git`."""
-    folders = [workspace, *workspace.parents]
-    for index, folder in enumerate(folders):
-        if os.path.lexists(folder / ".git"):
-            return folders[: index + 1]
-    return [workspace]
+def files_of_folders(folders: Sequence[Path], root: Path, limit: int) -> tuple[ContextFile, ...]:
+    """The project files in each of `folders`, in order, as far as they lie below `root`.
+
+    A file that says the same as one before it, such as a link to it, is left out.
+    """
+    found: list[ContextFile] = []
+    for folder in folders:
+        for names in PROJECT_NAMES:
+            read = (_read(folder / name, limit, root) for name in names)
+            file = next((each for each in read if each is not None), None)
+            if file is not None and all(file.text != other.text for other in found):
+                found.append(file)
+    return tuple(found)
+
+
+def repository_root(workspace: Path) -> Path:
+    """The nearest folder from the workspace upwards that holds `.git`; without one, the workspace itself."""
+    return next(
+        (folder for folder in (workspace, *workspace.parents) if os.path.lexists(folder / ".git")), workspace
+    )
+
+
+def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
+    """The folders from `root` down to `folder`, both included; none if it lies elsewhere. Pure."""
+    if not folder.is_relative_to(root):
+        return ()
+    below = folder.relative_to(root).parts
+    return tuple(root.joinpath(*below[:depth]) for depth in range(len(below) + 1))
 
 
 def _read(path: Path, limit: int, inside: Path) -> ContextFile | None:

@@ -29,6 +29,9 @@ class Entries:
     """Whether the first ones go first; as a rule the last ones do."""
     hint: str = ""
     """How the model gets at those that were left out."""
+    evenly: bool = False
+    """Whether of neighbours in one layer the longest gives way first, so that each keeps its beginning; as
+    a rule the last one does."""
 
 
 @dataclass(frozen=True, slots=True)

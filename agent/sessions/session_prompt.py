@@ -72,17 +72,16 @@ def _prompt(
     if profile.system_prompt is not None:
         text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
         return (Part("System prompt", text),)
-    from agent.context.context_files import project_file, soul_file
+    from agent.context.context_files import project_files, soul_file
     from agent.context.system_prompt import system_prompt
     from agent.workspace.repository import branch
 
     blocks = memory_files(home, workspace, settings).read_blocks() if settings.memory.enabled else ()
     limit = settings.context.file_chars
     soul = soul_file(home.soul, limit) if profile.context_files else None
-    project = project_file(workspace, limit) if profile.context_files else None
     facts = Facts(
         soul=soul,
-        project_files=[project] if project is not None else [],
+        project_files=project_files(workspace, limit) if profile.context_files else (),
         workspace=str(workspace),
         date=today,
         tools=[tool.name for tool in tools],

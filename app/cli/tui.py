@@ -98,7 +98,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         remembered=remembered,
         tour=args.demo,
     )
-    app.session.prompt.agents_provider = agents_of(home, project)
+    app.session.prompt.completer.agents_provider = agents_of(home, project)
     try:
         async with collecting(lambda: app.last_key):
             await app.run_async()

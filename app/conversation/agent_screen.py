@@ -121,8 +121,8 @@ class AgentScreen(ConversationScreen):
         self.transcript.direct.write = app.direct_write
         self.prompt.vi = main.prompt.vi
         self.prompt.bind_keys(app.keys.for_prompt())
-        self.prompt.files_provider = main.prompt.files_provider
-        self.prompt.commands = [
+        self.prompt.completer.files_provider = main.prompt.completer.files_provider
+        self.prompt.completer.commands = [
             MenuCommand(each.slash, each.name, each.argument_hint) for each in CONVERSATION if each.slash
         ]
         self.prompt.set_text(self._agents.drafts.pop(self.shows_agent, ""))

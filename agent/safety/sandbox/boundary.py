@@ -14,9 +14,9 @@ from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP
-from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.refusals import explain, explain_guarded
 from agent.safety.sandbox.repository import repository_of
+from agent.workspace.placeholders import hold, remove_abandoned
 from tools.sandbox import (
     Need,
     NetworkMode,
@@ -117,6 +117,18 @@ class SessionBoundary:
         if self.filtered is not None:
             self.filtered.space()
 
+    def clear_up(self) -> None:
+        """Remove what a process that was killed held the place of. Blocks for a moment."""
+        roots = (self._workspace, *self._writable)
+        gaps = {
+            above
+            for path in self._hidden
+            for above in (path, *path.parents)
+            if any(above.is_relative_to(root) and above != root for root in roots)
+        }
+        deepest_first = sorted(gaps, key=lambda path: len(path.parts), reverse=True)
+        remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first))
+
     def policy(self, need: Need) -> SandboxPolicy:
         """The policy of the next start. Looks at the disk: repositories and guarded places come and go."""
         private_folder(self._tmp)
@@ -128,7 +140,8 @@ class SessionBoundary:
             tmp=self._tmp.resolve(),
             writable=(*self._writable, *repository.store, *files.pinned, *need.write),
             readable=(*self._readable, *need.read, *own_files()),
-            hidden=(*self._hidden, *need.hide),
+            # A gap would be filled for nothing: what the start needs hidden is a file that stands.
+            hidden=(*self._hidden, *(path for path in need.hide if os.path.lexists(path))),
             protected=tuple(
                 path
                 for path in (*repository.guarded, *files.read_only, *secrets.start_up(user))
