@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from agent.config.edit import drop_entry as drop_entry
     from agent.config.edit import put_entry as put_entry
     from agent.config.schema import McpServerSettings as McpServerSettings
-    from agent.mcp.agreement import Agreement as Agreement
-    from agent.mcp.catalog import Catalog as Catalog
+    from agent.mcp.agreement import ServerAgreement as ServerAgreement
     from agent.mcp.catalog import PromptDefinition as PromptDefinition
+    from agent.mcp.catalog import ServerCatalog as ServerCatalog
     from agent.mcp.catalog import forget_catalog as forget_catalog
     from agent.mcp.catalog import listed as listed
     from agent.mcp.catalog import load_catalog as load_catalog
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agent.mcp.server_config import address_config as address_config
     from agent.mcp.server_config import server_config as server_config
     from agent.mcp.service import ServerState as ServerState
-    from agent.mcp.starting import Surroundings as Surroundings
+    from agent.mcp.starting import LaunchEnvironment as LaunchEnvironment
     from agent.mcp.starting import launch_of as launch_of
     from agent.mcp.starting import token_path as token_path
     from agent.mcp.tokens import TokenFile as TokenFile
@@ -40,8 +40,8 @@ __getattr__ = exports(
     {
         "agent.config.edit": "drop_entry put_entry",
         "agent.config.schema": "McpServerSettings",
-        "agent.mcp.agreement": "Agreement",
-        "agent.mcp.catalog": "Catalog PromptDefinition forget_catalog listed load_catalog save_catalog",
+        "agent.mcp.agreement": "ServerAgreement",
+        "agent.mcp.catalog": "ServerCatalog PromptDefinition forget_catalog listed load_catalog save_catalog",
         "agent.mcp.declared": "DeclaredServer DeclaredServers declared_servers",
         "agent.mcp.elicitation": "with_defaults",
         "agent.mcp.errors": "ServerError",
@@ -51,7 +51,7 @@ __getattr__ = exports(
         "agent.mcp.server": "Server",
         "agent.mcp.server_config": "ServerConfig address_config server_config",
         "agent.mcp.service": "ServerState",
-        "agent.mcp.starting": "Surroundings launch_of token_path",
+        "agent.mcp.starting": "LaunchEnvironment launch_of token_path",
         "agent.mcp.tokens": "TokenFile",
     },
 )

@@ -12,7 +12,7 @@ from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person
 from agent.mcp.host_process import RefusedError
 from agent.mcp.service import McpService
-from agent.mcp.starting import Surroundings
+from agent.mcp.starting import LaunchEnvironment
 from agent.mcp.tools import register_servers
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
-    around = Surroundings(
+    around = LaunchEnvironment(
         home=home,
         workspace=options.workspace,
         files=home.scratch / "mcp",

@@ -1,4 +1,4 @@
-"""Which servers of projects a person agreed to, by the hash of all they are. Touches the disk."""
+"""Agreements to servers of projects, by the hash of all they are. Touches the disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.mcp.private_json import read_private, write_private
 from agent.mcp.server_config import ServerConfig
 
 
-class Agreement:
+class ServerAgreement:
     """The file of agreements. One that cannot be believed agrees to nothing."""
 
     def __init__(self, folder: Path) -> None:

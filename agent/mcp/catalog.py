@@ -1,4 +1,4 @@
-"""What a server offered when it was last asked, and which of it a person agreed to.
+"""The offer of a server as it was listed last, and the part of it that a person agreed to.
 
 What is seen first counts as agreed to, unless it reads like an order to the model. From then on a tool
 is pinned by the hash of its description and schema: one that changes is parked until a person says yes.
@@ -39,7 +39,7 @@ class PromptDefinition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Catalog:
+class ServerCatalog:
     """What is known of the offer of one server."""
 
     listed: Mapping[str, Any] = field(default_factory=dict)
@@ -67,20 +67,20 @@ class Catalog:
         """The tools that wait for a person."""
         return tuple(tool for tool in self.tools if self.standing(tool) != "ready")
 
-    def accepted(self, names: Sequence[str] | None = None) -> Catalog:
+    def accepted(self, names: Sequence[str] | None = None) -> ServerCatalog:
         """The catalog after a person agreed to tools as they are now; to all where none are named."""
         now = {tool.name: tool.digest for tool in self.tools if names is None or tool.name in names}
         return replace(self, agreed={**self.agreed, **now})
 
 
-def listed(before: Catalog | None, given: Mapping[str, Any], able: Sequence[str]) -> Catalog:
+def listed(before: ServerCatalog | None, given: Mapping[str, Any], able: Sequence[str]) -> ServerCatalog:
     """The catalog after a server has listed what it offers. Pure."""
     listing = read_tools(given.get("tools") or [])
     agreed = dict(before.agreed) if before is not None else {}
     for tool in listing.tools:
         if tool.name not in agreed and not tool.suspicion:
             agreed[tool.name] = tool.digest
-    return Catalog(
+    return ServerCatalog(
         listed={key: given.get(key) or [] for key in ("tools", "prompts")},
         agreed=agreed,
         able=tuple(able),
@@ -95,19 +95,19 @@ def catalog_path(folder: Path, config: ServerConfig) -> Path:
     return folder / "catalogs" / f"{config.name}-{config.identity[:16]}.json"
 
 
-def load_catalog(folder: Path, config: ServerConfig) -> Catalog | None:
+def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
     """The catalog that is kept of a server; None if it was never asked. Reads the disk."""
     data = read_private(catalog_path(folder, config))
     agreed, given, able = data.get("agreed"), data.get("listed"), data.get("able")
     if not isinstance(agreed, dict) or not isinstance(given, dict) or not isinstance(able, list):
         return None
-    kept = Catalog(agreed={str(key): str(value) for key, value in agreed.items()})
+    kept = ServerCatalog(agreed={str(key): str(value) for key, value in agreed.items()})
     found = listed(kept, given, [str(each) for each in able])
     # What was not agreed to when it was listed is not agreed to by being read again.
     return replace(found, agreed=kept.agreed)
 
 
-def save_catalog(folder: Path, config: ServerConfig, catalog: Catalog) -> None:
+def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> None:
     """Keep it. Raises `ConfigError`."""
     data = {"version": 1, "listed": catalog.listed, "agreed": catalog.agreed, "able": list(catalog.able)}
     write_private(catalog_path(folder, config), data)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent.config.settings_file import UnreadableSettingsError, read_file
 from agent.config.trust import project_root
 from agent.errors import ConfigError
-from agent.mcp.agreement import Agreement
+from agent.mcp.agreement import ServerAgreement
 from agent.mcp.server_config import ServerConfig, server_config
 from tools.safe_text import clean
 
@@ -67,7 +67,7 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
         except ConfigError as error:
             problems.append(str(error))
     root = project_root(workspace)
-    agreement = Agreement(folder)
+    agreement = ServerAgreement(folder)
     for name, entry in _project_entries(root, problems).items():
         if name in found:
             problems.append(

@@ -1,4 +1,4 @@
-"""What is said when a server cannot do what it was asked."""
+"""The sentence for a server that cannot do what it was asked."""
 
 from __future__ import annotations
 

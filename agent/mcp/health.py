@@ -1,4 +1,4 @@
-"""How a server does, and when it may be tried again. Pure."""
+"""The health of a server, and the moment from which it may be tried again. Pure."""
 
 from __future__ import annotations
 

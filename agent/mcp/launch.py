@@ -1,4 +1,4 @@
-"""What the process of a server is told when it begins, as JSON that crosses to it. Pure."""
+"""The order to start or reach a server, as JSON that crosses to it. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class SignIn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class ServerLaunch:
     """One server, ready to be started or reached: nothing is left to be looked up."""
 
     name: str
@@ -72,7 +72,7 @@ class Launch:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Launch:
+    def from_json(cls, data: Mapping[str, Any]) -> ServerLaunch:
         """The launch that `to_json` gave."""
         fields = dict(data)
         confinement = fields.pop("confinement")

@@ -11,7 +11,7 @@ from agent.mcp.clocks import CallClocks
 from agent.mcp.errors import ServerError
 from agent.mcp.health import Health
 from agent.mcp.host_process import Answer, Hear, HostError, HostProcess
-from agent.mcp.launch import Launch
+from agent.mcp.launch import ServerLaunch
 from tools.safe_text import clean
 
 LOG_LINES = 200
@@ -30,7 +30,7 @@ class Server:
     def __init__(
         self,
         name: str,
-        launch: Callable[[], Launch],
+        launch: Callable[[], ServerLaunch],
         environ: Mapping[str, str],
         answer: Answer,
         hear: Hear = lambda _event, _fields: None,

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from agent.errors import HermesError
-from agent.mcp.catalog import Catalog, PromptDefinition, listed, load_catalog, save_catalog
+from agent.mcp.catalog import PromptDefinition, ServerCatalog, listed, load_catalog, save_catalog
 from agent.mcp.declared import DeclaredServer
 from agent.mcp.errors import ServerError
 from agent.mcp.health import Health
 from agent.mcp.host_process import RefusedError
 from agent.mcp.names import ToolKey, tool_names
 from agent.mcp.server import Server
-from agent.mcp.starting import Surroundings, launch_of
+from agent.mcp.starting import LaunchEnvironment, launch_of
 from agent.mcp.tool_definition import ToolDefinition
 from tools.safe_text import clean
 
@@ -69,7 +69,7 @@ class _Kept:
 
     declared: DeclaredServer
     server: Server
-    catalog: Catalog | None
+    catalog: ServerCatalog | None
     fresh_for: int = -1
     """The start after which it was listed last."""
     calls: set[Callable[[str], None]] = field(default_factory=set)
@@ -81,7 +81,7 @@ class McpService:
     """All servers of a session. Methods that ask a server raise `ServerError`."""
 
     def __init__(
-        self, declared: Iterable[DeclaredServer], around: Surroundings, answers: Answers, say: Say
+        self, declared: Iterable[DeclaredServer], around: LaunchEnvironment, answers: Answers, say: Say
     ) -> None:
         self._around = around
         self._answers = answers
@@ -246,7 +246,7 @@ class McpService:
         await asyncio.gather(*(kept.server.close() for kept in self._kept.values()), return_exceptions=True)
 
     def _state(self, name: str, kept: _Kept) -> ServerState:
-        declared, catalog = kept.declared, kept.catalog or Catalog()
+        declared, catalog = kept.declared, kept.catalog or ServerCatalog()
         health = kept.server.health
         if not declared.config.enabled:
             health = Health(state="off")
@@ -278,7 +278,7 @@ class McpService:
 
     def _check(self, server: str, tool: str, kept: _Kept) -> None:
         """Refuse a tool that is gone, left out, or not as it was agreed to."""
-        catalog = kept.catalog or Catalog()
+        catalog = kept.catalog or ServerCatalog()
         found = next((each for each in catalog.tools if each.name == tool), None)
         if found is None or not kept.declared.config.offers(tool):
             names = ", ".join(each.name for each in catalog.ready()[:50]) or "none"
@@ -342,13 +342,13 @@ class McpService:
         task.add_done_callback(self._tasks.discard)
 
 
-def _why(catalog: Catalog, tool: ToolDefinition) -> str:
+def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:
     if catalog.standing(tool) == "changed":
         return "has changed its description or parameters since it was agreed to"
     return f"has a description that reads like an order ({tool.suspicion})"
 
 
-def _waiting(name: str, catalog: Catalog | None) -> list[str]:
+def _waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
     """One sentence on the tools of a server that wait for a person."""
     parked = catalog.parked() if catalog is not None else ()
     if not parked or catalog is None:

@@ -1,4 +1,4 @@
-"""How a server is started: its variables filled in, its environment, its sandbox. Touches no process."""
+"""Orders to start servers: variables filled in, environment, sandbox. Starts nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.home import Home
-from agent.mcp.launch import Confinement, Launch, Protocol, SignIn
+from agent.mcp.launch import Confinement, Protocol, ServerLaunch, SignIn
 from agent.mcp.server_config import ServerConfig, filled
 from tools.terminal.environment import child_environment
 
@@ -20,7 +20,7 @@ _WAY_OUT = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class LaunchEnvironment:
     """What all servers of a session have in common."""
 
     home: Home
@@ -43,13 +43,13 @@ class Surroundings:
         return {name: value for name, value in self.variables.items() if name in wanted}
 
 
-def launch_of(config: ServerConfig, around: Surroundings) -> Launch:
+def launch_of(config: ServerConfig, around: LaunchEnvironment) -> ServerLaunch:
     """Everything that is needed to start or reach a server. Raises `ConfigError`."""
     where, variables = f"The MCP server {config.name}", around.variables
     folder = around.home.servers
     oauth = config.oauth
     kept = f"{config.name}-{config.identity[:16]}"
-    return Launch(
+    return ServerLaunch(
         name=config.name,
         transport=config.transport,
         folder=str(folder / "places" / kept),
@@ -83,7 +83,7 @@ def token_path(folder: Path, config: ServerConfig) -> Path:
     return folder / "tokens" / f"{config.name}-{config.identity[:16]}.json"
 
 
-def _environment(config: ServerConfig, around: Surroundings, where: str) -> dict[str, str]:
+def _environment(config: ServerConfig, around: LaunchEnvironment, where: str) -> dict[str, str]:
     if not config.command:
         return {}
     inherited = child_environment(around.variables, config.env_passthrough)
@@ -91,7 +91,7 @@ def _environment(config: ServerConfig, around: Surroundings, where: str) -> dict
     return {**inherited, **own}
 
 
-def _confinement(config: ServerConfig, around: Surroundings) -> Confinement | None:
+def _confinement(config: ServerConfig, around: LaunchEnvironment) -> Confinement | None:
     if not config.sandbox or not config.command:
         return None
     sandbox = around.sandbox

@@ -1,4 +1,4 @@
-"""What signing in gave, in a file of each server that only its owner reads; locked over processes."""
+"""Tokens of servers that were signed in to, in private files; locked over processes."""
 
 from __future__ import annotations
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agent.api.home import Home
-from agent.errors import ConfigError
-
-if TYPE_CHECKING:
-    from agent.api.mcp import DeclaredServers
-
-_KEY_VALUE = "NAME=VALUE"
+from app.cli.mcp_arguments import KEY_VALUE
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -58,9 +52,9 @@ def _add_add(actions: Any) -> None:
     add.add_argument("--url", metavar="URL", help="address of a server, instead of a command")
     add.add_argument("--transport", choices=("stdio", "http", "sse"), help="how it is spoken to")
     add.add_argument(
-        "--env", action="append", default=[], metavar=_KEY_VALUE, help="a variable for the command"
+        "--env", action="append", default=[], metavar=KEY_VALUE, help="a variable for the command"
     )
-    add.add_argument("--header", action="append", default=[], metavar=_KEY_VALUE, help="an HTTP header")
+    add.add_argument("--header", action="append", default=[], metavar=KEY_VALUE, help="an HTTP header")
     add.add_argument("--no-sandbox", action="store_true", help="start the command outside of the sandbox")
     add.add_argument("--no-probe", action="store_true", help="do not connect to it now")
     add.add_argument(
@@ -93,25 +87,3 @@ def run(args: argparse.Namespace) -> int:
         case _:
             from app.cli import mcp_connection as part
     return int(getattr(part, f"run_{args.action}")(home, args))
-
-
-def servers_of(home: Home) -> DeclaredServers:
-    """All servers as this folder sees them."""
-    import os
-
-    from agent.api.config import load
-    from agent.api.mcp import declared_servers
-
-    here = Path.cwd()
-    return declared_servers(load(home, dict(os.environ), here).settings, home.servers, here)
-
-
-def parsed_pairs(given: list[str], what: str) -> dict[str, str]:
-    """`NAME=VALUE` as a mapping. Raises `ConfigError`."""
-    found = {}
-    for each in given:
-        name, sign, value = each.partition("=")
-        if not sign or not name:
-            raise ConfigError(f"{what} takes {_KEY_VALUE}, not {each!r}.")
-        found[name] = value
-    return found

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode
-from app.cli.mcp import servers_of
+from app.cli.mcp_arguments import servers_of
 from app.cli.output import say
 from tools.safe_text import reveal
 
@@ -138,11 +138,11 @@ def _with_server(
 ) -> Any:
     """Connect to a server, do something, and let go of it."""
     from agent.api.config import load
-    from agent.api.mcp import RefusedError, Server, Surroundings, launch_of, with_defaults
+    from agent.api.mcp import LaunchEnvironment, RefusedError, Server, launch_of, with_defaults
 
     here, environ = Path.cwd(), dict(os.environ)
     loaded = load(home, environ, here)
-    around = Surroundings(
+    around = LaunchEnvironment(
         home=home,
         workspace=here,
         files=home.scratch / "mcp",

@@ -8,13 +8,13 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ConfigError, ExitCode, HermesError
-from app.cli.mcp import parsed_pairs, servers_of
+from app.cli.mcp_arguments import parsed_pairs, servers_of
 from app.cli.output import say
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.api.home import Home
-    from agent.api.mcp import Catalog, DeclaredServer, DeclaredServers
+    from agent.api.mcp import DeclaredServer, DeclaredServers, ServerCatalog
 
 
 def run_list(home: Home, args: argparse.Namespace) -> int:
@@ -95,7 +95,7 @@ def run_remove(home: Home, args: argparse.Namespace) -> int:
 
 def run_trust(home: Home, args: argparse.Namespace) -> int:
     """Agree to a server of the project, or to tools of a server that wait."""
-    from agent.api.mcp import Agreement, load_catalog, save_catalog
+    from agent.api.mcp import ServerAgreement, load_catalog, save_catalog
 
     server = servers_of(home).named(args.name)
     catalog = load_catalog(home.servers, server.config)
@@ -113,7 +113,7 @@ def run_trust(home: Home, args: argparse.Namespace) -> int:
         say("Nothing was agreed to.")
         return int(ExitCode.DENIED)
     if not server.agreed and server.root is not None:
-        Agreement(home.servers).agree(server.root, server.config)
+        ServerAgreement(home.servers).agree(server.root, server.config)
     if catalog is not None and parked:
         save_catalog(home.servers, server.config, catalog.accepted())
     names = [tool.name for tool in parked]
@@ -140,7 +140,7 @@ def _tokens(home: Home, server: DeclaredServer) -> Any:
     return TokenFile(token_path(home.servers, server.config))
 
 
-def _show(server: DeclaredServer, catalog: Catalog | None) -> None:
+def _show(server: DeclaredServer, catalog: ServerCatalog | None) -> None:
     config = server.config
     if not server.agreed:
         say(f"This project wants to use the MCP server {config.name}:")
@@ -165,7 +165,7 @@ def _confirmed() -> bool:
         return False
 
 
-def _as_data(server: DeclaredServer, catalog: Catalog | None) -> dict[str, Any]:
+def _as_data(server: DeclaredServer, catalog: ServerCatalog | None) -> dict[str, Any]:
     config = server.config
     return {
         "name": config.name,
@@ -181,7 +181,7 @@ def _as_data(server: DeclaredServer, catalog: Catalog | None) -> dict[str, Any]:
     }
 
 
-def _line(server: DeclaredServer, catalog: Catalog | None) -> str:
+def _line(server: DeclaredServer, catalog: ServerCatalog | None) -> str:
     config = server.config
     if not config.enabled:
         state, mark = "off", "–"

@@ -20,10 +20,10 @@ from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from agent.mcp.host import results
 from agent.mcp.host.confined import own_places, wrapped
 from agent.mcp.host.faults import CallFaultError, words
-from agent.mcp.host.listing import ToolSieve
+from agent.mcp.host.listing import ListingFilter
 from agent.mcp.host.stdio import LARGEST_MESSAGE, Complaints, resolved_command, stdio_streams
 from agent.mcp.host.web import http_client
-from agent.mcp.launch import Launch
+from agent.mcp.launch import ServerLaunch
 from agent.mcp.tool_definition import FAULT, MOST_TOOLS
 
 Tell = Callable[[str, dict[str, Any]], None]
@@ -39,10 +39,10 @@ _PACE = 0.1
 _EMPTY = {"type": "object", "properties": {}}
 
 
-class Connection:
+class ServerConnection:
     """One server. All methods raise `CallFaultError` with a clause that says what is wrong."""
 
-    def __init__(self, launch: Launch, tell: Tell, ask: Ask) -> None:
+    def __init__(self, launch: ServerLaunch, tell: Tell, ask: Ask) -> None:
         self._launch = launch
         self._tell = tell
         self._ask = ask
@@ -51,7 +51,7 @@ class Connection:
         self._client: Client | None = None
         self._complaints = Complaints(Path(f"{launch.folder}.log"))
         self._gone = ""
-        self._sieve = ToolSieve()
+        self._filter = ListingFilter()
 
     async def open(self) -> dict[str, Any]:
         """Connect; what the server says of itself."""
@@ -79,11 +79,11 @@ class Connection:
         """Everything it offers."""
         client = self._need()
         able = client.server_capabilities
-        self._sieve.refused.clear()
+        self._filter.refused.clear()
         tools = await self._pages("tools", client.list_tools) if able.tools else []
         checked = await asyncio.to_thread(_checked, tools)
         prompts = await self._pages("prompts", client.list_prompts) if able.prompts else []
-        return {"tools": checked + self._sieve.refused, "prompts": prompts}
+        return {"tools": checked + self._filter.refused, "prompts": prompts}
 
     async def resources(self) -> dict[str, Any]:
         """The resources it lists, and the templates of further ones."""
@@ -153,7 +153,7 @@ class Connection:
         try:
             async with self._make() as client:
                 try:
-                    self._sieve.put_before(client)
+                    self._filter.put_before(client)
                     await self._hear_logs(client)
                     opened.set_result(client)
                     listening = asyncio.create_task(self._hear_changes(client))

@@ -1,4 +1,4 @@
-"""What went wrong with a server, as a clause after its name."""
+"""Faults of a server, as clauses after its name."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from agent.mcp.tool_definition import FAULT
 _METHOD = "tools/list"
 
 
-class ToolSieve:
+class ListingFilter:
     """Stands before the package's own check of lists. `refused` are the tools taken out of the last ones."""
 
     def __init__(self) -> None:
@@ -26,13 +26,13 @@ class ToolSieve:
         dispatcher = client.session._dispatcher
         send = dispatcher.send_raw_request
 
-        async def sieved(method: str, *arguments: Any, **named: Any) -> dict[str, Any]:
+        async def filtered(method: str, *arguments: Any, **named: Any) -> dict[str, Any]:
             raw = await send(method, *arguments, **named)
-            return self._sieved(raw, client.protocol_version) if method == _METHOD else raw
+            return self._without_faulty(raw, client.protocol_version) if method == _METHOD else raw
 
-        dispatcher.send_raw_request = sieved  # pyright: ignore[reportAttributeAccessIssue]
+        dispatcher.send_raw_request = filtered  # pyright: ignore[reportAttributeAccessIssue]
 
-    def _sieved(self, raw: dict[str, Any], version: str) -> dict[str, Any]:
+    def _without_faulty(self, raw: dict[str, Any], version: str) -> dict[str, Any]:
         tools = raw.get("tools")
         if not isinstance(tools, list) or not _why(raw, tools, version):
             return raw

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from agent.mcp.frames import FrameError, packed, read_frame
-from agent.mcp.launch import Launch
+from agent.mcp.launch import ServerLaunch
 
 
 def main() -> None:
@@ -100,12 +100,12 @@ class _Host:
             self._send({"reply": number, "error": {"text": str(error)}})
 
     async def _called(self, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
-        from agent.mcp.host.connection import Connection
+        from agent.mcp.host.connection import ServerConnection
 
         if method in ("ping", "warm_up"):
             return {}
         if method == "open":
-            self._connection = Connection(Launch.from_json(arguments), self._tell, self._ask)
+            self._connection = ServerConnection(ServerLaunch.from_json(arguments), self._tell, self._ask)
             return await self._connection.open()
         if method == "call_tool":
             return await self._connection.call_tool(number, arguments["name"], arguments["arguments"])

@@ -27,7 +27,7 @@ from pydantic import AnyUrl, ValidationError
 
 from agent.mcp.host.callback import Callback
 from agent.mcp.host.faults import SignInNeededError
-from agent.mcp.launch import Launch
+from agent.mcp.launch import ServerLaunch
 from agent.mcp.tokens import TokenFile
 
 FORGOTTEN = ("invalid_client", "unauthorized_client")
@@ -39,19 +39,19 @@ _PATH = "/callback"
 Ask = Callable[[str, Any], Awaitable[Any]]
 
 
-def provider_for(launch: Launch, ask: Ask) -> Provider:
+def provider_for(launch: ServerLaunch, ask: Ask) -> SignInProvider:
     """What signs requests to a server. Reads its file of tokens."""
     file = TokenFile(Path(launch.tokens))
     if launch.sign_in.renew:
         file.change({"tokens": None, "expires": None})
     callback = Callback(_PATH, _port_before(file), opens=launch.sign_in.interactive)
-    return Provider(launch, _Storage(launch, file, callback), callback, ask)
+    return SignInProvider(launch, _Storage(launch, file, callback), callback, ask)
 
 
 class _Storage:
     """What the package keeps, in our file."""
 
-    def __init__(self, launch: Launch, file: TokenFile, callback: Callback) -> None:
+    def __init__(self, launch: ServerLaunch, file: TokenFile, callback: Callback) -> None:
         self.file = file
         self._sign_in = launch.sign_in
         self._callback = callback
@@ -79,10 +79,10 @@ class _Storage:
         await asyncio.to_thread(self.file.change, {"client": kept})
 
 
-class Provider(OAuthClientProvider):
+class SignInProvider(OAuthClientProvider):
     """The package's flow, which remembers over restarts and renews before it asks a person."""
 
-    def __init__(self, launch: Launch, storage: _Storage, callback: Callback, ask: Ask) -> None:
+    def __init__(self, launch: ServerLaunch, storage: _Storage, callback: Callback, ask: Ask) -> None:
         sign_in = launch.sign_in
         metadata = OAuthClientMetadata(
             client_name="Hermes",

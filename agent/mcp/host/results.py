@@ -1,4 +1,4 @@
-"""What a server answered, as the model gets it: text, data, and files for what is no text.
+"""Answers of a server as the model gets them: text, data, and files for what is no text.
 
 Texts that are too long and everything that is no text are written to files of the session, so that
 what crosses to Hermes is small.

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from agent.mcp.host.connection import Connection
+from agent.mcp.host.connection import ServerConnection
 from agent.mcp.host.faults import CallFaultError
-from agent.mcp.launch import Launch
+from agent.mcp.launch import ServerLaunch
 
 PLAIN = Path(__file__).parents[2] / "support" / "plain_server.py"
 
@@ -33,7 +33,7 @@ class Heard:
         return [fields for name, fields in self.events if name == event]
 
 
-def launch(folder: Path, way: str, **more: Any) -> Launch:
+def launch(folder: Path, way: str, **more: Any) -> ServerLaunch:
     fields: dict[str, Any] = {
         "name": "plain",
         "transport": "stdio",
@@ -45,20 +45,20 @@ def launch(folder: Path, way: str, **more: Any) -> Launch:
         "roots": (str(folder),),
         **more,
     }
-    return Launch(**fields)
+    return ServerLaunch(**fields)
 
 
 @asynccontextmanager
 async def connected(
     folder: Path, way: str, answer: Callable[[str, Any], Any] = lambda _kind, _params: {}, **more: Any
-) -> AsyncIterator[tuple[Connection, Heard]]:
+) -> AsyncIterator[tuple[ServerConnection, Heard]]:
     heard = Heard()
 
     async def ask(kind: str, params: Any) -> Any:
         heard.asked.append((kind, params))
         return answer(kind, params)
 
-    connection = Connection(launch(folder, way, **more), lambda *event: heard.events.append(event), ask)
+    connection = ServerConnection(launch(folder, way, **more), lambda *event: heard.events.append(event), ask)
     try:
         await connection.open()
         yield connection, heard

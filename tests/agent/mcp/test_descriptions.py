@@ -9,7 +9,7 @@ import pytest
 
 from agent.config.schema import McpServerSettings, Settings
 from agent.errors import ConfigError
-from agent.mcp.agreement import Agreement
+from agent.mcp.agreement import ServerAgreement
 from agent.mcp.catalog import listed, load_catalog, save_catalog
 from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person, with_defaults
@@ -155,7 +155,7 @@ def test_a_server_of_a_project_counts_only_as_it_was_agreed_to(tmp_path: Path) -
     }
     assert len(found.problems) == 4 and not any("\n" in each for each in found.problems)
     server = found.named("a")
-    Agreement(home).agree(project, server.config)
+    ServerAgreement(home).agree(project, server.config)
     assert declared_servers(own, home, project).named("a").agreed
     file.write_text(file.read_text().replace("http://h/x", "http://h/y"))
     assert not declared_servers(own, home, project).named("a").agreed
