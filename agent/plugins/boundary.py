@@ -17,8 +17,8 @@ from agent.plugins.problem import SkippedPart, quoted
 from agent.safety.sandbox import secrets
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
-from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.repository import repository_of
+from agent.workspace.placeholders import hold
 from tools.sandbox import NetworkSpace, SandboxLimits, SandboxPolicy
 
 PROGRAM = Path(__file__).resolve().parent / "child"
