@@ -39,7 +39,7 @@ from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
-from agent.sessions.session_prompt import memory_files, tone_of
+from agent.sessions.session_prompt import kept_back, memory_files, tone_of
 from agent.skills.catalog import catalog_for
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
@@ -184,7 +184,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream, session, opened, talk.routes[0], gate.mode, place.reach.runs_in, agent.is_renewed, told
     )
