@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from agent.context.allowed_passages import let_in as let_in
     from agent.context.passages_here import passages_here as passages_here
     from agent.context.quarantine import SHORT as SHORT
-    from agent.context.quarantine import Passage as Passage
+    from agent.context.quarantine import KeptPassage as KeptPassage
 
 __getattr__ = exports(
     __name__,
     {
         "agent.context.allowed_passages": "allowed_places keep_back let_in",
         "agent.context.passages_here": "passages_here",
-        "agent.context.quarantine": "SHORT Passage",
+        "agent.context.quarantine": "SHORT KeptPassage",
     },
 )

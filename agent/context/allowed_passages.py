@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from agent.context.quarantine import Passage
+from agent.context.quarantine import KeptPassage
 from agent.errors import ConfigError
 from agent.home import PRIVATE_FILE, Home, private_folder
 from tools.files.atomic import write_atomically
@@ -40,7 +40,7 @@ def allowed_places(home: Home) -> Mapping[str, str]:
     return places
 
 
-def let_in(home: Home, passage: Passage) -> None:
+def let_in(home: Home, passage: KeptPassage) -> None:
     """Have a passage count from the next session on, wherever it stands. Raises `ConfigError`."""
     folder = private_folder(home.passages)
     if _NAME.fullmatch(passage.digest) is None:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.context.quarantine import Passage, quarantined
+from agent.context.quarantine import KeptPassage, quarantined
 from tools.files.descriptors import open_file
 from tools.safe_text import clean
 
@@ -39,7 +39,7 @@ class ContextFile:
     path: Path
     text: str
     truncated: bool
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[KeptPassage, ...] = ()
     """What was kept back of it because it reads like an order to an agent."""
     notes: tuple[str, ...] = ()
     """What a person should know of how it is shown."""
@@ -131,20 +131,14 @@ def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> Con
     if not text.strip():
         return None
     shown: list[str] = []
-    kept: list[Passage] = []
+    kept: list[KeptPassage] = []
     for piece, first in _pieces(text, limit, path):
         # Line by line, so that the lines keep their numbers.
         lines = [clean(line).replace("\n", " ") for line in piece.split("\n")]
         plain, passages = quarantined("\n".join(lines), path.name, allowed, first)
         shown.append(plain)
         kept += passages
-    return ContextFile(
-        path.name, path, "".join(shown).strip(), len(text) > limit, tuple(kept), tuple(map(_told, kept))
-    )
-
-
-def _told(passage: Passage) -> str:
-    return f"{passage.place} kept back ({', '.join(passage.rules)})"
+    return ContextFile(path.name, path, "".join(shown).strip(), len(text) > limit, tuple(kept))
 
 
 def _pieces(text: str, limit: int, path: Path) -> list[tuple[str, int]]:

@@ -17,7 +17,7 @@ from agent.context.folders_in_view import folders_shown
 from agent.context.layer import Part
 from agent.context.message_history import MessageHistory, conversation
 from agent.context.prefix_ledger import Break
-from agent.context.quarantine import Passage, passages_of
+from agent.context.quarantine import KeptPassage, passages_of
 from agent.messages import Message
 from agent.model.protocol import ToolSpec
 from agent.model.wire import Wire
@@ -50,7 +50,7 @@ class ContextLayer:
     """Tokens it may take together with the others of its layer; None: as many as it likes."""
     digest: str = ""
     """SHA-256 of its text, in hex; empty for what changes with each message."""
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[KeptPassage, ...] = ()
     """What was kept back of it because it reads like an order to an agent."""
 
 

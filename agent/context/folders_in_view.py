@@ -1,4 +1,4 @@
-"""What the nodes of results keep of project files in them, and which of these the agent has in view."""
+"""Record of the project files in results: what nodes keep of them, and which the agent has in view."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.context.context_files import ContextFile
-from agent.context.quarantine import Passage
+from agent.context.quarantine import KeptPassage
 from agent.memory.service import MemoryBlock
 from tools.safe_text import clean
 
@@ -57,7 +57,7 @@ class Part:
     """The beginnings of entries that were left out."""
     notes: tuple[str, ...] = ()
     """What else was done to it."""
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[KeptPassage, ...] = ()
     """What was kept back of it because it reads like an order to an agent."""
 
 

@@ -13,7 +13,7 @@ from agent.context.context_files import (
     repository_root,
     soul_file,
 )
-from agent.context.quarantine import Passage
+from agent.context.quarantine import KeptPassage
 from agent.home import Home
 from tools.files.searching import SearchEnding, SearchRequest, records
 from tools.results import ToolError
@@ -22,7 +22,7 @@ MOST_FOLDERS = 2_000
 """Folders with project files that are looked into."""
 
 
-def passages_here(home: Home, workspace: Path, limit: int) -> tuple[Passage, ...]:
+def passages_here(home: Home, workspace: Path, limit: int) -> tuple[KeptPassage, ...]:
     """Those of SOUL.md and of the project, each once, whether a person let them in or not.
 
     `limit` is in characters of one file. Searches the repository for project files.

@@ -37,7 +37,7 @@ _CARE = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class KeptPassage:
     """Lines of a file that were kept back. Lines count from 1, both ends included."""
 
     digest: str
@@ -61,16 +61,16 @@ class Passage:
         return {**asdict(self), "rules": list(self.rules)}
 
 
-def passages_of(kept: Any) -> tuple[Passage, ...]:
+def passages_of(kept: Any) -> tuple[KeptPassage, ...]:
     """Passages as a node keeps them; those that cannot be read are left out."""
     return tuple(passage for each in (kept if isinstance(kept, list) else ()) if (passage := _passage(each)))
 
 
-def _passage(kept: Any) -> Passage | None:
+def _passage(kept: Any) -> KeptPassage | None:
     if not isinstance(kept, Mapping):
         return None
     try:
-        return Passage(
+        return KeptPassage(
             digest=str(kept["digest"]),
             file=str(kept["file"]),
             first=int(kept["first"]),
@@ -82,7 +82,7 @@ def _passage(kept: Any) -> Passage | None:
         return None
 
 
-def kept_back_notices(passages: Sequence[Passage]) -> list[str]:
+def kept_back_notices(passages: Sequence[KeptPassage]) -> list[str]:
     """Sentences for the person, at most `MOST_NAMED` and one on the rest."""
     told = [
         f"{clean(each.place)} reads like an order to an agent ({', '.join(each.rules)}) and is kept back; "
@@ -101,7 +101,7 @@ def digest_of(text: str) -> str:
 
 def quarantined(
     text: str, file: str, allowed: Collection[str] = (), first: int = 1
-) -> tuple[str, tuple[Passage, ...]]:
+) -> tuple[str, tuple[KeptPassage, ...]]:
     """The text with a mark in place of each passage that is kept back, and those passages. Pure.
 
     `allowed` are hashes of passages that a person let in. `first` is the number of the first line.
@@ -111,14 +111,14 @@ def quarantined(
         return text, ()
     lines = text.split("\n")
     shown: list[str] = []
-    found: list[Passage] = []
+    found: list[KeptPassage] = []
     at = 0
     for start, end, rules in _touched(lines, findings):
         passage = "\n".join(lines[start:end])
         digest = digest_of(passage)
         if digest in allowed:
             continue
-        kept = Passage(
+        kept = KeptPassage(
             digest=digest,
             file=file,
             first=first + start,
@@ -132,7 +132,7 @@ def quarantined(
     return "\n".join([*shown, *lines[at:]]), tuple(found)
 
 
-def _mark(passage: Passage) -> str:
+def _mark(passage: KeptPassage) -> str:
     """What stands in place of a passage."""
     which = (
         f"Line {passage.first}" if passage.first == passage.last else f"Lines {passage.first}-{passage.last}"

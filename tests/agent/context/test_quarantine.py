@@ -11,7 +11,7 @@ from agent.context.context_files import project_files
 from agent.context.passages_here import passages_here
 from agent.context.quarantine import (
     LONGEST_SHOWN,
-    Passage,
+    KeptPassage,
     digest_of,
     kept_back_notices,
     passages_of,
@@ -86,7 +86,7 @@ def test_colours_hide_no_order_and_a_long_file_is_kept_back_at_both_ends(tmp_pat
     assert file.truncated and ORDER not in file.text and "Use tabs." in file.text
 
 
-def passage_of(text: str) -> Passage:
+def passage_of(text: str) -> KeptPassage:
     return quarantined(text, "AGENTS.md")[1][0]
 
 
