@@ -23,6 +23,7 @@ from agent.config.declared_hooks import hooks_of
 from agent.config.known_secrets import known_secrets
 from agent.cut_off_edits import finish_cut_off, notes_for
 from agent.engine import Engine
+from agent.errors import ConfigError
 from agent.events import Noticed
 from agent.history.checkpoint_service import CheckpointService
 from agent.history.navigation import HistoryNavigation
@@ -31,6 +32,7 @@ from agent.home import Home, private_folder
 from agent.hooks.consent import HookConsent
 from agent.hooks.session_hooks import SessionHooks
 from agent.memory.keeper import SessionMemory
+from agent.model.effort import SessionEffort
 from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
@@ -60,6 +62,7 @@ from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from tools.discovery import discover
 from tools.registry import registry
+from tools.safe_text import printable
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
@@ -186,7 +189,15 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     gate = place.reach.gate
     told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
-        base.stream, session, opened, talk.routes[0], gate.mode, place.reach.runs_in, agent.is_renewed, told
+        base.stream,
+        session,
+        opened,
+        talk.routes[0],
+        gate.mode,
+        place.reach.runs_in,
+        agent.is_renewed,
+        told,
+        services.effort.word,
     )
     if team is not None and opened.owned:
         await team.find_again()
@@ -203,6 +214,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts,
         None if team is None else team.scheduler,
         base.recall,
+        services.effort,
     )
 
 
@@ -348,6 +360,7 @@ def _services(
         attachments=AttachmentStore(base.home.attachments),
         options=base.tool_options(),
         hooks=hooks,
+        effort=_effort(base, talk),
         skills=catalog_for(base.home, base.options.workspace, base.settings),
         environ=base.variables,
         root=talk.session.id,
@@ -360,6 +373,17 @@ def _services(
         ceiling_questions=ceiling_questions,
         workspaces=AgentWorkspaces(place, copies, partial(open_execution, base, talk)),
     )
+
+
+def _effort(base: SharedServices, talk: Conversation) -> SessionEffort:
+    """How much the models think: as the command line says, as it was chosen, or as the settings say."""
+    effort = SessionEffort.of(base.settings.model.thinking, talk.session.path)
+    if base.options.effort is not None:
+        try:
+            effort.choose(base.options.effort)
+        except ValueError as error:
+            raise ConfigError(f"--effort cannot be {printable(base.options.effort)[:40]}: {error}.") from None
+    return effort
 
 
 def _team(

@@ -33,8 +33,9 @@ from agent.context.layer import CHARACTERS_PER_TOKEN
 from agent.events import Event, TurnEnded
 from agent.home import Home
 from agent.messages import ToolCall
+from agent.model.effort import SessionEffort
 from agent.model.profile import Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
@@ -87,6 +88,7 @@ class AgentServices:
     """Settings that tools read, by their names."""
     hooks: CallHooks
     """What may have a say in calls and answers."""
+    effort: SessionEffort
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -139,6 +141,8 @@ class AgentSpec:
     """What the references of a message show."""
     meant: Callable[[str], Awaitable[str]] = nothing_meant
     """What the model is told besides a message of the person."""
+    effort: Thinking | None = None
+    """How much it thinks; None: as the session does."""
     beginning: Callable[[], None] = nothing_begins
     """Told when a turn begins."""
 
@@ -415,5 +419,5 @@ def _dialogue(
         remember=_remember(spec),
         temperature=profile.temperature if temperature is None else temperature,
         max_output=settings.model.max_output or profile.max_output,
-        thinking=settings.model.thinking,
+        thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
     )

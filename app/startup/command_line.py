@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",
+    "plugin": "list, check, install, enable, begin and test plugins",
     "audit": "show and check the log of what was allowed and refused",
     "agents": "list, show, check and begin kinds of agents",
     "skins": "list, show, check and begin skins",
@@ -61,6 +62,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         choices=NAMES,
         metavar="MODE",
         help="what happens to actions: normal (ask), careful, plan, yolo (all) or deny",
+    )
+    parser.add_argument(
+        "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
     )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")

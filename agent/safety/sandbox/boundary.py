@@ -14,9 +14,9 @@ from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
 from agent.safety.sandbox.layout import PRIVATE_TMP
-from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.refusals import explain, explain_guarded
 from agent.safety.sandbox.repository import repository_of
+from agent.workspace.placeholders import hold, remove_abandoned
 from tools.sandbox import (
     Need,
     NetworkMode,
@@ -116,6 +116,18 @@ class SessionBoundary:
     def prepare(self) -> None:
         if self.filtered is not None:
             self.filtered.space()
+
+    def clear_up(self) -> None:
+        """Remove what a process that was killed held the place of. Blocks for a moment."""
+        roots = (self._workspace, *self._writable)
+        gaps = {
+            above
+            for path in self._hidden
+            for above in (path, *path.parents)
+            if any(above.is_relative_to(root) and above != root for root in roots)
+        }
+        deepest_first = sorted(gaps, key=lambda path: len(path.parts), reverse=True)
+        remove_abandoned((*repository_of(self._workspace).guarded, *deepest_first))
 
     def policy(self, need: Need) -> SandboxPolicy:
         """The policy of the next start. Looks at the disk: repositories and guarded places come and go."""
