@@ -19,6 +19,7 @@ SUBCOMMANDS = {
     "memory": "list, add, edit and remove what is remembered between sessions",
     "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
+    "acp": "work in an editor that speaks the Agent Client Protocol",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",
