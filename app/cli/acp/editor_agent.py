@@ -36,10 +36,11 @@ _INTERNAL = -32603
 _STOPS: Mapping[str, str] = {
     "done": "end_turn",
     "interrupted": "cancelled",
-    "denied": "refusal",
+    "denied": "end_turn",
     "budget": "max_turn_requests",
 }
-"""How a turn that ended is told, by its outcome."""
+"""How a turn that ended is told, by its outcome. After a refusal editors forget what was said, which
+a no of the person is no reason for."""
 
 
 class EditorAgent:
