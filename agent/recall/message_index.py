@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from agent.errors import StoreError
 from agent.home import PRIVATE_FILE
+from agent.recall import bits, planning, postings, scoring, stored_messages
 from agent.recall import index_tables as tables
-from agent.recall import planning, postings, scoring, stored_messages
 from agent.recall.scoring import Known, Scored
 from agent.store.connection import Database, address
 from agent.store.faults import DamagedStore
@@ -53,6 +53,7 @@ class MessageIndex:
         self._store = store
         self._database: Database | None = None
         self._inode = 0
+        self._remembered = postings.Remembered()
         self._opening = asyncio.Lock()
         self._stepping = asyncio.Lock()
 
@@ -91,12 +92,12 @@ class MessageIndex:
         if not messages:
             return False
         waited = {each.before for each in messages if each.before is not None}
-        ends, last = await database.read(lambda c: tables.lines_ending(c, waited))
-        starts = planning.forks(messages, ends)
+        ends = await database.read(lambda c: tables.lines_ending(c, waited))
+        starts = planning.waited_for(messages, ends)
         earlier = {
             node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
         }
-        plan = await asyncio.to_thread(planning.planned, messages, ends, last, earlier)
+        plan = await asyncio.to_thread(planning.planned, messages, ends, before.lines, earlier)
         after = (messages[-1].node, messages[-1].created)
         await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
         return True
@@ -141,18 +142,16 @@ class MessageIndex:
         moment = time.time() if now is None else now
 
         def search(connection: sqlite3.Connection) -> FoundMessages:
-            lines = None
+            within = None
             if sessions is not None or since is not None or until is not None:
-                lines = tables.lines_within(connection, sessions, since, until)
-                if not lines:
+                within = bits.of_numbers(tables.lines_within(connection, sessions, since, until))
+                if not within:
                     return FoundMessages((), {})
-            most = postings.MOST_NARROWED if narrowed or lines is not None else postings.MOST
-            rows = tables.mark(connection).rows
-            read = postings.read(connection, words, rows, lines=lines, most=most)
-            stretched = tables.line_count(connection) + (rows >> scoring.STRETCH_BITS)
-            close = scoring.scored(
-                read, stretched, _CLOSE_NARROWED if narrowed else _CLOSE, narrowed=narrowed
-            )
+            mark = tables.mark(connection)
+            self._remembered.as_of(connection, mark)
+            read = postings.read(connection, words, mark.rows, self._remembered)
+            most = _CLOSE_NARROWED if narrowed else _CLOSE
+            close = scoring.scored(read, mark.lines, most, within=within, narrowed=narrowed)
             known = tables.places_at(connection, [each.position for each in close])
             return FoundMessages(_by_node(close, known, moment), {each.word: each.rarity for each in read})
 

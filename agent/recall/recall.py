@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -17,7 +17,7 @@ from agent.errors import StoreError
 from agent.recall import scoring, stored_messages
 from agent.recall.message_index import FoundMessages, MessageIndex
 from agent.recall.question import words_of
-from agent.recall.sources import Passage, RecallSource, best
+from agent.recall.sources import Passage, RecallSource, Shelf
 from agent.store import search as finding
 from agent.store import session_list
 from agent.store.branches import BranchPaths
@@ -58,6 +58,8 @@ class _Found:
     score: float
     ways: tuple[str, ...]
     node: int = 0
+    session: str = ""
+    """Of a node; empty where it does not matter."""
     passage: Passage | None = None
     source: str = MESSAGES
 
@@ -68,6 +70,7 @@ class Recall:
     def __init__(self, store: Store, *, sources: Sequence[RecallSource] = ()) -> None:
         self._store = store
         self._sources = tuple(sources)
+        self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._keeper: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
@@ -100,6 +103,8 @@ class Recall:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
             self._keeper = None
+        for shelf in self._shelves.values():
+            shelf.close()
         await self.index.close()
 
     async def forget(self, sessions: Sequence[str]) -> None:
@@ -152,7 +157,7 @@ class Recall:
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
     ) -> tuple[list[int], bool]:
         """The messages that hold all that was typed, where that is what is meant."""
-        is_meant = order == "newest" or len(query.terms) <= FEW or not query.is_plain or _is_quoted(query)
+        is_meant = order == "newest" or len(query.terms) <= FEW or is_exact(query)
         if MESSAGES not in sources or not is_meant:
             return [], True
         return await finding.matching(
@@ -208,10 +213,11 @@ class Recall:
         for start in range(0, len(found), _AT_ONCE):
             some = found[start : start + _AT_ONCE]
             nodes = [each.node for each in some]
-            allowed = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
+            sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
             if paths is not None:
-                allowed &= set(await finding.held(database, paths, sorted(allowed)))
-            passed += [each for each in some if each.node in allowed]
+                held = set(await finding.held(database, paths, sorted(sessions)))
+                sessions = {node: session for node, session in sessions.items() if node in held}
+            passed += [replace(each, session=sessions[each.node]) for each in some if each.node in sessions]
             if len(passed) >= room:
                 break
         return passed
@@ -226,24 +232,35 @@ class Recall:
         for source in self._sources:
             if source.name not in sources:
                 continue
-            passages = [each for each in await source.passages() if _is_within(each, filters)]
-            for passage, scored in best(words, passages, rarities, time.time()):
+            passages = await source.passages()
+            for passage, scored in await self._shelves[source.name].best(words, passages, rarities):
+                if not _is_within(passage, filters):
+                    continue
                 ways = scoring.sources(scored, len(words))
                 found.append(_Found(scored.score, ways, passage=passage, source=source.name))
         return found
 
     async def _one_each(self, found: Sequence[_Found]) -> list[_Found]:
-        nodes = [each.node for each in found if each.passage is None]
-        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, nodes))
-        seen: set[str] = set()
-        kept: list[_Found] = []
+        """The best hit of each session, exact ones first, then by all that a session holds."""
+        exact = [each.node for each in found if each.node and not each.session]
+        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
+        first: dict[str, _Found] = {}
+        scores: dict[str, list[float]] = {}
         for each in found:
-            session = sessions.get(each.node, "") if each.passage is None else ""
-            if each.passage is None and session in seen:
-                continue
-            seen.add(session)
-            kept.append(each)
-        return kept
+            if each.passage is None:
+                session = each.session or sessions.get(each.node, "")
+                first.setdefault(session, each)
+                scores.setdefault(session, []).append(each.score)
+        kept = [each for each in first.values() if not each.session]
+        ranked = [session for session, each in first.items() if each.session]
+        # Sessions take each other's places, so that they stand as they did among what is no message.
+        places = [first[session].score for session in ranked]
+        ranked.sort(key=lambda session: -scoring.of_session(scores[session]))
+        answers = [
+            replace(first[session], score=score) for session, score in zip(ranked, places, strict=True)
+        ]
+        answers += [each for each in found if each.passage is not None]
+        return kept + sorted(answers, key=lambda each: -each.score)
 
     async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
         secrets = self._store.secrets
@@ -260,8 +277,13 @@ class Recall:
         return tuple(shown)
 
 
-def _is_quoted(query: Query) -> bool:
-    return any(" " in term for term in query.raw)
+def is_exact(query: Query) -> bool:
+    """Whether a text holds quoted words or symbols, beyond what stands in every sentence. Pure."""
+    return any(" " in term or _SYMBOLS.search(_SENTENCE.sub("", term)) for term in query.raw)
+
+
+_SENTENCE = re.compile(r"""^["'“”‘’(\[¿¡]+|["'“”‘’)\].,;:!?…]+$""")
+_SYMBOLS = re.compile(r"(?<!\w)-|-(?!\w)|_|[^\w\s'’-]")
 
 
 def _is_within(passage: Passage, filters: Filters) -> bool:

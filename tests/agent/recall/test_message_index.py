@@ -50,9 +50,7 @@ async def check(store: Store, file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         (rows,) = connection.execute("SELECT rows FROM state").fetchone()
         assert rows == sum(map(len, places(file)))
-        (indexed,) = connection.execute(
-            "SELECT count(*) FROM words WHERE words MATCH 'own : needle'"
-        ).fetchone()
+        (indexed,) = connection.execute("SELECT count(*) FROM words WHERE words MATCH 'needle'").fetchone()
         held = [node for line in places(file) for node in line if "needle" in messages[node].text]
         assert indexed == len(held)
 
