@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CLOSE, _CLOSE_NARROWED = 150, 20_000
+_CLOSE, _CLOSE_NARROWED = 120, 20_000
 """Places that are weighed with what is known of their messages; more where filters drop some of them."""
 
 _REMOVED_AT_ONCE = 200
@@ -54,11 +54,14 @@ class MessageIndex:
         self._database: Database | None = None
         self._inode = 0
         self._remembered = postings.Remembered()
+        self._reached = 0
+        """The node up to which this process knows all to be indexed."""
         self._opening = asyncio.Lock()
         self._stepping = asyncio.Lock()
 
     async def close(self) -> None:
         """Let go of the file."""
+        self._reached = 0
         if self._database is not None:
             await self._database.close()
             self._database = None
@@ -67,6 +70,8 @@ class MessageIndex:
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
         """Index what is new for at most `seconds`. Whether all is indexed then. Raises `StoreError`."""
+        if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
+            return True
         give_up = time.monotonic() + seconds
         while await self._step():
             if time.monotonic() >= give_up:
@@ -90,6 +95,7 @@ class MessageIndex:
         source = self._store.database
         messages = await source.read(lambda c: stored_messages.after(c, before.node))
         if not messages:
+            self._reached = before.node
             return False
         waited = {each.before for each in messages if each.before is not None}
         ends = await database.read(lambda c: tables.lines_ending(c, waited))
@@ -112,6 +118,7 @@ class MessageIndex:
             await self._mended(lambda database: self._remove(database, sessions))
 
     async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
+        self._reached = 0
         while places := await database.read(lambda c: tables.places_of(c, sessions, _REMOVED_AT_ONCE)):
             rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed(c, p))
             if rows is None:
@@ -223,7 +230,7 @@ def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tupl
         node, kind, created, size = row
         score = scoring.weighed(each.score, kind, size, now - created)
         if node not in best or best[node].score < score:
-            best[node] = scoring.with_score(each, score)
+            best[node] = each._replace(score=score)
     return sorted(best.items(), key=lambda item: (-item[1].score, -item[0]))
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from agent.recall import bits
 from agent.recall import index_tables as tables
@@ -36,10 +37,12 @@ class Places:
     """How many places there are."""
 
     @classmethod
-    def of(cls, positions: Sequence[int]) -> Places:
-        """Those at these positions."""
+    def of(cls, positions: Sequence[int], room: int = 0) -> Places:
+        """Those at these positions, with room for lines up to this number."""
         masks = bits.masks_of(positions)
-        if len(positions) * 4 > len(masks):
+        if masks and room >= len(masks):
+            masks.frombytes(bytes(8 * (room + 1 - len(masks))))
+        if len(positions) * 8 > len(masks):
             lines: Iterable[int] = [line for line, mask in enumerate(masks) if mask]
         else:
             lines = {position >> PLACES for position in positions}
@@ -48,6 +51,10 @@ class Places:
     def within(self, chosen: Sequence[int]) -> list[int]:
         """The masks of some lines."""
         masks, end = self.masks, len(self.masks)
+        if not end:
+            return [0] * len(chosen)
+        if len(chosen) > 1 and max(chosen) < end:
+            return list(itemgetter(*chosen)(masks))
         return [masks[line] if line < end else 0 for line in chosen]
 
     def take_in(self, positions: Sequence[int]) -> None:
@@ -108,7 +115,8 @@ class Remembered:
         """Where a word stands."""
         kept = self._kept.pop(word, None)
         if kept is None:
-            kept = _Kept(Places.of(_positions(connection, word)), len(self._additions))
+            room = 0 if self._mark is None else self._mark.lines
+            kept = _Kept(Places.of(_positions(connection, word), room), len(self._additions))
             if kept.places.size < _FREQUENT:
                 return kept.places
             self._bytes += _size(kept.places)

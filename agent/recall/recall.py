@@ -10,8 +10,8 @@ import asyncio
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
 
 from agent.errors import StoreError
 from agent.recall import scoring, stored_messages
@@ -51,8 +51,7 @@ _MOMENT = 0.03
 """Seconds that a search spends on indexing what is new; a longer backlog is for the background."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """Something that answers: a node, or a passage of another source."""
 
     score: float
@@ -143,7 +142,9 @@ class Recall:
         if order == "newest" and exact:
             answers: list[_Found] = []
         else:
-            answers = await self._answers(text, asked, wanted, max(room, 1), bool(exact))
+            answers = await self._answers(
+                text, asked, wanted, max(room, 1), is_found=bool(exact), by_session=by_session
+            )
         known = set(exact)
         found = [_Found(0.0, ("exact",), node) for node in exact]
         found += [each for each in answers if each.node not in known or each.passage is not None]
@@ -170,7 +171,14 @@ class Recall:
         )
 
     async def _answers(
-        self, text: str, filters: Filters, sources: Sequence[str], room: int, is_found: bool
+        self,
+        text: str,
+        filters: Filters,
+        sources: Sequence[str],
+        room: int,
+        *,
+        is_found: bool,
+        by_session: bool,
     ) -> list[_Found]:
         """What the ranking gives; where exact matches are there, only what holds words itself."""
         words = words_of(text)
@@ -185,14 +193,17 @@ class Recall:
             if each.own or not is_found
         ]
         if MESSAGES in sources:
-            told = await self._let_through(told, filters, room)
+            told = await self._let_through(told, filters, len(told) if by_session else room)
         others = await self._passages(words, filters, sources, messages.rarities)
         return sorted([*told, *others], key=lambda each: -each.score)
 
     async def _messages(self, words: Sequence[str], filters: Filters) -> FoundMessages:
         try:
             await self.index.catch_up(seconds=_MOMENT)
-            within = await self._store.database.read(lambda c: stored_messages.sessions_within(c, filters))
+            within = None
+            if stored_messages.narrows_sessions(filters):
+                database = self._store.database
+                within = await database.read(lambda c: stored_messages.sessions_within(c, filters))
             return await self.index.find(
                 words,
                 sessions=within,
@@ -210,17 +221,19 @@ class Recall:
         database = self._store.database
         paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
         passed: list[_Found] = []
-        for start in range(0, len(found), _AT_ONCE):
-            some = found[start : start + _AT_ONCE]
+        # What lies beyond what is shown is only counted; without filters only a deletion could drop it.
+        known = len(found) if filters else min(len(found), room)
+        for start in range(0, known, _AT_ONCE):
+            some = found[start : min(start + _AT_ONCE, known)]
             nodes = [each.node for each in some]
             sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
             if paths is not None:
                 held = set(await finding.held(database, paths, sorted(sessions)))
                 sessions = {node: session for node, session in sessions.items() if node in held}
-            passed += [replace(each, session=sessions[each.node]) for each in some if each.node in sessions]
+            passed += [each._replace(session=sessions[each.node]) for each in some if each.node in sessions]
             if len(passed) >= room:
                 break
-        return passed
+        return [*passed, *found[known:]]
 
     async def _passages(
         self, words: Sequence[str], filters: Filters, sources: Sequence[str], rarities: Mapping[str, float]
@@ -257,7 +270,7 @@ class Recall:
         places = [first[session].score for session in ranked]
         ranked.sort(key=lambda session: -scoring.of_session(scores[session]))
         answers = [
-            replace(first[session], score=score) for session, score in zip(ranked, places, strict=True)
+            first[session]._replace(score=score) for session, score in zip(ranked, places, strict=True)
         ]
         answers += [each for each in found if each.passage is not None]
         return kept + sorted(answers, key=lambda each: -each.score)

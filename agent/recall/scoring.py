@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
+from typing import NamedTuple
 
 from agent.recall import bits
 from agent.recall.bits import WIDTH
@@ -54,8 +54,7 @@ _FURTHER, _COUNTED = 0.3, 4
 """What each further hit of a session counts of the one before it, and how many do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A place, and which words led there."""
 
     position: int
@@ -68,8 +67,7 @@ class Scored:
     """Words that name its day."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Rated:
+class _Rated(NamedTuple):
     """One word in the lines that were chosen."""
 
     own: list[int]
@@ -114,7 +112,7 @@ def scored(
         for each, gain, tells in told
     ]
     places = list(bits.numbers(_places(rated, len(chosen), most, alone)))
-    total = missing + sum(each.rarity for each in rated)
+    total = max(missing + sum(each.rarity for each in rated), 1e-9)
     around = {line: _around(rated, line) for line in {place >> PLACES for place in places}}
     found = [_score(rated, chosen, place, around[place >> PLACES], total) for place in places]
     return sorted(found, key=lambda each: -each.score)
@@ -173,23 +171,25 @@ def _around(rated: Sequence[_Rated], at: int) -> float:
 
 def _score(rated: Sequence[_Rated], chosen: Sequence[int], place: int, around: float, total: float) -> Scored:
     line, at = place >> PLACES, place & (WIDTH - 1)
-    shares = _shares()
+    plain, of_day = _shares()
     score = covered = 0.0
     own = nearby = dated = 0
-    for each in rated:
-        near = (each.own[line] << _REACH >> at) & _PATTERN
-        day = each.dated[line] >> at & 1
-        if not near and not day:
+    for owns, dates, rare, gain, _ in rated:
+        near = (owns[line] << _REACH >> at) & _PATTERN
+        if dates[line] >> at & 1:
+            score += gain * of_day[near]
+            if not near & _HERE:
+                dated += 1
+        elif near:
+            score += gain * plain[near]
+            if not near & _HERE:
+                nearby += 1
+        else:
             continue
-        score += each.gain * shares[day][near]
-        covered += each.rarity
+        covered += rare
         if near & _HERE:
             own += 1
-        elif day:
-            dated += 1
-        else:
-            nearby += 1
-    score = (score + around) * (1 - _COVER + _COVER * covered / max(total, 1e-9))
+    score = (score + around) * (1 - _COVER + _COVER * covered / total)
     return Scored((chosen[line] << PLACES) + at, score, own, nearby, dated)
 
 
@@ -208,11 +208,6 @@ def _shares() -> tuple[tuple[float, ...], tuple[float, ...]]:
         tuple(count / (count + _SATURATION) for count in counts),
         tuple((count + DATE) / (count + DATE + _SATURATION) for count in counts),
     )
-
-
-def with_score(found: Scored, score: float) -> Scored:
-    """The same place with another score."""
-    return replace(found, score=score)
 
 
 def weighed(score: float, kind: str, size: int, age: float) -> float:

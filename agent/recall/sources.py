@@ -110,5 +110,5 @@ def _best(
         passage = passages[(each.position >> tables.PLACES) - 1]
         age = now - passage.created if passage.created else 0.0
         score = scoring.weighed(each.score, passage.kind, len(passage.text), age)
-        found.append((passage, scoring.with_score(each, score)))
+        found.append((passage, each._replace(score=score)))
     return sorted(found, key=lambda item: -item[1].score)

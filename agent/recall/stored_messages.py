@@ -106,17 +106,23 @@ def without(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in there]
 
 
-def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str] | None:
-    """The sessions to which filters narrow a search; None if they narrow none."""
-    narrowing = Filters(
+def _of_sessions(filters: Filters) -> Filters:
+    return Filters(
         session=filters.session,
         session_begins=filters.session_begins,
         project=filters.project,
         branch=filters.branch,
     )
-    if not narrowing:
-        return None
-    conditions, values = conditions_of(narrowing)
+
+
+def narrows_sessions(filters: Filters) -> bool:
+    """Whether filters leave whole sessions out. Pure."""
+    return bool(_of_sessions(filters))
+
+
+def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str]:
+    """The sessions to which filters narrow a search."""
+    conditions, values = conditions_of(_of_sessions(filters))
     where = " AND ".join(condition.replace("nodes.session", "sessions.id") for condition in conditions)
     return [name for (name,) in connection.execute(f"SELECT id FROM sessions WHERE {where}", values)]
 
