@@ -14,10 +14,11 @@ run:
 	@sh .ci/environment local
 	@$(BIN)/hermes $(ARGS)
 
-# Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust"
+# Runs the suite. One file or one test: make test ARGS="tests/agent/config -k trust". Up to ten tests that failed
+# are tried once more, each alone; those that pass then are named at the end.
 test:
 	@sh .ci/environment dev
-	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PYTEST) -m "not realmodel and not thorough" -n $(JOBS) --dist loadfile -p tests.support.second_try --second-try 10 $(ARGS)
 
 # Runs what takes minutes: every kind of hostile text in every list, and every property on many examples.
 test-thorough:

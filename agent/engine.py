@@ -11,18 +11,21 @@ from agent.assembly.agent import Agent
 from agent.assembly.shared_services import MAIN_AGENT
 from agent.context.context_table import ContextTable
 from agent.errors import HermesError
-from agent.events import ModeChanged, Noticed, TurnEnded
+from agent.events import EffortChanged, ModeChanged, Noticed, TurnEnded
 from agent.messages import Attachment
+from agent.model.effort import SessionEffort
 from agent.modes import Mode, ModeName
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
 from agent.stream import EventStream
 from agent.turns.turn_queue import QueuedMessage
+from tools.safe_text import printable
 
 if TYPE_CHECKING:
     from agent.attempts.parallel_attempts import ParallelAttempts
     from agent.history.navigation import HistoryNavigation
+    from agent.mcp.service import McpService
     from agent.recall.recall import Recall
     from agent.spending.metering import Metering
     from agent.subagents.scheduler import Scheduler
@@ -49,6 +52,8 @@ class Engine:
         attempts: ParallelAttempts | None,
         agents: Scheduler | None,
         recall: Recall,
+        servers: McpService,
+        effort: SessionEffort,
     ) -> None:
         """`attempts` and `agents` are None where a session has none."""
         self.session = agent.session
@@ -58,6 +63,7 @@ class Engine:
         self.metering = metering
         """What the session spends, and what happens when a ceiling is reached."""
         self.recall = recall
+        self.servers = servers
         """Finds what was said and noted before."""
         self.travel = travel
         """Going back, branching, undo and redo."""
@@ -69,6 +75,7 @@ class Engine:
         self._watch = watch
         self._attempts = attempts
         self._agents = agents
+        self._effort = effort
         travel.busy = lambda: self.busy
         self._task: asyncio.Task[Any] | None = None
         self._stopping = False
@@ -107,6 +114,26 @@ class Engine:
     def mode(self) -> Mode:
         """The mode of the gate that is in force; a broken file of permissions can hold it back."""
         return self._gate.mode
+
+    @property
+    def effort(self) -> str:
+        """How much the model thinks, as `SessionOpened` tells it."""
+        return self._effort.word
+
+    async def set_effort(self, text: str) -> str:
+        """Let the models of the session think so much from their next request on; the level in force.
+
+        Kept with the session. Raises `HermesError` for what is no level.
+        """
+        effort = self._effort
+        try:
+            effort.choose(text)
+        except ValueError as error:
+            raise HermesError(f"There is no effort “{printable(text)[:40]}”; {error}.") from None
+        await self.session.add("notice", effort.told, effort.record())
+        self.stream.emit(EffortChanged(effort=effort.word))
+        self.stream.emit(Noticed(kind="info", text=effort.told))
+        return effort.word
 
     @property
     def grants(self) -> Grants:

@@ -80,6 +80,8 @@ class SessionOpened(Event):
 
     Where they run elsewhere, the name of that place, such as `docker` or `ssh build.example.org`.
     """
+    effort: str = ""
+    """How much the model thinks: a word such as `high`, or `12,000 tokens`; empty = as its provider likes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +90,14 @@ class ModeChanged(Event):
 
     type: ClassVar[str] = "mode_changed"
     mode: ModeName
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffortChanged(Event):
+    """The model thinks more or less from its next request on. `effort` as in `SessionOpened`."""
+
+    type: ClassVar[str] = "effort_changed"
+    effort: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,8 @@ class Options:
     resume_last: bool = False
     approve: ModeName | None = None
     """A mode for this session, whatever settings and permissions say."""
+    effort: str | None = None
+    """How much the model thinks, as `/effort` takes it."""
     max_steps: int | None = None
     surface: str = ""
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""

@@ -121,7 +121,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.message_sender = MessageSender(
             self.host, self._show_queue, self.complain, self.session.prompt.put_before
         )
-        self.session.prompt.look = self._look_for_files
+        self.session.prompt.files.look = self._look_for_files
         self.failure: HermesError | None = None
         """Why the application ended at once, if it did."""
 

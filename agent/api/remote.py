@@ -127,6 +127,10 @@ class RemoteSession:
         return self._view["mode"]
 
     @property
+    def effort(self) -> str:
+        return self._view["effort"]
+
+    @property
     def pid(self) -> int:
         """The number of the engine's process."""
         return self._link.pid

@@ -390,6 +390,11 @@ class SessionClient(Protocol):
         """The mode of the gate in force."""
         ...
 
+    @property
+    def effort(self) -> str:
+        """How much the model thinks: a word or `12,000 tokens`; empty: as its provider likes."""
+        ...
+
     # Commands
 
     def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
@@ -422,6 +427,10 @@ class SessionClient(Protocol):
 
     async def set_mode(self, mode: ModeName) -> Mode:
         """Choose the mode of the gate; the one that is in force then."""
+        ...
+
+    async def set_effort(self, text: str) -> str:
+        """Choose how much the model thinks from its next request on; the level in force then."""
         ...
 
     async def watch(self, on: bool) -> None:

@@ -26,12 +26,16 @@ from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.attachments import AttachmentStore
 from agent.config.schema import Settings
+from agent.context.allowed_passages import allowed_passages
 from agent.context.compaction import still_shown
+from agent.context.folder_files import FolderRoom
+from agent.context.layer import CHARACTERS_PER_TOKEN
 from agent.events import Event, TurnEnded
 from agent.home import Home
 from agent.messages import ToolCall
+from agent.model.effort import SessionEffort
 from agent.model.profile import Profile
-from agent.model.protocol import ToolSpec
+from agent.model.protocol import Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
@@ -51,6 +55,7 @@ from agent.turns.attaching import Attached, nothing_attached
 from agent.turns.call_runner import CallRunner, ContextFor, StepOf
 from agent.turns.dialogue import Dialogue
 from agent.turns.hooked_call import CallHooks
+from agent.turns.reached_folders import ReachedFolders
 from agent.turns.room import Remember
 from agent.turns.script_calls import Scripts
 from agent.turns.task_state import LiveTodos, TaskState
@@ -83,6 +88,7 @@ class AgentServices:
     """Settings that tools read, by their names."""
     hooks: CallHooks
     """What may have a say in calls and answers."""
+    effort: SessionEffort
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -135,6 +141,8 @@ class AgentSpec:
     """What the references of a message show."""
     meant: Callable[[str], Awaitable[str]] = nothing_meant
     """What the model is told besides a message of the person."""
+    effort: Thinking | None = None
+    """How much it thinks; None: as the session does."""
     beginning: Callable[[], None] = nothing_begins
     """Told when a turn begins."""
 
@@ -191,7 +199,10 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         spec.scratch,
         services.registry,
         services.options,
+        services.environ.get("PATH", ""),
     )
+    folders = await asyncio.to_thread(_folders, services, spec)
+    spec = replace(spec, acting=(*spec.acting, folders.acting))
     calls = CallRunner(
         session,
         services.registry,
@@ -209,9 +220,11 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         unasked=unasked,
         learnings=learnings.at_calls,
         hooks=services.hooks,
+        folders=folders,
         refuses=_refuses(skills),
+        settled=place.reach.scripts.prepare_next,
     )
-    dialogue = _dialogue(services, spec, state)
+    dialogue = _dialogue(services, spec, state, folders)
     turns = TurnRunner(
         session,
         dialogue,
@@ -229,6 +242,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
 
     async def moved(reason: str) -> None:
         state.files.clear()
+        folders.renew()
         todos.replace(session.todos())
         await renew_system()
         await dialogue.begin_again(reason)
@@ -240,6 +254,23 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         dialogue=dialogue,
         moved=moved,
         is_renewed=is_renewed,
+    )
+
+
+def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
+    """What the project says about the places that an agent's calls reach. Reads where its root is."""
+    context, reach = services.settings.context, spec.place.reach
+    room = FolderRoom(
+        file=context.file_chars if spec.profile.context_files else 0,
+        layer=min(context.budgets.project, spec.profile.result_limit // CHARACTERS_PER_TOKEN),
+        allowed=allowed_passages(services.home),
+    )
+    return ReachedFolders(
+        reach.workspace,
+        room,
+        lambda: spec.session.path,
+        spec.emit,
+        follows_shell=not reach.terminals.elsewhere,
     )
 
 
@@ -360,12 +391,15 @@ def _remember(spec: AgentSpec) -> Remember | None:
     return remember
 
 
-def _dialogue(services: AgentServices, spec: AgentSpec, state: TaskState) -> Dialogue:
+def _dialogue(
+    services: AgentServices, spec: AgentSpec, state: TaskState, folders: ReachedFolders
+) -> Dialogue:
     settings, profile, session = services.settings, spec.profile, spec.session
 
     async def after_compaction() -> None:
         """What is no longer sent can be read again; the task list is shown once more."""
         state.files.folded(set(still_shown(session.path)))
+        folders.renew()
         if items := state.todos.items():
             await session.add("notice", render(items), {"kind": "todos", "to_model": True})
 
@@ -385,5 +419,5 @@ def _dialogue(services: AgentServices, spec: AgentSpec, state: TaskState) -> Dia
         remember=_remember(spec),
         temperature=profile.temperature if temperature is None else temperature,
         max_output=settings.model.max_output or profile.max_output,
-        thinking=settings.model.thinking,
+        thinking=lambda: services.effort.level if spec.effort is None else spec.effort,
     )

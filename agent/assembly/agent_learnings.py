@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +47,12 @@ def open_learnings(
     scratch: Path,
     registry: Registry,
     options: Mapping[str, Any],
+    search: str,
 ) -> AgentLearnings:
-    """Those of an agent that works at `place`. Reads where the root of its project is."""
+    """Those of an agent that works at `place`. Reads where the root of its project is.
+
+    `search` is the path along which programs are looked for on this machine.
+    """
     if not settings.enabled:
         return AgentLearnings()
     reach = place.reach
@@ -63,7 +66,7 @@ def open_learnings(
         workspace=reach.workspace,
         root=root,
         cwd=cwd,
-        search=None if reach.terminals.elsewhere else os.environ.get("PATH", ""),
+        search=None if reach.terminals.elsewhere else search,
     )
     store = LearningStore(
         session.store.database,

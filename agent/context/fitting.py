@@ -31,11 +31,24 @@ def fitted(parts: Sequence[Part], budgets: Mapping[str, int], whole: int | None)
 def _shrink(parts: Sequence[_Shrinking], budget: int) -> None:
     """Leave entries out, those of the last part first, until the parts have no more than `budget` tokens."""
     over = sum(each.tokens for each in parts) - budget
-    for each in reversed(parts):
-        while over > 0 and each.items:
-            before = each.tokens
-            each.leave_one_out()
-            over -= before - each.tokens
+    for group in reversed(_neighbours(parts)):
+        while over > 0 and (left := [each for each in group if each.items]):
+            longest = max(left, key=lambda each: each.tokens)
+            before = longest.tokens
+            longest.leave_one_out()
+            over -= before - longest.tokens
+
+
+def _neighbours(parts: Sequence[_Shrinking]) -> list[list[_Shrinking]]:
+    """Parts that shrink together, in order: neighbours that share the room of their layer evenly."""
+    groups: list[list[_Shrinking]] = []
+    for each in parts:
+        last = groups[-1][-1].part if groups else None
+        if last is not None and last.layer == each.part.layer and each.shares and groups[-1][-1].shares:
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups
 
 
 class _Shrinking:
@@ -47,6 +60,11 @@ class _Shrinking:
         self._left: list[str] = []
         self._stays = part.entries is None or part.entries.head_stays
         self._characters = len(self._text())
+
+    @property
+    def shares(self) -> bool:
+        """Whether it shares the room of its layer evenly with its neighbours."""
+        return self.part.entries is not None and self.part.entries.evenly
 
     @property
     def tokens(self) -> int:

@@ -16,7 +16,7 @@ from agent.export.page_style import CSS
 from agent.messages import ToolCall
 from agent.store.export import masked
 from agent.store.nodes import MAIN, Node, Session
-from agent.turns.call_runner import describe
+from agent.turns.shown_call import describe
 from tools.redact import redact
 from tools.registry import Registry
 from tools.results import DiffDetail, TextDetail

@@ -311,12 +311,12 @@ class CallLearnings:
             learning = await self._store.get(number)
             if learning is None:
                 continue
-            if learning.fix_key == fix.key:
-                await self._store.happened(number, confirmed=1)
-                return
-            if not learning.fix_key and learning.origin != "observed":
-                # Told in words; what was done then is what they mean.
-                await self._store.happened(number, confirmed=1)
+            # Told in words, what was done then is what they mean.
+            in_words = not learning.fix_key and learning.origin != "observed"
+            if learning.fix_key == fix.key or in_words:
+                # It holds with what there is now.
+                now = await asyncio.to_thread(self._around.restamped, learning.depends)
+                await self._store.happened(number, confirmed=1, depends=now)
                 return
         made, sign = seen.made, seen.signature
         assert made.failure is not None

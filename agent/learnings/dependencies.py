@@ -59,13 +59,25 @@ def stamps(program: str, names: tuple[str, ...], root: Path, search: str | None)
 def changed(depends: Mapping[str, str], root: Path) -> str:
     """Which of these stamps is no longer true; empty if all are. Reads files."""
     for name, before in depends.items():
-        if name.startswith(_PROGRAM):
-            now = _program_stamp(Path(name.removeprefix(_PROGRAM)))
-        else:
-            now = _stamp(root / name)
-        if now != before:
+        if _now(name, root) != before:
             return name.removeprefix(_PROGRAM)
     return ""
+
+
+def restamped(depends: Mapping[str, str], root: Path) -> dict[str, str]:
+    """The same names with the stamps of now. Reads files."""
+    return {name: _now(name, root) for name in depends}
+
+
+def of_any_project(depends: Mapping[str, str]) -> dict[str, str]:
+    """Those that are the same in each project: a lock file is that of one."""
+    return {name: stamp for name, stamp in depends.items() if name.startswith(_PROGRAM)}
+
+
+def _now(name: str, root: Path) -> str:
+    if name.startswith(_PROGRAM):
+        return _program_stamp(Path(name.removeprefix(_PROGRAM)))
+    return _stamp(root / name)
 
 
 def _stamp(path: Path) -> str:

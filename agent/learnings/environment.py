@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.learnings.call_form import CallForm, CallPlace, call_form
-from agent.learnings.dependencies import changed, stamps
+from agent.learnings.dependencies import changed, restamped, stamps
 from agent.learnings.failures import Failure
 from agent.learnings.learning import Learning
 from agent.learnings.what_worked import MadeCall
@@ -36,6 +36,10 @@ class LearningEnvironment:
         """Which of these stamps is no longer true; empty if all are. Reads files."""
         known = {name: each for name, each in depends.items() if self.search is not None or ":" not in name}
         return changed(known, self.root)
+
+    def restamped(self, depends: Mapping[str, str]) -> dict[str, str]:
+        """The same names with the stamps of now. Reads files."""
+        return restamped(depends, self.root)
 
     def only_looks(self, form: CallForm) -> bool:
         """Whether a call changes nothing. Reads the command, which takes a moment."""

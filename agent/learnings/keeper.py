@@ -8,21 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from agent.errors import HermesError
-from agent.injection import scan
 from agent.learnings.at_calls import CallLearnings, SeenFailure, calls_of
-from agent.learnings.call_form import CallPlace, call_form
+from agent.learnings.dependencies import of_any_project
 from agent.learnings.environment import LearningEnvironment
 from agent.learnings.failures import normalise
-from agent.learnings.learning import MOST_TAGS, Learning, Origin, short
+from agent.learnings.learning import MOST_TAGS, Learning, short
 from agent.learnings.learning_store import LearningStore
-from agent.learnings.signature import EVERYWHERE, Signature
+from agent.learnings.notes import LearningRefusedError, call_key, checked, written
+from agent.learnings.signature import EVERYWHERE
 from tools.learning_notes import LearningNote, LearningView
 from tools.redact import redact
 from tools.results import ToolError
-
-
-class LearningRefusedError(HermesError):
-    """A learning that is not taken; the message says why."""
 
 
 @dataclass(slots=True)
@@ -58,13 +54,12 @@ class SessionLearnings:
             )
         seen = about(texts, self.at_calls.failures)
         if seen is None:
-            return await self.store.keep(
-                written(texts, self.around, self._project(note), "agent", self.session)
-            )
+            learning = written(texts, self._project(note), "agent", self.session)
+            return await self.store.keep(learning, [call_key(texts.pattern, self.around.workspace)])
         if (candidate := await self._candidate(seen)) is not None:
             return await self._promoted(candidate.id, texts)
         made, sign = seen.made, seen.signature
-        learning = written(texts, self.around, self._project(note), "agent", self.session)
+        learning = written(texts, self._project(note), "agent", self.session)
         depends = await asyncio.to_thread(self.around.stamps, made.form)
         failure = made.failure
         assert failure is not None
@@ -81,7 +76,7 @@ class SessionLearnings:
                 "failed": short("pattern", redact(made.form.shown, self.secrets)),
                 "error": short("pattern", redact(failure.line, self.secrets)),
             },
-            depends=depends,
+            depends=of_any_project(depends) if note.everywhere else depends,
         )
         return await self.store.keep(learning, calls_of(made))
 
@@ -107,6 +102,7 @@ class SessionLearnings:
             context=texts.context or known.context,
             tags=tuple(sorted({*known.tags, *texts.tags}))[:MOST_TAGS],
             project=EVERYWHERE if texts.everywhere else known.project,
+            depends=of_any_project(known.depends) if texts.everywhere else known.depends,
             refuted=0,
             updated_at=time.time(),
         )
@@ -114,54 +110,6 @@ class SessionLearnings:
 
     def _project(self, note: LearningNote) -> str:
         return EVERYWHERE if note.everywhere else self.store.project
-
-
-def checked(note: LearningNote, secrets: Mapping[str, str]) -> LearningNote:
-    """A note with its texts on one line, cut and without secrets. Refuses orders."""
-    texts = {
-        name: short(name, redact(getattr(note, name), secrets))
-        for name in ("pattern", "error_type", "fix", "context")
-    }
-    tags = tuple(dict.fromkeys(" ".join(tag.split())[:40] for tag in note.tags if tag.strip()))
-    findings = scan("\n".join([*texts.values(), *tags]))
-    if findings:
-        names = ", ".join(dict.fromkeys(each.rule for each in findings))
-        raise LearningRefusedError(
-            f"This reads like an instruction to an agent ({names}: {findings[0].excerpt[:80]!r}), which "
-            "learnings do not take; write what fails and what works."
-        )
-    return replace(note, **texts, tags=tags[:MOST_TAGS])
-
-
-def written(
-    note: LearningNote, around: LearningEnvironment, project: str, origin: Origin, session: str = ""
-) -> Learning:
-    """A learning in somebody's words, about a failure that was not seen."""
-    error = normalise(note.error_type or note.pattern)
-    sign = Signature("terminal", "", "", error, project)
-    now = time.time()
-    return Learning(
-        key=sign.key,
-        project=project,
-        status="learning",
-        origin=origin,
-        tool=sign.tool,
-        error=error,
-        pattern=note.pattern,
-        error_type=note.error_type or "failed",
-        fix=note.fix,
-        context=note.context,
-        tags=note.tags,
-        created_at=now,
-        updated_at=now,
-        session=session,
-    )
-
-
-def call_key(pattern: str, around: LearningEnvironment) -> str:
-    """The key of the call that a pattern is, read as a command in the workspace."""
-    workspace = str(around.workspace)
-    return call_form("terminal", {"command": pattern.strip().strip("`")}, CallPlace(workspace, workspace)).key
 
 
 def about(note: LearningNote, failures: Sequence[SeenFailure]) -> SeenFailure | None:

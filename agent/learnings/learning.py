@@ -139,9 +139,3 @@ def short(name: str, text: str) -> str:
     line = " ".join(text.split())
     most = LONGEST[name]
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def told(learning: Learning) -> str:
-    """What worked, as it is said to a model: one line."""
-    context = f" ({learning.context})" if learning.context else ""
-    return f"{learning.fix}{context}"

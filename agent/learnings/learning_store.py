@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 
 from agent.learnings import learning_table as table
 from agent.learnings.learning import Learning, Status
@@ -59,9 +58,15 @@ class LearningStore:
         return learning
 
     async def happened(
-        self, learning: int, *, used: int = 0, confirmed: int = 0, refuted: int = 0
+        self,
+        learning: int,
+        *,
+        used: int = 0,
+        confirmed: int = 0,
+        refuted: int = 0,
+        depends: Mapping[str, str] | None = None,
     ) -> Learning | None:
-        """Add to what happened with one; None if it is gone."""
+        """Add to what happened with one; None if it is gone. `depends` are new stamps, if there are."""
 
         def work(connection: table.Connection) -> Learning | None:
             return table.count(
@@ -70,6 +75,7 @@ class LearningStore:
                 used=used,
                 confirmed=confirmed,
                 refuted=refuted,
+                depends=depends,
                 promote_after=self._promote_after,
             )
 
@@ -87,7 +93,7 @@ class LearningStore:
     async def listed(
         self, statuses: Sequence[Status] = (), *, all_projects: bool = False, limit: int = 1_000
     ) -> list[Learning]:
-        """Those that hold here (or all there are), the surest and newest first."""
+        """Those that hold here (or all there are), the surest and newest first; -1 is no limit."""
         projects = None if all_projects else (self.project, EVERYWHERE)
         return await self._database.read(lambda c: table.listed(c, projects, statuses, limit))
 
@@ -118,8 +124,3 @@ def _text(learning: Learning) -> str:
         *(learning.subcommand, learning.error, *learning.tags),
     )
     return " ".join(parts).lower()
-
-
-def everywhere(learning: Learning) -> Learning:
-    """The same for every project."""
-    return replace(learning, project=EVERYWHERE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from sqlite3 import Connection
 from typing import Any
@@ -84,10 +84,7 @@ def _known(connection: Connection, new: Learning, calls: Sequence[str]) -> Learn
     Where nobody vouches for either, one that was observed of the same call says the same, whatever worked:
     what works is then different each time, as a free port is.
     """
-    rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM learnings WHERE key = ? AND project = ? ORDER BY id", (new.key, new.project)
-    )
-    found = [_learning(row) for row in rows]
+    found = of_key(connection, new.key, new.project)
     if alike := next((each for each in found if same(each, new)), None):
         return alike
     observed = [each for each in found if each.origin == new.origin == "observed"]
@@ -112,9 +109,13 @@ def link(connection: Connection, learning: Learning, calls: Iterable[str]) -> No
 
 
 def update(connection: Connection, learning: Learning) -> None:
-    """Write what has changed of a learning that is kept."""
+    """Write what has changed of a learning that is kept; its calls are found where it holds."""
     connection.execute(
         f"UPDATE learnings SET {_SETS} WHERE id = ?", (*_row(_storable(learning))[1:], learning.id)
+    )
+    connection.execute(
+        "UPDATE learning_calls SET project = ? WHERE learning = ? AND project != ?",
+        (learning.project, learning.id, learning.project),
     )
 
 
@@ -125,13 +126,16 @@ def count(
     used: int = 0,
     confirmed: int = 0,
     refuted: int = 0,
+    depends: Mapping[str, str] | None = None,
     promote_after: int = 0,
 ) -> Learning | None:
-    """Add to what happened with a learning; None if it is gone."""
+    """Add to what happened with a learning, with new stamps if given; None if it is gone."""
     found = get(connection, learning)
     if found is None:
         return None
     changed = after_use(found, used=used, confirmed=confirmed, refuted=refuted, promote_after=promote_after)
+    if depends is not None:
+        changed = replace(changed, depends=depends)
     if confirmed or refuted:
         changed = replace(changed, updated_at=time.time())
     update(connection, changed)
@@ -174,6 +178,27 @@ def listed(
         (*values, limit),
     )
     return [_learning(row) for row in rows]
+
+
+def of_key(connection: Connection, key: str, project: str) -> list[Learning]:
+    """All of one signature in one project, whatever they count as, oldest first."""
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM learnings WHERE key = ? AND project = ? ORDER BY id", (key, project)
+    )
+    return [_learning(row) for row in rows]
+
+
+def calls(connection: Connection, learning: int) -> tuple[str, ...]:
+    """The keys of the calls that one is about."""
+    rows = connection.execute("SELECT call FROM learning_calls WHERE learning = ? ORDER BY call", (learning,))
+    return tuple(call for (call,) in rows)
+
+
+def put_back(connection: Connection, learning: Learning, calls: Iterable[str]) -> None:
+    """Write one that was removed down again, under its number."""
+    values = _row(_storable(learning))
+    connection.execute(f"INSERT INTO learnings ({_COLUMNS}) VALUES (?, {_MARKS})", values)
+    link(connection, learning, calls)
 
 
 def remove(connection: Connection, learning: int) -> bool:

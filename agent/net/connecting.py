@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Protocol
 
 from agent.net.addresses import Address, readings, refused_among, refused_name
 
@@ -99,7 +99,7 @@ async def connected(network: Network, addresses: Sequence[Address | str], port: 
     reason = "did not answer in time"
     try:
         for place, address in enumerate(addresses):
-            attempts.add(asyncio.ensure_future(_within(network.connect(address, port))))
+            attempts.add(asyncio.ensure_future(_within(network, address, port)))
             is_last = place == len(addresses) - 1
             while attempts:
                 done, _ = await asyncio.wait(
@@ -119,9 +119,9 @@ async def connected(network: Network, addresses: Sequence[Address | str], port: 
     raise UnreachableError(reason)
 
 
-async def _within(connecting: Coroutine[Any, Any, socket.socket]) -> socket.socket:
+async def _within(network: Network, address: Address | str, port: int) -> socket.socket:
     async with asyncio.timeout(CONNECTING):
-        return await connecting
+        return await network.connect(address, port)
 
 
 def _close(attempt: asyncio.Task[socket.socket]) -> None:

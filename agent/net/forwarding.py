@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Protocol
 
 from agent.net.listening import ListeningPort, listeners
-from agent.net.relay import both_ways
+from agent.net.relay import both_ways, readable
+from agent.net.socket_tasks import SocketTasks
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class PortForwarder:
         self._hidden = hidden
         self._seen: frozenset[ListeningPort] = frozenset()
         self._open: dict[ListeningPort, list[asyncio.Task[None]]] = {}
-        self._relays: set[asyncio.Task[None]] = set()
+        self._relays = SocketTasks()
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -74,24 +75,19 @@ class PortForwarder:
         finally:
             self._watch.close()
             self._follow(frozenset())
-            for each in self._relays:
-                each.cancel()
+            self._relays.cancel()
 
     def _follow(self, wanted: frozenset[ListeningPort]) -> None:
         for each in self._open.keys() - wanted:
             for task in self._open.pop(each):
                 task.cancel()
         for each in wanted - self._open.keys():
-            self._open[each] = [self._start(self._accept(outside, each)) for outside in _outside(each.port)]
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._relays.add(task)
-        task.add_done_callback(self._relays.discard)
-        return task
+            self._open[each] = [
+                self._relays.start(self._accept(outside, each), outside) for outside in _outside(each.port)
+            ]
 
     async def _accept(self, outside: socket.socket, target: ListeningPort) -> None:
-        await accepting(outside, lambda client: self._start(self._relay(client, target)))
+        await accepting(outside, lambda client: self._relays.start(self._relay(client, target), client))
 
     async def _relay(self, client: socket.socket, target: ListeningPort) -> None:
         loop = asyncio.get_running_loop()
@@ -106,7 +102,7 @@ class PortForwarder:
 
 async def offer(listener: socket.socket, port: int) -> None:
     """Pass connections that `listener` takes inside on to `port` of this machine, until it is cancelled."""
-    relays: set[asyncio.Task[None]] = set()
+    relays = SocketTasks()
 
     async def relay(client: socket.socket) -> None:
         with client, suppress(OSError), socket.socket() as service:
@@ -114,25 +110,26 @@ async def offer(listener: socket.socket, port: int) -> None:
             await asyncio.get_running_loop().sock_connect(service, ("127.0.0.1", port))
             await both_ways(client, service)
 
-    def start(client: socket.socket) -> None:
-        task = asyncio.get_running_loop().create_task(relay(client))
-        relays.add(task)
-        task.add_done_callback(relays.discard)
-
     try:
-        await accepting(listener, start)
+        await accepting(listener, lambda client: relays.start(relay(client), client))
     finally:
-        for each in relays:
-            each.cancel()
+        relays.cancel()
 
 
 async def accepting(listener: socket.socket, take: Callable[[socket.socket], object]) -> None:
-    """Hand every connection to `take` until it is cancelled; closes the listener then."""
-    loop = asyncio.get_running_loop()
+    """Hand every connection to `take` until it is cancelled; closes the listener then.
+
+    A connection is handed on in the step in which it is taken: one that came as the result of something
+    awaited would be nobody's if this was cancelled at that moment.
+    """
     with listener:
         while True:
             try:
-                client, _ = await loop.sock_accept(listener)
+                await readable(listener)
+                client, _ = listener.accept()
+            except BlockingIOError:
+                # It went away before it was taken.
+                continue
             except OSError as error:
                 # Out of descriptors, or the client is gone already: the next one may be served.
                 log.debug("a connection could not be taken: %s", error)

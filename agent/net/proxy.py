@@ -21,6 +21,7 @@ from agent.net.connecting import Network, SystemNetwork
 from agent.net.exchange import Decide, ExchangeRules, ProxyExchange, ProxyRefusal
 from agent.net.forwarding import accepting
 from agent.net.secret_scan import SecretScan
+from agent.net.socket_tasks import SocketTasks
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class EgressProxy:
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, "egress-resolver")
         self._loop.set_default_executor(self._resolvers)
         self._thread = threading.Thread(target=self._run, name="egress-proxy", daemon=True)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = SocketTasks()
         self._clients = 0
 
     def start(self) -> None:
@@ -62,11 +63,11 @@ class EgressProxy:
     def listen(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which belongs to the proxy from now on. Thread-safe."""
         listener.setblocking(False)
-        self.run(lambda: accepting(listener, self._take))
+        self._loop.call_soon_threadsafe(lambda: self._tasks.start(accepting(listener, self._take), listener))
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do `work` in the loop until it ends or the proxy is closed. Thread-safe."""
-        self._loop.call_soon_threadsafe(lambda: self._keep(work()))
+        self._loop.call_soon_threadsafe(lambda: self._tasks.start(work()))
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -89,20 +90,17 @@ class EgressProxy:
                 for each in left:
                     each.cancel()
                 self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            # What is done when a task has ended is still to come for those that ended last.
+            self._loop.run_until_complete(asyncio.sleep(0))
             # A name service that does not answer is not waited for.
             self._resolvers.shutdown(wait=False, cancel_futures=True)
             self._loop.close()
-
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     def _take(self, client: socket.socket) -> None:
         if self._clients >= MOST_CONNECTIONS:
             client.close()
         else:
-            self._keep(self._serve(client))
+            self._tasks.start(self._serve(client), client)
 
     async def _serve(self, client: socket.socket) -> None:
         self._clients += 1

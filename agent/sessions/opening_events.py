@@ -24,6 +24,7 @@ def announce(
     sandbox: str,
     changed: bool,
     problems: Sequence[str],
+    effort: str,
 ) -> None:
     record = opened.record
     stream.emit(
@@ -35,6 +36,7 @@ def announce(
             nodes=len(opened.path),
             approvals=approvals,
             sandbox=sandbox,
+            effort=effort,
         )
     )
     for problem in problems:

@@ -58,6 +58,7 @@ def _applied(task: Task, definition: Definition, registry: Registry) -> Task:
         "prompt": definition.prompt,
         "toolsets": _tools(task, definition, registry),
         "model": definition.model or task.model,
+        "effort": definition.effort,
         "isolation": stricter(task.isolation, definition.isolation),
         "budget": task.budget.within(definition.budget),
     }

@@ -22,6 +22,8 @@ from agent.config.document import parse as parse_yaml
 from agent.config.problem import SettingPlace, SettingProblem, shown
 from agent.config.settings_file import UnreadableSettingsError
 from agent.home import Home
+from agent.model.effort import WORDS, parse_effort
+from agent.model.protocol import Thinking
 from agent.spending.budget import Budget
 from agent.subagents.records import Isolation
 from tools.safe_text import clean
@@ -40,7 +42,7 @@ UNTRUSTED = "This project brings agents of its own, which were not read; see `he
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FENCE = re.compile(r"---[ \t]*\r?")
-_FIELDS = ("name", "description", "tools", "model", "budget", "isolation")
+_FIELDS = ("name", "description", "tools", "model", "effort", "budget", "isolation")
 _MEASURES = ("turns", "tokens", "money", "seconds")
 _STRICT: tuple[Isolation, ...] = ("shared", "copy", "readonly")
 """From the loosest to the strictest."""
@@ -59,6 +61,8 @@ class Definition:
     """Toolsets or tools it may use of those its sender has; empty: all of them."""
     model: str = ""
     """The model it asks; empty: that of the session."""
+    effort: Thinking | None = None
+    """How much it thinks; None: as the session does."""
     budget: Budget = field(default_factory=Budget)
     isolation: Isolation = "shared"
     """The least it is kept apart by."""
@@ -167,6 +171,7 @@ class _Reader:
             prompt=self._prompt(body),
             tools=self._tools(),
             model=self._model(),
+            effort=self._effort(),
             budget=self._budget(),
             isolation=self._isolation(),
             source=self._source,
@@ -232,6 +237,17 @@ class _Reader:
         if len(name) > 200 or not name.isprintable():
             self._wrong("model", "is no name of a model; write it as provider/name.")
         return name
+
+    def _effort(self) -> Thinking | None:
+        value = self._document.data.get("effort")
+        if value is None:
+            return None
+        try:
+            # YAML reads a bare `off` as false.
+            return parse_effort("off" if value is False else str(value))
+        except ValueError:
+            self._wrong("effort", f"must be {', '.join(WORDS)} or a number of tokens.")
+            return None
 
     def _budget(self) -> Budget:
         value = self._document.data.get("budget", {})

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 from agent.events import TurnOutcome
+from agent.model.protocol import Thinking
 from agent.spending.budget import Budget
 from agent.spending.metered_client import RequestTally
 from agent.store.nodes import Session
@@ -76,6 +77,8 @@ class Task:
     background: bool = False
     model: str = ""
     """The model it asks, as settings name it; empty: that of the session."""
+    effort: Thinking | None = None
+    """How much it thinks; None: as the session does."""
     only_answers: bool = False
     """Whether it answers a question without any tools; its words are the result as they stand."""
 

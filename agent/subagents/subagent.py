@@ -187,6 +187,7 @@ async def open_subagent(
             around=writer,
             step_of=lambda call: services.workspaces.step_of(spec.id, call),
             delegates=spec.delegates,
+            effort=spec.task.effort,
         ),
     )
 

@@ -17,20 +17,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_refused
+from agent.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_begins, nothing_refused
 from agent.context.read_ledger import SHOWN, lines_shown
 from agent.events import Event, StepTaken, ToolFinished, ToolStarted
 from agent.messages import ToolCall
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
 from agent.turns.hooked_call import CallHooks, hooked_call
+from agent.turns.reached_folders import ReachedFolders
+from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
 from agent.turns.task_state import TaskState
 from agent.turns.unasked_changes import UnaskedChanges
 from agent.workspace.checkpoints.git_words import step_names
 from tools.context import SeenFile, ToolContext
-from tools.redact import redact, redact_data
 from tools.registry import Registry, ToolEntry
-from tools.results import Display, Outcome
+from tools.results import Outcome
 from tools.safe_text import clean
 from tools.todo_tool import reminder
 
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
 PREVIEW = 1_500
 """Characters of a spilled result that stay in the conversation."""
 
-SMALL_RESULT = 8_000
-"""Characters of a result that may be read on the event loop."""
-
 REPEATS_HINT = 3
 REPEATS_STOP = 5
 """Identical calls with identical results in a row before a hint, and before refusal."""
@@ -51,8 +49,8 @@ INTERRUPTED = (
     '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
     '"status": "interrupted"}'
 )
-NAME_SHOWN, NAMED_PATHS = 64, 20
-"""Characters of a tool's name that are shown, and paths of a step that its event names."""
+NAMED_PATHS = 20
+"""Paths of a step that its event names."""
 NOT_STARTED = '{"error": "Interrupted by the user before this call started; nothing was done."}'
 FAULT = (
     '{"error": "A fault of Hermes ended this call; its effects may be partial.", "status": "interrupted"}',
@@ -119,14 +117,18 @@ class CallRunner:
         unasked: UnaskedChanges,
         learnings: AtCalls,
         hooks: CallHooks,
+        folders: ReachedFolders,
         refuses: Callable[[str], str] = nothing_refused,
+        settled: Callable[[], None] = nothing_begins,
     ) -> None:
         """`around` stands around calls that may change something, `steps` keeps what they do to files.
 
         `left_by` tells what else is known of a call that was cut off.
         `step_of` gives the step of a call that had something else change files, such as a merge.
         `unasked` looks after what programs change at guarded places.
+        `folders` knows what the project says about places that calls reach.
         `refuses` tells why a tool may not be called now, in a sentence.
+        `settled` hears when a call that may change something is over, with all that follows from it.
         """
         self._session = session
         self._tools = tools
@@ -148,7 +150,9 @@ class CallRunner:
         self._step_of = step_of
         self._learnings = learnings
         self._hooks = hooks
+        self._folders = folders
         self._refuses = refuses
+        self._settled = settled
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self.guard = RepeatGuard()
@@ -222,6 +226,7 @@ class CallRunner:
                 text = await self._act(call, entry, arguments, f"{show.verb} {show.subject}")
             result = await self._read(text)
             outcome, text = self._judge(call, result, await self._learnings.after(call, result))
+            text = await self._folders.told(call.id, result, text)
             commit = self._commit(call, outcome, text, time.monotonic() - began, shown, finished)
             await self._shielded(commit)
 
@@ -239,6 +244,7 @@ class CallRunner:
                 return await self._unasked.settle(call.id, entry.name, context, text)
         finally:
             await self._unasked.forgo(call.id)
+            self._settled()
 
     async def _call(self, call: ToolCall, arguments: dict[str, Any], context: ToolContext) -> str:
         return await hooked_call(self._hooks, call.name, arguments, context, self._tools, self._emit)
@@ -353,6 +359,7 @@ class CallRunner:
             result = {}
         if shown := lines_shown(self._shown.pop(call.id, {}), str(result.get("content", "")).count("\n") + 1):
             data[SHOWN] = shown
+        data |= self._folders.delivered(call.id)
         node = await self._session.finish_call(call, text, data)
         entry = self._tools.get(call.name)
         self._emit(
@@ -383,6 +390,7 @@ class CallRunner:
         for call in calls:
             if call.id not in finished:
                 self._state.files.undelivered(call.id)
+                self._folders.undelivered(call.id)
                 text = words[0] if call.id in started else words[1]
                 if left := await self._left_by(call.id, node.id):
                     text = json.dumps({**json.loads(words[0]), "note": left}, ensure_ascii=False)
@@ -416,80 +424,12 @@ async def _together(jobs: Sequence[Coroutine[Any, Any, None]]) -> None:
         raise
 
 
-_SHOWN_DEPTH = 20
-"""Levels of nested arguments that a surface is shown."""
-
-
 def _arguments(call: ToolCall) -> dict[str, Any]:
     try:
         parsed = json.loads(call.arguments) if call.arguments else {}
     except (ValueError, RecursionError):
         return {}
     return parsed if isinstance(parsed, dict) else {}
-
-
-def describe(entry: ToolEntry | None, call: ToolCall, arguments: dict[str, Any], result: Any) -> Display:
-    """The display of a call; a tool without one, or whose own fails, gets a plain one."""
-    if entry is not None and entry.describe is not None:
-        try:
-            return entry.describe(arguments, result)
-        except Exception:
-            pass
-    subject = clean(next((str(value) for value in arguments.values()), ""))[:100]
-    error = str(result.get("error", "")) if isinstance(result, dict) else ""
-    return Display(shown_name(call), subject, clean(error)[:200])
-
-
-def shown_name(call: ToolCall) -> str:
-    """The name of the tool as surfaces and errors give it: a model may make up one of any length."""
-    name = " ".join(clean(call.name[: 2 * NAME_SHOWN]).split())
-    return name if len(name) <= NAME_SHOWN else f"{name[: NAME_SHOWN - 1]}…"
-
-
-async def shown_masked(
-    call: ToolCall, arguments: dict[str, Any], secrets: Mapping[str, str]
-) -> dict[str, Any]:
-    """The arguments as surfaces may have them, with secrets masked; large ones in a thread."""
-    if len(call.arguments) > SMALL_RESULT:
-        return await asyncio.to_thread(redact_data, arguments, secrets)
-    return redact_data(arguments, secrets)
-
-
-def shown_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Arguments for a surface: without control bytes, and no deeper than anybody reads."""
-    return {clean(name): _shown_value(value, _SHOWN_DEPTH) for name, value in arguments.items()}
-
-
-def _shown_value(value: Any, depth: int) -> Any:
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, (dict, list)) and depth == 0:
-        return "…"
-    if isinstance(value, dict):
-        return {clean(str(name)): _shown_value(each, depth - 1) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_shown_value(each, depth - 1) for each in value]
-    return value
-
-
-def as_data(text: str, secrets: Mapping[str, str]) -> dict[str, Any]:
-    """A result as data, with secrets masked; what is no object becomes its only field."""
-    try:
-        result = json.loads(text)
-    except (ValueError, RecursionError):
-        result = text
-    result = _redacted(result, secrets)
-    return result if isinstance(result, dict) else {"result": result}
-
-
-def _redacted(value: Any, secrets: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return redact(value, secrets)
-    if isinstance(value, dict):
-        return {name: _redacted(item, secrets) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_redacted(item, secrets) for item in value]
-    return value
 
 
 def _error(sentence: str) -> str:

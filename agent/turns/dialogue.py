@@ -105,7 +105,7 @@ class Dialogue:
         remember: Remember | None = None,
         temperature: float | None = None,
         max_output: int | None = None,
-        thinking: Thinking | None = None,
+        thinking: Callable[[], Thinking | None] = lambda: None,
     ) -> None:
         self._session = session
         self._routes = routes
@@ -117,7 +117,7 @@ class Dialogue:
         self._policy = policy
         self._temperature = temperature
         self._max_output = max_output
-        self._thinking: Thinking | None = thinking
+        self._thinking = thinking
         self._lanes: dict[str, _Lane] = {}
         self._breaks: list[Break] = []
         self._text: list[str] = []
@@ -240,7 +240,8 @@ class Dialogue:
         if fresh:
             lane.ledger.extend(self._frames(lane.framer, lane, fresh))
             lane.framed = len(messages)
-        thinks = lane.framer.may_think(self._thinking)
+        wanted = self._thinking()
+        thinks = lane.framer.may_think(wanted)
         sending = lane.ledger.send(
             lane.head,
             without="" if thinks else THOUGHT,
@@ -259,7 +260,7 @@ class Dialogue:
             max_output=self._max_output,
             usual_output=route.usual_output,
             temperature=self._temperature,
-            thinking=self._thinking if thinks else "off",
+            thinking=wanted if thinks else "off",
             reply_schema=route.wire.reply_schema(route.tools),
             digest=lane.framer.digest if thinks else "",
         )

@@ -19,8 +19,8 @@ from agent.model.protocol import ToolSpec
 from agent.sessions.live_session import LiveSession
 from agent.sessions.script_journal import SHOWN as LINE
 from agent.sessions.script_journal import Recorded, ScriptJournals, ScriptReplay, fingerprint
-from agent.turns.call_runner import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.turns.hooked_call import CallHooks, hooked_call
+from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked
 from agent.turns.task_state import ScriptFiles
 from agent.turns.tool_context import CallContext
 from tools.code.data import CodeJob, Mode

@@ -24,6 +24,7 @@ def options_of(
         resume=args.resume,
         resume_last=args.resume_last,
         approve=args.approve or ("all" if tour and not attended else None),
+        effort=args.effort,
         max_steps=args.max_turns,
         surface=surface,
         attended=attended,

@@ -78,7 +78,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
         adopt(app, loaded.settings)
         if not app.host.session:
-            app.session.transcript.wrap_code(loaded.settings.display.wrap_code)
+            app.session.transcript.navigator.wrap_code(loaded.settings.display.wrap_code)
             await app.appearance.follow(loaded.settings.display)
             if app.appearance.skin.name == loaded.settings.display.skin:
                 await asyncio.to_thread(keep, stamp, look_of(app), app.appearance.skin, os.environ)
@@ -98,7 +98,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         remembered=remembered,
         tour=args.demo,
     )
-    app.session.prompt.agents_provider = agents_of(home, project)
+    app.session.prompt.completer.agents_provider = agents_of(home, project)
     try:
         async with collecting(lambda: app.last_key):
             await app.run_async()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def offer_commands(prompt: Prompt, skills: Iterable[MenuCommand] = ()) -> None:
     """Let the prompt offer every command that is known by now, then the skills."""
     commands = [MenuCommand(each.slash, each.name, each.argument_hint) for each in BY_SLASH.values()]
-    prompt.commands = [*commands, *(each for each in skills if each.name not in BY_SLASH)]
+    prompt.completer.commands = [*commands, *(each for each in skills if each.name not in BY_SLASH)]
 
 
 async def add_found_commands(app: MenuPorts) -> None:

@@ -12,6 +12,7 @@ from agent.api.history import MAIN
 from agent.events import (
     Asked,
     BranchSwitched,
+    EffortChanged,
     Event,
     FileChange,
     FilesChanged,
@@ -104,6 +105,8 @@ class Bridge:
                 panes.prompt.queued, panes.prompt.steering = event.queued, event.steering
             case ModeChanged():
                 self.show_approvals(event.mode)
+            case EffortChanged():
+                self.change(effort=event.effort)
             case UsageChanged():
                 self._used(event)
             case BranchSwitched():
@@ -201,6 +204,7 @@ class Bridge:
             title=event.title,
             folder=Path(event.workspace).name,
             model=event.model,
+            effort=event.effort,
             unsandboxed=event.sandbox == "none",
             place="" if event.sandbox in _SANDBOXES else event.sandbox,
         )

@@ -17,10 +17,13 @@ SUBCOMMANDS = {
     "rollback": "show what steps did to files, and take files back",
     "checkpoints": "show, check and clear what is kept to take steps back",
     "memory": "list, add, edit and remove what is remembered between sessions",
+    "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",
+    "mcp": "list, add, check and call servers that bring tools",
+    "plugin": "list, check, install, enable, begin and test plugins",
     "audit": "show and check the log of what was allowed and refused",
     "agents": "list, show, check and begin kinds of agents",
     "skins": "list, show, check and begin skins",
@@ -60,6 +63,9 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         choices=NAMES,
         metavar="MODE",
         help="what happens to actions: normal (ask), careful, plan, yolo (all) or deny",
+    )
+    parser.add_argument(
+        "--effort", metavar="LEVEL", help="how much the model thinks: off, low, medium, high or tokens"
     )
     parser.add_argument("--max-turns", type=_positive, metavar="N", help="limit of requests to the model")
     parser.add_argument("--plain", action="store_true", help="a plain prompt instead of the full screen")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 SWITCHES = {"--demo": "demo", "--continue": "resume_last"}
 WITH_VALUE = {"--model": "model", "--cwd": "cwd", "--resume": "resume"}
 """Options that lead to the full screen, and what they set."""
-JUDGED = ("--approve", "--max-turns")
+JUDGED = ("--approve", "--effort", "--max-turns")
 """Options that lead there as well, but whose values may be wrong."""
 
 
@@ -25,7 +25,7 @@ class FastOptions:
     prompt: str | None = None
     version = json = plain = False
     image: Sequence[str] = ()
-    approve = max_turns = None
+    approve = effort = max_turns = None
 
     def __init__(self) -> None:
         self.demo = False

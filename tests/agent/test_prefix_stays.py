@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from agent.events import PrefixBroken
+from agent.events import PrefixBroken, ToolFinished
 from tests.support.engines import bench
 from tests.support.model_server import Reply, call, say
+
+CALLS: list[Callable[[int], Reply]] = [
+    lambda turn: call("memory", target="memory", action="add", content=f"fact {turn} of the shop"),
+    lambda _turn: call("skills_list"),
+    lambda turn: call("memory", target="user", action="add", content=f"likes {turn}"),
+    lambda turn: call(
+        "save_learning", pattern=f"make part-{turn}", error_type="missing", fix=f"make all-{turn}"
+    ),
+    lambda turn: call("skill_view", name=("planning", "debugging", "test-first")[turn % 3]),
+    lambda turn: call("read_file", path=f"part{turn - 2}/missing.txt"),
+    lambda turn: call("skill_manage", action="create", name=f"way-{turn}", content=SKILL.format(turn=turn)),
+    lambda _turn: say("Yes."),
+]
+"""What a turn begins with: each kind of write beside the conversation, and a look at what was written."""
+
+SKILL = """---
+name: way-{turn}
+description: How step {turn} is done. Use it when step {turn} is to be done.
+---
+Do step {turn}, then look at what came of it.
+"""
 
 
 async def test_a_hundred_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_was(
@@ -19,15 +42,7 @@ async def test_a_hundred_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_w
         if last["role"] == "tool":
             return say("Noted.")
         turn = sum(message["role"] == "user" for message in request.messages)
-        match turn % 4:
-            case 0:
-                return call("memory", target="memory", action="add", content=f"fact {turn} of the shop")
-            case 1:
-                return call("skills_list")
-            case 2:
-                return call("memory", target="user", action="add", content=f"likes {turn}")
-            case _:
-                return say("Yes.")
+        return CALLS[turn % len(CALLS)](turn)
 
     async with bench(tmp_path, script) as b:
         rules = b.workspace / "AGENTS.md"
@@ -37,10 +52,16 @@ async def test_a_hundred_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_w
                 ended = await engine.run(f"Message {turn}.")
                 assert ended.outcome == "done", ended.error
                 rules.write_text(f"Use {turn} spaces.\n")
+                (b.workspace / f"part{turn}").mkdir()
+                (b.workspace / f"part{turn}" / "AGENTS.md").write_text(f"Part {turn} has rules of its own.\n")
         bodies = [request.body for request in b.server.requests]
         assert {str(body["tools"]) for body in bodies} == {str(bodies[0]["tools"])}
         for before, after in pairwise(bodies):
             assert after["messages"][: len(before["messages"])] == before["messages"]
         assert "Use spaces." in str(bodies[-1]["messages"][0])
         assert b.seen(PrefixBroken) == []
+        outcomes = Counter((each.tool, each.outcome) for each in b.seen(ToolFinished))
+        done = {"memory": 25, "skills_list": 13, "save_learning": 13, "skill_view": 13, "skill_manage": 12}
+        assert {tool: outcomes[tool, "done"] for tool in done} == done, outcomes
+        assert "Part 3 has rules of its own." in str(bodies[-1]["messages"][1:])
         assert not b.server.refusals

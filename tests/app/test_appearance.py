@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,13 @@ from tests.app.skin_stage import dressed, running
 from tests.support.command import HERMES, environment
 from tests.support.terminal import Terminal
 from tests.support.waiting import until
-from themes import skin_changes
+from themes import loader
 from themes.loader import load_file, load_skin
 from themes.skin import ROLES
 from widgets.palette import Palette
 from widgets.panes.status import StatusBar, StatusFigures
+
+EDITED = 'base: tide\ncolors:\n  accent: "#abcdef"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -191,27 +194,67 @@ async def test_an_edit_of_the_worn_skin_is_seen(home: Path) -> None:
     async with running(app) as pilot:
         await app.appearance.wear("mine")
         theme = app.theme
-        path.write_text('base: tide\ncolors:\n  accent: "#abcdef"\n')
+        path.write_text(EDITED)
         await until(pilot, lambda: app.appearance.skin.colors["accent"] == "#abcdef", "reading it again")
         assert app.theme != theme
         assert app.said == ["mine was read again."]
         assert [name for name in app.available_themes if name.startswith("hermes-")] == [app.theme]
 
 
-async def test_an_edit_before_the_first_look_is_seen(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_edit_before_the_first_look_is_seen(home: Path) -> None:
     path = own(home, "base: tide\n")
-    first = skin_changes.changed
-
-    def late(folder: Path, known: skin_changes.Known | None = None) -> skin_changes.SkinChanges:
-        if known is None:
-            path.write_text('base: tide\ncolors:\n  accent: "#abcdef"\n')
-        return first(folder, known)
-
-    monkeypatch.setattr(skin_changes, "changed", late)
     app = dressed(home, "mine")
+    path.write_text(EDITED)
     async with running(app) as pilot:
-        await until(pilot, lambda: app.appearance.skin.colors["accent"] == "#abcdef", "reading it again")
+        await until(pilot, lambda: app.said, "reading it again")
+        assert app.appearance.skin.colors["accent"] == "#abcdef"
         assert app.said == ["mine was read again."]
+
+
+async def test_a_skin_that_goes_away_before_the_first_look_is_told(home: Path) -> None:
+    path = own(home, "base: tide\n")
+    app = dressed(home, "mine")
+    path.unlink()
+    async with running(app) as pilot:
+        await until(pilot, lambda: app.said, "a complaint")
+        assert app.said == ["There is no skin `mine`. The look stays as it was."]
+
+
+@pytest.mark.parametrize("looks", ["no look in between", "looks in between"])
+async def test_an_edit_between_reading_a_skin_and_wearing_it_is_seen(
+    home: Path, monkeypatch: pytest.MonkeyPatch, looks: str
+) -> None:
+    path = own(home, "base: tide\n")
+    first = loader.load_skin
+
+    def late(name: str, folder: Path | None = None) -> loader.LoadedSkin:
+        found = first(name, folder)
+        if name == "mine" and path.read_text() != EDITED:
+            path.write_text(EDITED)
+            time.sleep(0.2 if looks == "looks in between" else 0)
+        return found
+
+    app = dressed(home)
+    async with running(app) as pilot:
+        monkeypatch.setattr(loader, "load_skin", late)
+        await app.appearance.wear("mine")
+        assert app.appearance.skin.colors["accent"] != "#abcdef"
+        await until(pilot, lambda: app.said, "reading it again")
+        assert app.appearance.skin.colors["accent"] == "#abcdef"
+
+
+async def test_an_edit_while_another_skin_is_tried_on_is_seen_when_it_is_worn_again(home: Path) -> None:
+    path = own(home, "base: tide\n")
+    app = dressed(home)
+    async with running(app) as pilot:
+        await app.appearance.wear("mine")
+        before = app.appearance.skin
+        await app.appearance.try_on("paper")
+        path.write_text(EDITED)
+        await pilot.pause(0.2)
+        app.appearance.show(before)
+        await until(pilot, lambda: app.said, "reading it again")
+        assert app.appearance.skin.colors["accent"] == "#abcdef"
 
 
 async def test_a_mistake_in_an_edit_is_one_sentence_and_the_look_stays(home: Path) -> None:

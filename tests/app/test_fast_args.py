@@ -13,6 +13,7 @@ WORDS = st.sampled_from(
     [
         *("--demo", "--continue", "--model", "--cwd", "--resume", "--approve", "--max-turns", "--plain"),
         *("-p", "--json", "--version", "--help", "--mod", "--model=x", "--cwd=", "--resume=-1", "--demo=x"),
+        "--effort",
         *("sessions", "list", "x", "a b", "", "-", "--", "-1", "normal", "3", "--=", "=", "@x", "\u0664"),
     ]
 )
@@ -26,7 +27,7 @@ WORDS = st.sampled_from(
         "--continue",
         "--model x",
         "--model=x --cwd /",
-        "--resume abc --approve ask --max-turns 3",
+        "--resume abc --approve ask --effort high --max-turns 3",
     ],
 )
 def test_a_plain_start_is_known_at_a_glance(line: str) -> None:

@@ -144,7 +144,7 @@ async def test_a_skills_name_is_offered_in_the_prompt_and_runs_it(tmp_path: Path
         await scene.ready()
         await scene.until(lambda: any(each.name == "greet" for each in scene.app.skills.known), "names")
         prompt = scene.app.session.prompt
-        assert {"greet", "planning", "help"} <= {each.name for each in prompt.commands}
+        assert {"greet", "planning", "help"} <= {each.name for each in prompt.completer.commands}
         commands = {each.title for each in scene.app.get_system_commands(scene.app.screen)}
         assert "Skill: greet" in commands and "Skills" in commands
         prompt.set_text("/greet Ana")
@@ -209,7 +209,8 @@ def test_the_skills_look_as_they_should(
 async def test_a_command_drafts_the_message_that_saves_the_way(tmp_path: Path) -> None:
     async with stage(tmp_path, []) as scene:
         await scene.ready()
-        await scene.until(lambda: "save-skill" in {e.name for e in scene.app.session.prompt.commands}, "it")
+        completer = scene.app.session.prompt.completer
+        await scene.until(lambda: "save-skill" in {each.name for each in completer.commands}, "it")
         scene.app.session.prompt.set_text("/save-skill")
         await scene.type("", "enter")
         await scene.until(lambda: "with skill_manage" in scene.app.session.prompt.text, "the draft")

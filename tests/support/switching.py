@@ -151,7 +151,7 @@ class Walk:
             after_compaction=_nothing,
             policy=RetryPolicy(retries=0),
             mask_at=0.85,
-            thinking=self.thinking,
+            thinking=lambda: self.thinking,
         )
 
     def _route(self, voice: Voice) -> ModelRoute:

@@ -64,6 +64,17 @@ class CodeRunner:
         self._kernels = Kernels(self._home)
         self._environ: tuple[dict[str, str], dict[str, str]] | None = None
         self._stubs: tuple[tuple[Mapping[str, Any], ...], str] | None = None
+        self._last: CodeJob | None = None
+
+    def prepare_next(self) -> None:
+        """Have a child wait for another script like the last one; nothing where none has run since.
+
+        Call it once what the script did is settled: a boundary drawn while files are put back would be
+        drawn around what goes away.
+        """
+        job, self._last = self._last, None
+        if job is not None:
+            self.prepare(job)
 
     def prepare(self, job: CodeJob, *, after: float = 0.0) -> None:
         """Have a child wait for scripts like `job`; its script does not matter. Returns at once.
@@ -158,7 +169,7 @@ class CodeRunner:
                 return
             self._kernels.forget(child)
         await child.end(GRACE if child.exited.done() else job.limits.grace)
-        self.prepare(job)
+        self._last = job
 
     async def _recipe(self, job: CodeJob, offer: Offer) -> Recipe:
         environ = self._environ_for(job)

@@ -33,8 +33,8 @@ CONTEXT_WARNING, CONTEXT_ALARM = 0.8, 0.95
 """Shares of the context window from which its figure changes colour."""
 
 LEFT_OUT = (
-    "cache", "face", "folder", "gauge", "branch", "name", "cost", "verb", "waits", "head", "title", "model",
-    "approvals", "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
+    "cache", "effort", "face", "folder", "gauge", "branch", "name", "cost", "verb", "waits", "head", "title",
+    "model", "approvals", "elapsed", "context", "offline", "budget", "place", "unsandboxed", "spinner",
 )  # fmt: skip
 """Parts in the order in which they go when room is short; waiting questions never go."""
 CLICKABLE = frozenset({"questions", "waits", "model", "gauge", "context"})
@@ -53,6 +53,8 @@ class StatusFigures(NamedTuple):
     head: str = ""
     """The branch of the conversation where it is worth a badge, such as `main-2`."""
     model: str | None = None
+    effort: str = ""
+    """How much it thinks, such as `high`; empty where the provider decides."""
     context_used: int | None = None
     """Tokens of the next request."""
     context_window: int | None = None
@@ -91,7 +93,7 @@ class StatusBar(DrawnRow):
     DEFAULT_CSS = "StatusBar { height: 1; }"
 
     class Chosen(Message):
-        """The person clicked a part; `part` is its name: `questions`, `model`, `gauge` or `context`."""
+        """The person clicked a part; `part` is its name, one of `CLICKABLE`."""
 
         def __init__(self, part: str) -> None:
             super().__init__()
@@ -236,6 +238,9 @@ class StatusBar(DrawnRow):
                 parts.append(StatusPart(name, Text(text, self.ink(role))))
         if status.model:
             parts.append(StatusPart("model", Text(one_line(status.model, 48), self.ink("text"))))
+            if status.effort:
+                text = Text(f"effort {one_line(status.effort, 20)}", self.ink("dim"))
+                parts.append(StatusPart("effort", text, hugs="model"))
             parts += self._window()
             parts.append(StatusPart("cost", Text(figures.money(status.cost), self.ink("dim"))))
         if status.cache is not None:

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Literal, NamedTuple
 
 from widgets.prompt.buffer import Buffer
 from widgets.prompt.completion import (
     CommandChoice,
     CompletionChoice,
-    Mention,
     PathIndex,
     agent_choices,
     file_choices,
-    mention_at,
     rank_commands,
 )
 from widgets.prompt.menu import CompletionMenu
+
+_COMMAND = re.compile(r"/([\w:.-]*)")
+_FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@("[^"\n]*|[^\s"]*)\Z""")
+
+
+class Mention(NamedTuple):
+    """The unfinished word at the cursor: what the menu completes, and where it stands in the text."""
+
+    kind: Literal["command", "file"]
+    start: int
+    end: int
+    query: str
 
 
 class Completer:
@@ -117,6 +129,16 @@ class Completer:
 
     def _chosen(self) -> CompletionChoice | None:
         return self.menu.choices[self.menu.selected] if self.menu.is_open else None
+
+
+def mention_at(text: str, cursor: int) -> Mention | None:
+    """The command at the start of the text or the `@file` before the cursor, if the cursor ends one."""
+    if (match := _COMMAND.match(text)) and 1 <= cursor <= match.end() and text[match.end() :][:1] != "/":
+        return Mention("command", 0, match.end(), text[1:cursor])
+    line = text.rfind("\n", 0, cursor) + 1
+    if match := _FILE.search(text[line:cursor]):
+        return Mention("file", line + match.start(), cursor, match[1].removeprefix('"'))
+    return None
 
 
 def _listed(

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import accumulate, compress, repeat
 from operator import contains
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from tools.safe_text import clean
 
@@ -21,8 +21,6 @@ LIMIT = 50
 
 _CONSIDERED = 400
 _CHUNK = 5_000
-_COMMAND = re.compile(r"/([\w:.-]*)")
-_FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@("[^"\n]*|[^\s"]*)\Z""")
 _COMMON_LAST = {letter: place for place, letter in enumerate("zqxjkvwybfgphudmlcniorsate/")}
 
 
@@ -32,15 +30,6 @@ class CommandChoice(NamedTuple):
     name: str
     description: str = ""
     hint: str = ""
-
-
-class Mention(NamedTuple):
-    """The unfinished word at the cursor: what the menu completes, and where it stands in the text."""
-
-    kind: Literal["command", "file"]
-    start: int
-    end: int
-    query: str
 
 
 class CompletionChoice(NamedTuple):
@@ -54,16 +43,6 @@ class CompletionChoice(NamedTuple):
     """Offsets in `label` that the query matched."""
     complete: bool = False
     """Whether nothing needs to follow, so that taking it may send it."""
-
-
-def mention_at(text: str, cursor: int) -> Mention | None:
-    """The command at the start of the text or the `@file` before the cursor, if the cursor ends one."""
-    if (match := _COMMAND.match(text)) and 1 <= cursor <= match.end() and text[match.end() :][:1] != "/":
-        return Mention("command", 0, match.end(), text[1:cursor])
-    line = text.rfind("\n", 0, cursor) + 1
-    if match := _FILE.search(text[line:cursor]):
-        return Mention("file", line + match.start(), cursor, match[1].removeprefix('"'))
-    return None
 
 
 def rank_commands(commands: Iterable[CommandChoice], query: str) -> list[CompletionChoice]:

@@ -32,6 +32,8 @@ class History:
         self._entries: list[str] = []
         self._at: int | None = None
         self._draft = ""
+        self.is_walking = False
+        """Whether an entry is shown rather than a text of its own."""
 
     @cached_property
     def _path(self) -> Path | None:
@@ -81,6 +83,7 @@ class History:
         if self._at is None:
             self._draft = draft
         self._at = at - 1
+        self.is_walking = True
         return self._entries[self._at]
 
     def newer(self) -> str | None:
@@ -94,15 +97,11 @@ class History:
         self.leave()
         return draft
 
-    @property
-    def is_walking(self) -> bool:
-        """Whether an entry is shown rather than a text of its own."""
-        return self._at is not None
-
     def leave(self) -> None:
         """End the walk: what is shown is a text of its own now."""
         self._at = None
         self._draft = ""
+        self.is_walking = False
 
 
 class HistorySearch:

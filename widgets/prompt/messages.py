@@ -2,51 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from textual.message import Message
 
 from widgets.prompt.dropped import MentionedFile
 from widgets.prompt.router import Kind
 
 
-class _TextMessage(Message):
-    """A message about a text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
-
-
-class Submitted(_TextMessage, namespace="prompt"):
-    """A text leaves the prompt, pastes unfolded. `kind` says where to, see `router.Route`.
+@dataclass
+class Submitted(Message, namespace="prompt"):
+    """A text leaves the prompt, pastes unfolded. `kind` says where to, see `router.PromptRoute`.
 
     `images` are those to be sent with it, as far as their files are there.
     """
 
-    def __init__(self, text: str, kind: Kind, images: tuple[MentionedFile, ...] = ()) -> None:
-        super().__init__(text)
-        self.kind: Kind = kind
-        self.images = images
+    text: str
+    kind: Kind
+    images: tuple[MentionedFile, ...] = ()
 
 
-class Changed(_TextMessage, namespace="prompt"):
+@dataclass
+class Changed(Message, namespace="prompt"):
     """The text is another one; a folded paste is one character of it."""
 
+    text: str
 
-class EditorRequested(_TextMessage, namespace="prompt"):
+
+@dataclass
+class EditorRequested(Message, namespace="prompt"):
     """The person wants to go on in an editor of their own. `text` is unfolded; answer with `set_text`."""
 
+    text: str
 
-class QueueRecalled(_TextMessage, namespace="prompt"):
+
+@dataclass
+class QueueRecalled(Message, namespace="prompt"):
     """A queued message was taken back into the prompt; `index` is to leave the queue."""
 
-    def __init__(self, index: int, text: str) -> None:
-        super().__init__(text)
-        self.index = index
+    index: int
+    text: str
 
 
-class QueueRemoved(_TextMessage, namespace="prompt"):
+@dataclass
+class QueueRemoved(Message, namespace="prompt"):
     """The queued message `index` is to be dropped."""
 
-    def __init__(self, index: int, text: str) -> None:
-        super().__init__(text)
-        self.index = index
+    index: int
+    text: str

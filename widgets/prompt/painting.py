@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -133,8 +134,13 @@ def _gutter(view: View, at: int, palette: Palette) -> Segment:
         return Segment("↑ ", palette.style("dim", "surface"))
     if at == view.top + view.height - 1 and at < len(view.rows) - 1:
         return Segment("↓ ", palette.style("dim", "surface"))
-    symbol = set_cell_size(clean(view.symbol), GUTTER) if at == 0 else " " * GUTTER
+    symbol = _in_gutter(view.symbol) if at == 0 else " " * GUTTER
     return Segment(symbol, palette.style(view.symbol_role, "surface", bold=True))
+
+
+@lru_cache(maxsize=16)
+def _in_gutter(symbol: str) -> str:
+    return set_cell_size(clean(symbol), GUTTER)
 
 
 def _empty(view: View, palette: Palette) -> list[Segment]:

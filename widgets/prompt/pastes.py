@@ -36,14 +36,11 @@ class Pastes:
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
+        self.labels: Mapping[str, str] = self._labels
+        """What is drawn for each code point: `[paste #1 · 340 lines]`."""
         self._untidy: set[str] = set()
         self._images: dict[str, MentionedFile] = {}
         self._pending: set[str] = set()
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """What is drawn for each code point: `[paste #1 · 340 lines]`."""
-        return self._labels
 
     def fold(self, text: str, *, is_tidy: bool = True) -> str:
         """Keep a text; returns the one character that stands for it. An untidy one is tidied later."""

@@ -15,6 +15,57 @@ SHOWN = 3
 """Messages shown at once; the others are counted."""
 
 
+class QueueView:
+    """The messages that wait, those on their way into the running turn, and which one is chosen."""
+
+    def __init__(self) -> None:
+        self._queued: tuple[str, ...] = ()
+        self.steering: tuple[str, ...] = ()
+        """Messages on their way into the running turn; shown above those that wait."""
+        self.chosen: int | None = None
+        """The queued message that the keys act on."""
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The messages that wait, in order."""
+        return self._queued
+
+    @queued.setter
+    def queued(self, queued: Sequence[str]) -> None:
+        self._queued = tuple(queued)
+        if self.chosen is not None:
+            self.chosen = min(self.chosen, len(queued) - 1) if queued else None
+
+    @property
+    def height(self) -> int:
+        """Rows that it takes; 0: nothing waits."""
+        return height(self._queued, self.steering)
+
+    def paint(self, width: int, palette: Palette) -> list[Strip]:
+        """Its rows, each as wide as `width`."""
+        return paint(self._queued, self.steering, self.chosen, width, palette)
+
+    def choose_at(self, row: int) -> None:
+        """Choose the message in a row, none where a row stands for something else."""
+        self.chosen = place_at(row, self._queued, self.steering, self.chosen)
+
+    def choose_last(self) -> bool:
+        """Choose the message that was queued last. False when none waits."""
+        self.chosen = len(self._queued) - 1 if self._queued else None
+        return bool(self._queued)
+
+    def step(self, count: int) -> None:
+        """Choose another message; below the last one none is."""
+        at = max((self.chosen or 0) + count, 0)
+        self.chosen = at if at < len(self._queued) else None
+
+    def take(self, index: int) -> str:
+        """Take a message out of the queue; the choice stays where it is."""
+        text = self._queued[index]
+        self.queued = self._queued[:index] + self._queued[index + 1 :]
+        return text
+
+
 def height(queued: Sequence[str], steering: Sequence[str]) -> int:
     """Rows that `paint` gives for these messages."""
     return min(len(queued), SHOWN) + (len(queued) > SHOWN) + (1 if steering else 0)

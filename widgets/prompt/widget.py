@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from textual import events
+from textual.geometry import Offset, Region
+from textual.strip import Strip
+from textual.widget import Widget
 
-from widgets.prompt import keymap, messages, queue_view
-from widgets.prompt.buffer import Buffer, is_token, without_tokens
-from widgets.prompt.completion import CompletionChoice
-from widgets.prompt.dropped import SUFFIXES, readings
-from widgets.prompt.editing import PromptEditing
-from widgets.prompt.grapheme_cells import width
-from widgets.prompt.history import HistorySearch
-from widgets.prompt.layout import offset_at
+from themes.skin import Skin
+from tools.safe_text import clean
+from widgets.palette import Palette
+from widgets.prompt import messages
+from widgets.prompt.completer import Completer, Mention
+from widgets.prompt.completion import CommandChoice, CompletionChoice
+from widgets.prompt.draft import Draft
+from widgets.prompt.dropped import FoundFile
+from widgets.prompt.file_mentions import FileMentions
+from widgets.prompt.hints import KeyHints, PromptState
+from widgets.prompt.history import History
+from widgets.prompt.keys import PromptKeys
 from widgets.prompt.menu import CompletionMenu
-from widgets.prompt.painting import GUTTER
-from widgets.prompt.pastes import LARGEST_OPEN, tidy
+from widgets.prompt.pastes import tidy
+from widgets.prompt.picture import PromptPicture
+from widgets.prompt.queue_view import QueueView
 from widgets.prompt.router import route
-from widgets.prompt.vi import Vi
 
 TIDIED_ASIDE = 20_000
 """Characters from which a paste is cleaned in a thread, after its token is on the screen."""
@@ -29,7 +37,7 @@ _TYPED_TOO = ("\u3000", "\u00a0", "\u200c", "\u200d")
 """Blanks and joiners that people type, though they do not count as printable."""
 
 
-class Prompt(PromptEditing):
+class Prompt(Widget, can_focus=True):
     """A multi-line prompt with history, completion, pastes, vi keys and the queue above it.
 
     It grows with its text to a third of the screen; every other change repaints
@@ -37,47 +45,312 @@ class Prompt(PromptEditing):
     among them escape and ctrl+c unless they close a menu, a search or a choice.
     """
 
+    DEFAULT_CSS = """
+    Prompt { width: 100%; height: 1; overflow: hidden hidden; }
+    """
+    ALLOW_SELECT = False
+
+    Changed = messages.Changed
     Submitted = messages.Submitted
     EditorRequested = messages.EditorRequested
     QueueRecalled = messages.QueueRecalled
     QueueRemoved = messages.QueueRemoved
 
-    _waiting_to_leave: bool | None = None
-    """Whether the text is to leave (True: to steer) as soon as it is known what was pasted."""
-    _dragging = False
+    def __init__(
+        self,
+        *,
+        placeholder: str = "",
+        commands: Sequence[CommandChoice] = (),
+        files_provider: Callable[[], Iterable[str]] | None = None,
+        history: History | None = None,
+        vi: bool = False,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(id=id, classes=classes)
+        self.palette = Palette(Skin())
+        self.placeholder = placeholder
+        self.history = history or History()
+        self.menu = CompletionMenu()
+        self.completer = Completer(self.menu, commands, files_provider)
+        self.hints = KeyHints()
+        self._draft = Draft(vi=vi)
+        self.files = FileMentions(self._draft, self)
+        self._queue = QueueView()
+        self._picture = PromptPicture(self._draft, self._queue)
+        self._keys = PromptKeys(
+            self._draft, self._queue, self.history, self.completer, self.hints, self._picture, self
+        )
+        self._busy = False
+        self._height = 1
+        self._reported = ""
+        """The text that was told last."""
+        self._waiting_to_leave: bool | None = None
+        """Whether the text is to leave (True: to steer) as soon as it is known what was pasted."""
+        self._dragging = False
+
+    # What the application sets and reads
+
+    @property
+    def text(self) -> str:
+        """The text as it would be sent, pastes unfolded."""
+        return self._draft.text
+
+    @property
+    def selected_text(self) -> str:
+        """What is selected, pastes unfolded; empty without a selection."""
+        return self._draft.selected
+
+    @property
+    def busy(self) -> bool:
+        """Whether the agent works: then enter queues and ctrl+s steers."""
+        return self._busy
+
+    @busy.setter
+    def busy(self, busy: bool) -> None:
+        self._busy = busy
+        self.draw()
+
+    @property
+    def queued(self) -> tuple[str, ...]:
+        """The messages that wait, in order; shown above the text."""
+        return self._queue.queued
+
+    @queued.setter
+    def queued(self, queued: Sequence[str]) -> None:
+        self._queue.queued = queued
+        self.draw()
+
+    @property
+    def steering(self) -> tuple[str, ...]:
+        """Messages on their way into the running turn; shown above those that wait."""
+        return self._queue.steering
+
+    @steering.setter
+    def steering(self, steering: Sequence[str]) -> None:
+        self._queue.steering = tuple(steering)
+        self.draw()
+
+    @property
+    def vi(self) -> bool:
+        """Whether the keys are those of vi."""
+        return self._draft.vi is not None
+
+    @vi.setter
+    def vi(self, vi: bool) -> None:
+        self._draft.use_vi(vi)
+        self.draw()
+
+    def use(self, palette: Palette) -> None:
+        """Draw in another palette."""
+        self.palette = palette
+        self.menu.use(palette)
+        self.draw()
+
+    def bind_keys(self, changes: Mapping[str, str]) -> None:
+        """Give commands (ids of `keymap.KEYS`) other keys, as `{"prompt.steer": "f2"}`."""
+        self.hints.bind(changes)
+        self.draw()
 
     def set_text(self, text: str) -> None:
         """Put another text in place of the present one; undo brings that back. A very long one is folded."""
-        self._replace_all(tidy(text))
+        self._draft.replace(tidy(text))
         self.completer.forget()
-        self._changed()
+        self.draft_changed()
 
     def put_before(self, texts: Sequence[str]) -> None:
         """Put messages that were sent and come back before what is written."""
         self.set_text("\n\n".join([*texts, *filter(None, [self.text])]))
 
+    def insert_files(self, files: Sequence[FoundFile]) -> None:
+        """Put files into the text at the cursor: images as their tokens, others as mentions."""
+        self.files.insert(files)
+
+    def insert_mention(self, name: str) -> None:
+        """Put `@name` into the text at the cursor, parted from what stands before it."""
+        buffer = self._draft.buffer
+        before = buffer.text[: buffer.cursor][-1:]
+        self.insert(f"{' ' if before.strip() else ''}@{name} ")
+
     def clear(self) -> None:
         """Empty the prompt; undo does not reach behind this."""
-        killed, self._buffer = self._buffer.killed, Buffer()
-        self._buffer.killed = killed
-        if self._vi:
-            self._vi = Vi(self._buffer)
-        if not any(map(is_token, killed)):
-            self.pastes.clear()
+        self._draft.clear()
         self._waiting_to_leave = None
         self.history.leave()
         self.completer.forget()
-        self._changed()
+        self.draft_changed()
 
     def dismiss(self) -> bool:
         """Close what is open above the text: menu, search, choice. False when nothing was."""
-        if self._search is not None or self._chosen is not None:
-            self._search = self._chosen = None
-            self._draw()
+        return self._keys.dismiss()
+
+    # What its parts ask of it
+
+    def insert(self, text: str) -> None:
+        """Put a text in at the cursor."""
+        if self.history.is_walking:
+            self.history.leave()
+        self._draft.buffer.insert(text)
+        self.draft_changed()
+
+    def files_settled(self) -> None:
+        """All pastes of paths are looked at: a text that waited for them leaves."""
+        steer, self._waiting_to_leave = self._waiting_to_leave, None
+        if steer is not None:
+            self.leave(steer=steer)
+
+    def leave(self, *, steer: bool) -> bool:
+        """Send the text where it goes. The way is chosen by what is seen: a folded paste runs nothing."""
+        pastes = self._draft.pastes
+        way = route(self._draft.buffer.text, busy=self._busy, steer=steer)
+        if way.kind == "nothing":
             return True
-        closed = self.completer.close()
-        self._draw()
-        return closed
+        if pastes.is_pending and self._waiting_to_leave is None:
+            self._waiting_to_leave = steer
+            return True
+        sent, whole, images = pastes.unfold(way.text), self.text, pastes.images(way.text)
+        if self.history.add(whole):
+            self.run_worker(partial(self._store_history, whole), group="history")
+        self.clear()
+        self.post_message(self.Submitted(sent, way.kind, images))
+        return True
+
+    def edit_elsewhere(self) -> None:
+        """Ask for the text to be taken to an editor."""
+        self.post_message(self.EditorRequested(self.text))
+
+    def recalled(self, index: int, text: str) -> None:
+        """Tell that a queued message was taken back into the prompt."""
+        self.post_message(self.QueueRecalled(index, text))
+
+    def removed(self, index: int, text: str) -> None:
+        """Tell that a queued message is to be dropped."""
+        self.post_message(self.QueueRemoved(index, text))
+
+    def completed(self, choice: CompletionChoice) -> None:
+        """Look whether a choice of the menu is an image."""
+        self.files.take_choice(choice)
+
+    def look_in_background(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a look at files beside everything else."""
+        self.run_worker(work, group="attach")
+
+    def say(self, sentence: str) -> None:
+        """Tell the person that something could not be done."""
+        self.app.notify(sentence, severity="warning", markup=False)
+
+    # Life
+
+    def compose(self) -> Iterable[Widget]:
+        yield self.menu
+
+    def on_mount(self) -> None:
+        # Nobody looks back before there is a picture.
+        self.call_after_refresh(lambda: self.run_worker(self._load_history, group="history"))
+
+    def on_resize(self) -> None:
+        self.draw()
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        # The events of focus come before it is known who has it.
+        super().watch_has_focus(has_focus)
+        self.draw()
+
+    async def _load_history(self) -> None:
+        try:
+            await asyncio.to_thread(self.history.load)
+        except OSError as error:
+            self.say(f"What was sent before cannot be read: {error.strerror}.")
+
+    async def _store_history(self, text: str) -> None:
+        try:
+            await asyncio.to_thread(self.history.store, text)
+        except OSError as error:
+            self.say(f"This message was not kept in the history: {error.strerror}.")
+
+    # The picture
+
+    def draft_changed(self, *, typed: bool = True) -> None:
+        """The text or the cursor is another one: complete, draw, tell.
+
+        `typed` False: nobody is typing the word at the cursor, so there is no menu for it.
+        """
+        buffer = self._draft.buffer
+        # An entry of the history was not typed: a menu over it would take the keys that go on through it.
+        if buffer.selection is None and not self.history.is_walking:
+            mention = self.completer.follow(buffer.text, buffer.cursor)
+            if mention is not None:
+                self.run_worker(partial(self._rank, mention), group="files", exclusive=True)
+        self.draw()
+        if buffer.text != self._reported:
+            self._reported = buffer.text
+            self.post_message(self.Changed(buffer.text))
+        if not typed:
+            self.completer.forget()
+            self.draw()
+
+    async def _rank(self, mention: Mention) -> None:
+        try:
+            await self.completer.rank(mention)
+        except Exception as error:
+            # The provider is not ours: whatever it raises costs the completion, never the prompt.
+            self.completer.fail()
+            self.say(f"The files cannot be listed: {clean(str(error)) or type(error).__name__}.")
+        self.draw()
+
+    def draw(self) -> None:
+        """Bring the screen up to date; only rows that differ are painted."""
+        cells = self.size.width
+        if not self.is_mounted or cells == 0:
+            return
+        picture = self._picture
+        self._wish_height(picture.measure(cells, self.screen.size.height))
+        changed = picture.draw(
+            cells,
+            self.size.height,
+            self.palette,
+            focused=self.has_focus and self._queue.chosen is None,
+            placeholder=self.placeholder,
+            hints=self.hints.words(self._state()),
+            search=self._keys.search,
+        )
+        if changed:
+            self.refresh(*(Region(0, at, cells, 1) for at in changed))
+        if self.has_focus:
+            # Input methods open their window where the terminal's own cursor is.
+            self.app.cursor_position = self.content_region.offset + Offset(*picture.cursor_cell())
+
+    def _state(self) -> PromptState:
+        draft, vi = self._draft, self._draft.vi
+        return PromptState(
+            text=draft.buffer.text,
+            busy=self._busy,
+            queued=len(self._queue.queued),
+            chosen=self._queue.chosen is not None,
+            menu=self.menu.is_open,
+            token=bool(draft.token_at_cursor()),
+            vi=vi.pending if vi and vi.mode == "normal" else None,
+        )
+
+    def _wish_height(self, height: int) -> None:
+        if height == self._height:
+            return
+        self._height = height
+        if height > self.size.height:
+            self.call_after_refresh(self._take_height)
+        else:
+            self._take_height()
+
+    def _take_height(self) -> None:
+        self.styles.height = self._height
+
+    def render_line(self, y: int) -> Strip:
+        if not self._picture.strips:
+            self.draw()  # the first picture is painted before the widget hears of its size
+        strips = self._picture.strips
+        if y < len(strips):
+            return strips[y]
+        return Strip.blank(self.size.width, self.palette.style("text", "surface"))
 
     # Keys, pastes and the mouse
 
@@ -89,42 +362,37 @@ class Prompt(PromptEditing):
     def on_paste(self, event: events.Paste) -> None:
         event.stop()
         event.prevent_default()
-        if self._search is not None:
-            self._search.look_for(
-                self._search.query + tidy(event.text[:1_000]).split("\n", 1)[0].replace("\t", " ")
-            )
-            self._draw()
+        if (search := self._keys.search) is not None:
+            search.look_for(search.query + tidy(event.text[:1_000]).split("\n", 1)[0].replace("\t", " "))
+            self.draw()
             return
-        self._chosen = None
+        self._queue.chosen = None
+        pastes = self._draft.pastes
         if len(event.text) > TIDIED_ASIDE:
-            token = self.pastes.fold(event.text, is_tidy=False)
-            self.run_worker(partial(self.pastes.content, token), group="paste", thread=True)
-            self._insert(token)
-        elif text := tidy(event.text):
-            paths = readings(text) if self._takes_files(text) else []
-            if paths:
-                self._hold(text, paths)
-            else:
-                self._insert(self.pastes.take(text))
+            token = pastes.fold(event.text, is_tidy=False)
+            self.run_worker(partial(pastes.content, token), group="paste", thread=True)
+            self.insert(token)
+        elif (text := tidy(event.text)) and not self.files.take_paste(text):
+            self.insert(pastes.take(text))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         event.stop()
         if event.button != 1:
             return
-        if event.y < queue_view.height(self._queued, self._steering):
-            self._chosen = queue_view.place_at(event.y, self._queued, self._steering, self._chosen)
-            self._draw()
+        if event.y < self._queue.height:
+            self._queue.choose_at(event.y)
+            self.draw()
             return
-        self._chosen = self._search = None
-        self._buffer.move(self._offset_under(event), select=event.shift)
+        self._queue.chosen = self._keys.search = None
+        self._draft.buffer.move(self._picture.offset_at(event.x, event.y), select=event.shift)
         self._dragging = True
         self.capture_mouse()
-        self._changed()
+        self.draft_changed()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
         if self._dragging:
-            self._buffer.move(self._offset_under(event), select=True)
-            self._changed()
+            self._draft.buffer.move(self._picture.offset_at(event.x, event.y), select=True)
+            self.draft_changed()
 
     def on_mouse_up(self) -> None:
         self._dragging = False
@@ -133,237 +401,11 @@ class Prompt(PromptEditing):
     def on_menu_picked(self, event: CompletionMenu.Picked) -> None:
         event.stop()
         self.menu.step(event.index - self.menu.selected)
-        self._complete()
-
-    def _offset_under(self, event: events.MouseEvent) -> int:
-        row = self._canvas.top + event.y - queue_view.height(self._queued, self._steering)
-        return offset_at(self._buffer.text, self._canvas.rows, row, event.x - GUTTER, self.pastes.labels)
+        self._keys.complete()
 
     def _take_key(self, event: events.Key) -> bool:
         typed = event.character or ""
         if not event.is_printable and typed not in _TYPED_TOO:
             typed = ""
-        if self._search is not None:
-            return self._search_key(event.key, typed)
-        if self._chosen is not None:
-            return self._choice_key(event.key, typed)
-        vi = self._vi
-        if vi and vi.mode == "normal" and (typed or event.key in ("ctrl+r", "backspace", "delete")):
-            if vi.key(typed or event.key):
-                self._changed()
-            return True
         # Some terminals send return with shift or alt as a number, which is read without a name.
-        key = "shift+enter" if event.key.endswith("\r") else event.key
-        command = self._keys.get(key)
-        if command is not None:
-            return self._run(command)
-        if typed:
-            self._insert(without_tokens(typed))
-        return bool(typed)
-
-    def _run(self, command: str) -> bool:
-        """Carry out a command. False when there is nothing for it to do here."""
-        name = command.removeprefix("prompt.")
-        if command == "prompt.delete_right" and not self._buffer.text:
-            return False
-        if (edit := keymap.EDITS.get(command)) is not None:
-            if name not in ("undo", "redo") and not name.startswith(("select_", "left", "right")):
-                self.history.leave()
-            edit(self._buffer)
-            self._changed()
-            return True
-        return bool(getattr(self, f"_do_{name}")())
-
-    def _search_key(self, key: str, typed: str) -> bool:
-        """A key while the history is searched. Keys that mean nothing here end it and go on to the text."""
-        search = self._search
-        assert search is not None
-        command = self._keys.get(key)
-        if typed:
-            search.look_for(search.query + typed)
-        elif command == "prompt.delete_left":
-            search.look_for(search.query[:-1])
-        elif command in ("prompt.search", "prompt.up"):
-            search.step(1)
-        elif command == "prompt.down":
-            search.step(-1)
-        elif command == "prompt.dismiss":
-            return self.dismiss()
-        else:
-            self._search = None
-            if search.match is not None:
-                self._replace_all(search.match)
-            if command not in ("prompt.submit", "prompt.complete", None):
-                self._run(command)
-            self._changed()
-            return command is not None
-        self._draw()
-        return True
-
-    def _choice_key(self, key: str, typed: str) -> bool:
-        """A key while a queued message is chosen."""
-        at = self._chosen or 0
-        command = self._keys.get(key)
-        if command in ("prompt.up", "prompt.queue") or typed == "k":
-            self._chosen = max(at - 1, 0)
-        elif command == "prompt.down" or typed == "j":
-            self._chosen = at + 1 if at + 1 < len(self._queued) else None
-        elif command == "prompt.submit":
-            self._recall(at)
-        elif typed == "x" or command == "prompt.delete_right":
-            text = self._queued[at]
-            self.queued = self._queued[:at] + self._queued[at + 1 :]
-            self.post_message(self.QueueRemoved(at, text))
-        elif command == "prompt.dismiss":
-            return self.dismiss()
-        else:
-            return False
-        self._draw()
-        return True
-
-    # Commands that concern more than the text
-
-    def _do_submit(self) -> bool:
-        if self.menu.is_open and not self.completer.is_exact():
-            choice = self._complete()
-            if choice is None or not choice.complete:
-                return True
-        return self._leave(steer=False)
-
-    def _do_steer(self) -> bool:
-        return self._leave(steer=True)
-
-    def _do_complete(self) -> bool:
-        return self._complete() is not None
-
-    def _do_dismiss(self) -> bool:
-        return self.dismiss() or (self._vi is not None and self._leave_insert_mode())
-
-    def _do_up(self) -> bool:
-        if self.menu.is_open:
-            self.menu.step(-1)
-            return True
-        return self._walk(-1)
-
-    def _do_down(self) -> bool:
-        if self.menu.is_open:
-            self.menu.step(1)
-            return True
-        return self._walk(1)
-
-    def _do_select_up(self) -> bool:
-        return self._move_row(-1, select=True)
-
-    def _do_select_down(self) -> bool:
-        return self._move_row(1, select=True)
-
-    def _do_search(self) -> bool:
-        self.completer.close()
-        self._search = HistorySearch(self.history.entries)
-        self._draw()
-        return True
-
-    def _do_editor(self) -> bool:
-        self.post_message(self.EditorRequested(self.text))
-        return True
-
-    def _do_queue(self) -> bool:
-        if not self._queued:
-            return False
-        self._chosen = len(self._queued) - 1
-        self._draw()
-        return True
-
-    def _do_unfold(self) -> bool:
-        token = self._token_at_cursor()
-        if not token:
-            return False
-        text = self.pastes.content(token)
-        if len(text) > LARGEST_OPEN:
-            self._say("This paste is too long to open here; ctrl+g opens it in your editor.")
-            return True
-        buffer = self._buffer
-        at = buffer.cursor if buffer.text[buffer.cursor : buffer.cursor + 1] == token else buffer.cursor - 1
-        buffer.replace(at, at + 1, without_tokens(text))
-        self._changed()
-        return True
-
-    def _paths_settled(self) -> None:
-        steer, self._waiting_to_leave = self._waiting_to_leave, None
-        if steer is not None:
-            self._leave(steer=steer)
-
-    def _leave_insert_mode(self) -> bool:
-        left = self._vi is not None and self._vi.escape()
-        self._draw()
-        return left
-
-    # Steps they are made of
-
-    def _complete(self) -> CompletionChoice | None:
-        choice = self.completer.take(self._buffer)
-        self._changed()
-        if choice is not None and self.look and choice.label.lower().endswith(SUFFIXES):
-            self.run_worker(partial(self._attach_chosen, choice), group="attach")
-        return choice
-
-    def _leave(self, *, steer: bool) -> bool:
-        """Send the text where it goes. The way is chosen by what is seen: a folded paste runs nothing."""
-        way = route(self._buffer.text, busy=self._busy, steer=steer)
-        if way.kind == "nothing":
-            return True
-        if self.pastes.is_pending and self._waiting_to_leave is None:
-            self._waiting_to_leave = steer
-            return True
-        sent, whole, images = self.pastes.unfold(way.text), self.text, self.pastes.images(way.text)
-        if self.history.add(whole):
-            self.run_worker(partial(self._store_history, whole), group="history")
-        self.clear()
-        self.post_message(self.Submitted(sent, way.kind, images))
-        return True
-
-    def _move_row(self, count: int, *, select: bool = False) -> bool:
-        moved = self._buffer.move_rows(
-            count, self._canvas.rows, lambda piece: width(piece, self.pastes.labels), select=select
-        )
-        self._changed()
-        return moved or select
-
-    def _walk(self, count: int) -> bool:
-        """Up or down: through the rows, then the queue, then the history."""
-        if self._move_row(count):
-            return True
-        buffer = self._buffer
-        if count < 0 and self._queued and not buffer.text:
-            self._recall(len(self._queued) - 1)
-            return True
-        text = self.history.older(buffer.text) if count < 0 else self.history.newer()
-        if text is None:
-            return True
-        if count < 0 or self.history.is_walking:
-            text = tidy(text)
-            self._replace_all(text)
-        else:
-            # The draft is our own text: its folded pastes stay folded.
-            buffer.replace(0, len(buffer.text), text)
-        if count < 0:
-            # At the end of the first row: the next up goes on through the history.
-            buffer.move(0)
-            buffer.move(buffer.line_end())
-        self.completer.forget()
-        self._changed()
-        return True
-
-    def _recall(self, index: int) -> None:
-        text = self._queued[index]
-        self._chosen = None
-        self.queued = self._queued[:index] + self._queued[index + 1 :]
-        self._replace_all(tidy(text))
-        self.post_message(self.QueueRecalled(index, text))
-        self._changed()
-
-    async def _store_history(self, text: str) -> None:
-        try:
-            await asyncio.to_thread(self.history.store, text)
-        except OSError as error:
-            self._say(f"This message was not kept in the history: {error.strerror}.")
+        return self._keys.take("shift+enter" if event.key.endswith("\r") else event.key, typed)

@@ -85,6 +85,10 @@ class LocalSession:
     def mode(self) -> Mode:
         return self.engine.mode
 
+    @property
+    def effort(self) -> str:
+        return self.engine.effort
+
     # Commands
 
     def submit(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
@@ -114,6 +118,9 @@ class LocalSession:
     async def set_mode(self, mode: ModeName) -> Mode:
         self.engine.approve(mode)
         return self.engine.mode
+
+    async def set_effort(self, text: str) -> str:
+        return await self.engine.set_effort(text)
 
     async def watch(self, on: bool) -> None:
         await self.engine.watch(on)

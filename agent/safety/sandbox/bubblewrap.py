@@ -12,11 +12,18 @@ from agent.safety.sandbox import cgroup
 from agent.safety.sandbox.anchors import anchored
 from agent.safety.sandbox.descriptors import closer, filled
 from agent.safety.sandbox.launch import landlock_version, launcher_argv
-from agent.safety.sandbox.layout import NOTHING, SESSION_VARIABLES, MountPlace, missing, places
+from agent.safety.sandbox.layout import (
+    NOTHING,
+    SESSION_VARIABLES,
+    MountPlace,
+    hidden_files,
+    missing,
+    places,
+)
 from agent.safety.sandbox.limits import rlimits, shell_limits
 from agent.safety.sandbox.network_space import entered
-from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
+from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
 from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
 
@@ -34,7 +41,7 @@ class Bubblewrap:
     """Starts programs through `path`, the bubblewrap program."""
 
     name: SandboxName = "bubblewrap"
-    own_tmp = True
+    has_mounts = True
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -51,6 +58,7 @@ class Bubblewrap:
             let_go = _held(view, anchors)
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        clear = unmounted(hidden_files(view))
         filter_fd = filled(program(internet=True, unix=True), "hermes-filter")
         stage, fds = _stage(policy)
         join, leave = cgroup.prepare(policy.limits.processes)
@@ -58,6 +66,7 @@ class Bubblewrap:
         wrapped += ["--seccomp", str(filter_fd), "--", *stage, *argv]
 
         def ended() -> None:
+            clear()
             let_go()
             leave()
 

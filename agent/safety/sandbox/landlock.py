@@ -23,12 +23,13 @@ from agent.safety.sandbox.layout import (
     Kind,
     MountPlace,
     covering,
+    hidden_files,
     missing,
     places,
 )
 from agent.safety.sandbox.limits import rlimits
-from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.seccomp import program
+from agent.workspace.placeholders import hold, unmounted
 from tools.results import ToolError
 from tools.sandbox import SandboxName, SandboxPolicy, Wrapped
 
@@ -60,7 +61,7 @@ class Landlock:
 
     def __init__(self, *, spaces: bool, version: int | None = None) -> None:
         self.spaces = spaces
-        self.own_tmp = spaces
+        self.has_mounts = spaces
         self._version = landlock_version() if version is None else version
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
@@ -70,12 +71,14 @@ class Landlock:
             let_go = hold(missing(view) if self.spaces else ())
         except OSError as error:
             raise ToolError(f"The sandbox cannot be drawn around {policy.workspace}: {error}.") from error
+        clear = unmounted(hidden_files(view) if self.spaces else ())
         spec = self._in_spaces(view, policy) if self.spaces else self._alone(view, policy)
         spec["known"] = known
         launcher, fds = launcher_argv(spec)
         join, leave = cgroup.prepare(policy.limits.processes)
 
         def ended() -> None:
+            clear()
             let_go()
             leave()
 

@@ -208,7 +208,7 @@ def _make_mount_point(path, is_folder):
         os.makedirs(path)
     else:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o444))
 
 
 def _restrict(spec):

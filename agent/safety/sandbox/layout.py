@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent.safety.sandbox.placeholders import is_missing
+from agent.workspace.placeholders import is_missing
 from tools.sandbox import SandboxPolicy
 
 Kind = Literal["write", "read", "hide"]
@@ -112,6 +112,11 @@ def _is_seen_anyway(path: Path, index: Mapping[str, MountPlace]) -> bool:
 def missing(found: list[MountPlace]) -> list[Path]:
     """Hidden places that need something to be mounted on."""
     return [place.path for place in found if place.kind == "hide" and is_missing(place.path)]
+
+
+def hidden_files(found: list[MountPlace]) -> list[Path]:
+    """Files in whose place nothing is shown."""
+    return [place.path for place in found if place.kind == "hide" and not place.is_folder]
 
 
 def _could_be_made(path: Path, index: Mapping[str, MountPlace]) -> bool:

@@ -46,7 +46,7 @@ def open_boundary(
             services=services(settings.hosts),
             is_own=own_networks(settings.hosts).lists,
         )
-    return SessionBoundary(
+    boundary = SessionBoundary(
         sandbox,
         workspace,
         scratch / "tmp",
@@ -61,6 +61,8 @@ def open_boundary(
         filtered=filtered,
         opens=_place_reader(workspace, home.root),
     )
+    boundary.clear_up()
+    return boundary
 
 
 def unfiltered(sandbox: Sandbox) -> str:

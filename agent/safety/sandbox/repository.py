@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.safety.sandbox.placeholders import is_missing
+from agent.workspace.placeholders import is_missing
 
 _RUNS_PROGRAMS = ("hooks", "config", "config.worktree", "commondir")
 _HARMLESS = {"commondir": b".\n"}

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from agent.workspace.checkpoints.entries import LeftOut, PathEntry
 from agent.workspace.checkpoints.git_paths import GIT, is_name, uncovered
+from agent.workspace.placeholders import TIME, is_placeholder
 
 TICK = 50_000_000
 """Nanoseconds within which two writes may leave the same time on a file."""
@@ -84,17 +85,20 @@ def look(
 ) -> ManifestScan:
     """Compare everything below `root` (resolved) with what is known. Blocking; never raises.
 
-    `ours` is a folder that is not looked into: what Hermes itself keeps. Without `git` nothing that
+    `ours` is a folder that is not looked into: what Hermes itself keeps. Placeholders of a sandbox count
+    as nothing. Without `git` nothing that
     belongs to git is looked at.
     """
     found = ManifestScan()
     met = 0
-    get, is_folder, is_file = known.get, stat.S_ISDIR, stat.S_ISREG
+    get, is_folder, is_file, held = known.get, stat.S_ISDIR, stat.S_ISREG, TIME * 1_000_000_000
     names: list[str] = []
     # Written out at length: this runs once for each path of a workspace at every command.
     for prefix, listed in _walk(root, found, ours, git):
         for name, status in listed:
             path = prefix + name
+            if status.st_mtime_ns == held and is_placeholder(root / path):
+                continue
             names.append(path)
             before = get(path)
             mode = status.st_mode

@@ -90,7 +90,7 @@ class Preferences:
             elif key == "approvals.mode" and client is not None:
                 await client.set_mode(settings.approvals.mode)
             elif key == "display.wrap_code":
-                app.session.transcript.wrap_code(settings.display.wrap_code)
+                app.session.transcript.navigator.wrap_code(settings.display.wrap_code)
             elif (
                 key == "watcher.enabled" and client is not None and client.watches != settings.watcher.enabled
             ):
@@ -135,7 +135,7 @@ def adopt(app: PreferencePorts, settings: Settings) -> None:
     keys = resolve(settings.keys)
     new = [problem for problem in keys.problems if problem not in app.keys.problems]
     app.use_keys(keys)
-    session.prompt.stop_key = keys.shown("turn.stop")
+    session.prompt.hints.stop_key = keys.shown("turn.stop")
     session.prompt.bind_keys(keys.for_prompt())
     for problem in new[:3]:
         app.complain(problem)

@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from app.ports import NoticePort
     from themes.contrast import ContrastFinding
     from themes.loader import LoadedSkin
-    from themes.skin_changes import Known
+    from themes.skin_changes import SkinFileState
 
     class AppearancePorts(NoticePort, SessionScreenPort, Protocol):
         """What is dressed beside the application itself."""
 
 
 LOOK_SECONDS = 0.5
-"""Seconds between two looks at the person's own skins."""
+"""Seconds between two looks at the file of the skin that is worn."""
 RARE_LOOK_SECONDS = 2.0
-"""The same while there are none."""
+"""The same while it has none."""
 SETTLING_SECONDS = 0.1
 """Seconds a file must stay the same before it is read: editors write in more than one step."""
 
@@ -76,6 +76,8 @@ class Appearance:
         self.motion = not self._never_moves
         self._changes = 0
         self._theme = ""
+        self._read_from: dict[str, SkinFileState] = {}
+        """By name of a skin, what its file was just before it was read for the last time."""
 
     @property
     def palette(self) -> Palette:
@@ -130,13 +132,8 @@ class Appearance:
 
     async def read(self, name: str) -> LoadedSkin:
         """The skin called `name` and what is wrong with it. Raises `ConfigError` if there is none."""
-        from themes.loader import load_skin
-
-        loaded = await asyncio.to_thread(load_skin, name, self.folder)
-        if loaded.skin.name != name:
-            problem = loaded.problems[0]
-            raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))
-        return loaded
+        _, loaded = await asyncio.to_thread(_read, name, self.folder)
+        return _of_name(name, loaded)
 
     async def wear(self, name: str) -> None:
         """Draw everything with the skin of this name. Raises `ConfigError` if there is none."""
@@ -148,9 +145,11 @@ class Appearance:
         """As `wear`, but says nothing; None when another skin was asked for in the meantime."""
         self._changes += 1
         asked = self._changes
-        loaded = await self.read(name)
+        state, loaded = await asyncio.to_thread(_read, name, self.folder)
+        _of_name(name, loaded)
         if asked != self._changes:
             return None
+        self._read_from[name] = state
         if loaded.skin != self.skin:
             self.show(loaded.skin)
         return loaded
@@ -188,38 +187,42 @@ class Appearance:
         """Follow edits of the person's own skins until cancelled."""
         if self.folder is None:
             return
-        from themes.skin_changes import changed
-
-        known = (await asyncio.to_thread(changed, self.folder)).known
-        if any(Path(file).stem == self.skin.name for file in known):
+        if self.skin.name not in self._read_from:
             # It may have been edited since it was put on, while the rest of the program still started.
             await self._read_again(edited=False)
         while True:
-            await asyncio.sleep(LOOK_SECONDS if known else RARE_LOOK_SECONDS)
-            look = await asyncio.to_thread(changed, self.folder, known)
-            known = look.known
-            if self.skin.name in look.changed:
-                known = await self._settled(self.folder, known)
+            name, changes = self.skin.name, self._changes
+            state = await self._state(name)
+            # Of a skin that was put on without being read, the first look is all there is to compare with.
+            known = self._read_from.setdefault(name, state)
+            # Put on during the look, it may have been read after it.
+            if state != known and changes == self._changes:
+                await self._settled(name, state)
                 await self._read_again()
+            await asyncio.sleep(LOOK_SECONDS if state else RARE_LOOK_SECONDS)
 
-    async def _settled(self, folder: Path, known: Known) -> Known:
-        from themes.skin_changes import changed
+    async def _state(self, name: str) -> SkinFileState:
+        from themes.skin_changes import file_state
 
+        return await asyncio.to_thread(file_state, self.folder, name) if self.folder else ()
+
+    async def _settled(self, name: str, state: SkinFileState) -> None:
         while True:
             await asyncio.sleep(SETTLING_SECONDS)
-            look = await asyncio.to_thread(changed, folder, known)
-            known = look.known
-            if self.skin.name not in look.changed:
-                return known
+            before, state = state, await self._state(name)
+            if state == before:
+                return
 
     async def _read_again(self, *, edited: bool = True) -> None:
         name, before = self.skin.name, self._changes
+        state, loaded = await asyncio.to_thread(_read, name, self.folder)
+        if before != self._changes:
+            return
+        self._read_from[name] = state
         try:
-            loaded = await self.read(name)
+            _of_name(name, loaded)
         except ConfigError as error:
             self._ports.complain(f"{error} The look stays as it was.")
-            return
-        if before != self._changes:
             return
         if loaded.problems and (edited or loaded.skin != self.skin):
             self._ports.complain(f"{told(loaded.problems)} The look stays as it was.")
@@ -233,6 +236,23 @@ class AppearancePort(Protocol):
 
     @property
     def appearance(self) -> Appearance: ...
+
+
+def _read(name: str, folder: Path | None) -> tuple[SkinFileState, LoadedSkin]:
+    """The skin, and what its file was before it was read: whatever is written from then on is seen."""
+    from themes.loader import load_skin
+    from themes.skin_changes import file_state
+
+    state = file_state(folder, name) if folder else ()
+    return state, load_skin(name, folder)
+
+
+def _of_name(name: str, loaded: LoadedSkin) -> LoadedSkin:
+    """What was loaded for `name`. Raises `ConfigError` if it is another skin, as there is none of it."""
+    if loaded.skin.name != name:
+        problem = loaded.problems[0]
+        raise ConfigError(_capital(problem.message) if problem.origin == "skin" else str(problem))
+    return loaded
 
 
 def _capital(text: str) -> str:

@@ -7,32 +7,51 @@ from pathlib import Path
 
 import pytest
 
-from agent.context.context_files import project_file, soul_file
+from agent.context.context_files import ContextFile, project_files, soul_file
 
 
-def test_the_first_name_wins_and_only_that_is_read(tmp_path: Path) -> None:
-    for name in ("CLAUDE.md", "AGENTS.md"):
-        (tmp_path / name).write_text(name)
-    found = project_file(tmp_path, 1_000)
-    assert found is not None
-    assert (found.name, found.text, found.truncated) == ("AGENTS.md", "AGENTS.md", False)
-    (tmp_path / "HERMES.md").write_text("ours")
-    found = project_file(tmp_path, 1_000)
-    assert found is not None
-    assert found.name == "HERMES.md"
+def texts(workspace: Path, limit: int = 1_000) -> list[str]:
+    return [each.text for each in project_files(workspace, limit)]
 
 
-def test_folders_up_to_the_root_of_the_repository_are_searched_and_no_further(tmp_path: Path) -> None:
+def project_file(workspace: Path, limit: int) -> ContextFile | None:
+    """The only project file there is."""
+    found = project_files(workspace, limit)
+    assert len(found) < 2
+    return found[0] if found else None
+
+
+def test_each_kind_of_file_counts_in_its_order(tmp_path: Path) -> None:
+    (tmp_path / ".github").mkdir()
+    kinds = ["HERMES.md", "AGENTS.md", "CLAUDE.md", ".cursorrules", ".github/copilot-instructions.md"]
+    for name in reversed(kinds):
+        (tmp_path / name).write_text(f"of {name}")
+    assert texts(tmp_path) == [f"of {name}" for name in kinds]
+    (tmp_path / ".hermes.md").write_text("the other name of the same kind")
+    assert texts(tmp_path)[:2] == ["the other name of the same kind", "of AGENTS.md"]
+
+
+def test_what_says_the_same_as_a_file_before_it_is_shown_once(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "AGENTS.md").write_text("Use tabs.")
+    (tmp_path / "CLAUDE.md").symlink_to("AGENTS.md")
+    (tmp_path / "inner" / "AGENTS.md").write_text("Use tabs.\n")
+    assert texts(tmp_path / "inner") == ["Use tabs."]
+
+
+def test_folders_from_the_root_of_the_repository_down_are_merged_and_none_above(tmp_path: Path) -> None:
     inner = tmp_path / "repo" / "a" / "b"
     inner.mkdir(parents=True)
     (tmp_path / "AGENTS.md").write_text("outside")
-    assert project_file(inner, 1_000) is None
+    assert texts(inner) == []
     (tmp_path / "repo" / ".git").mkdir()
-    assert project_file(inner, 1_000) is None
+    assert texts(inner) == []
     (tmp_path / "repo" / "CLAUDE.md").write_text("root")
-    found = project_file(inner, 1_000)
-    assert found is not None
-    assert found.text == "root"
+    (inner.parent / "AGENTS.md").write_text("between")
+    (inner / "AGENTS.md").write_text("near")
+    (inner / "HERMES.md").write_text("near and ours")
+    assert texts(inner) == ["root", "between", "near and ours", "near"]
 
 
 def test_a_long_file_keeps_head_and_tail_and_names_the_whole(tmp_path: Path) -> None:
@@ -68,21 +87,6 @@ def test_an_empty_file_counts_as_none(content: str, tmp_path: Path) -> None:
     (tmp_path / "SOUL.md").write_text(content)
     assert soul_file(tmp_path / "SOUL.md", 1_000) is None
     assert soul_file(tmp_path / "nowhere.md", 1_000) is None
-
-
-def test_our_own_kind_of_file_counts_more_than_a_nearer_one_of_another(tmp_path: Path) -> None:
-    inner = tmp_path / "package"
-    inner.mkdir()
-    (tmp_path / ".git").write_text("gitdir: elsewhere")
-    (inner / "AGENTS.md").write_text("near")
-    (tmp_path / ".hermes.md").write_text("ours")
-    found = project_file(inner, 1_000)
-    assert found is not None
-    assert (found.name, found.text) == (".hermes.md", "ours")
-    (inner / "HERMES.md").write_text("ours and near")
-    found = project_file(inner, 1_000)
-    assert found is not None
-    assert found.text == "ours and near"
 
 
 def test_a_link_inside_the_project_is_followed(tmp_path: Path) -> None:

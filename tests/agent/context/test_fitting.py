@@ -43,6 +43,14 @@ def test_when_all_together_are_too_much_the_lower_layers_shrink_first() -> None:
     assert len(shown["skills"].left_out) > 0
 
 
+def test_files_that_share_their_room_each_keep_their_beginning() -> None:
+    parts = [part("project", count, evenly=True) for count in (2, 40, 30)]
+    shown = fitted(parts, {"project": 200}, None)
+    assert ["project-0" in each.text for each in shown] == [True, True, True]
+    assert [bool(each.left_out) for each in shown] == [False, True, True]
+    assert sum(token_count(each.text) for each in shown) <= 200
+
+
 def test_what_has_no_entries_is_never_cut() -> None:
     care = Part("Care", "c" * 4_000, layer="care")
     assert fitted([care, part("memory", 3)], {}, 10) == (care,)

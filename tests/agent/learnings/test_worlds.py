@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -197,3 +198,66 @@ async def test_a_failed_call_that_repeats_before_it_is_mended_counts_once(tmp_pa
         await b.turn("go")
         (found,) = results(b)[-1]["learnings"]
         assert (found["status"], found["confirmed"]) == ("candidate", 0)
+
+
+async def test_what_was_saved_for_everywhere_holds_calls_back_in_other_projects(tmp_path: Path) -> None:
+    async with bench(tmp_path, say("")) as b:
+        b.config(QUIET)
+        # A lock file of this project says nothing about others.
+        (b.workspace / "requirements.txt").write_text("blue==1\n")
+        script = [calls(run("python3 -Z app.py")), calls(run("python3 app.py"))]
+        (b.workspace / "app.py").write_text("print('ran')\n")
+        b.server.script = by_step([*script, call("save_learning", candidate=1, everywhere=True), say("kept")])
+        await b.turn("run it")
+        other = tmp_path / "other"
+        other.mkdir()
+        (other / "app.py").write_text("print('ran')\n")
+        b.events.clear()
+        b.server.script = by_step([*script, call("search_learnings", query=""), say("done")])
+        await b.turn("run it", workspace=other)
+        held, ran, found = results(b)
+        assert held["status"] == "held_back" and ran["exit_code"] == 0
+        assert [(each["status"], each["confirmed"]) for each in found["learnings"]] == [("learning", 1)]
+
+
+async def test_a_call_that_is_named_without_having_failed_here_is_held_back(tmp_path: Path) -> None:
+    async with bench(tmp_path, say("")) as b:
+        b.config(QUIET)
+        note = {"pattern": "`sh  deploy.sh`", "fix": "make deploy"}
+        b.server.script = by_step([call("save_learning", **note), calls(run("sh deploy.sh 2>&1")), say("ok")])
+        await b.turn("deploy")
+        assert "make deploy" in results(b)[1]["error"]
+
+
+async def test_what_depends_on_something_that_changed_is_stale_until_it_works_again(tmp_path: Path) -> None:
+    tool = tmp_path / "bin" / "pip"
+    tool.parent.mkdir()
+    tool.write_text('#!/bin/sh\n[ "$1" = --quick ] || { echo "error: no option $1" >&2; exit 2; }\n')
+    tool.chmod(0o755)
+    async with bench(tmp_path, say("")) as b:
+        b.config(QUIET)
+        b.environ["PATH"] = f"{tool.parent}:{os.environ['PATH']}"
+        lock = b.workspace / "requirements.txt"
+        lock.write_text("blue==1\n")
+
+        async def tried(*more: Reply) -> tuple[dict[str, Any], tuple[str, int]]:
+            """What the first call said, and how the learning stands in the end."""
+            b.events.clear()
+            steps = [calls(run("pip --fast in.txt")), *more, call("search_learnings", query=""), say("ok")]
+            b.server.script = by_step(steps)
+            await b.turn("go")
+            first, *_, found = results(b)
+            (learning,) = found["learnings"]
+            return first, (learning["status"], learning["confirmed"])
+
+        fix = calls(run("pip --quick in.txt"))
+        assert (await tried(fix, call("save_learning", candidate=1)))[1] == ("learning", 0)
+        lock.write_text("blue==2\n")
+        first, after = await tried()
+        assert "before something it depends on changed" in first["learning"] and after == ("stale", 0)
+        # What worked again holds with what there is now.
+        assert (await tried(fix))[1] == ("learning", 1)
+        first, after = await tried(fix)
+        assert first["status"] == "held_back" and after == ("learning", 2)
+        tool.write_text(f"{tool.read_text()}# another version\n")
+        assert (await tried())[1] == ("stale", 2)

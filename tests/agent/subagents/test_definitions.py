@@ -32,6 +32,7 @@ name: looker
 description: Looks at things.
 tools: [file, todo]
 model: lab/big
+effort: off
 budget: {turns: 7, tokens: 9000, money: 0.5, seconds: 60}
 isolation: readonly
 ---
@@ -67,6 +68,7 @@ def test_a_complete_file_gives_all_of_the_definition() -> None:
         prompt="You look.\n\n--- is no fence here.",
         tools=("file", "todo"),
         model="lab/big",
+        effort="off",
         budget=Budget(turns=7, tokens=9000, money=0.5, seconds=60.0),
         isolation="readonly",
         source="project",

@@ -175,6 +175,17 @@ async def test_what_a_person_said_yes_to_is_not_asked_again(
         assert len(asked) == 1
 
 
+@pytest.mark.parametrize("place", [".npmrc", ".envrc"])
+async def test_a_yes_to_one_place_is_none_to_another(tmp_path: Path, place: str) -> None:
+    code = f"{IMPORT}write_file(path='{PLACE}', content='mine')\nopen('{place}', 'w').write('evil')"
+    async with bench(tmp_path, by_step([call("execute_code", code=code), say("done")])) as b:
+        async with attended(b, "once", "deny") as (engine, asked):
+            await engine.run("go")
+        # Files that hold secrets are hidden from the next script, which waits already.
+        assert everything(b.workspace) == {PLACE: "mine"}, result(b, 1)
+        assert [place in each.headline for each in asked] == [False, True]
+
+
 def git(top: Path, *words: str) -> str:
     argv = ["git", "-C", str(top), "-c", "user.name=a", "-c", "user.email=a@b.c", *words]
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout

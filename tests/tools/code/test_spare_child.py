@@ -37,6 +37,7 @@ async def test_a_waiting_child_is_used_once(warm: Scripts) -> None:
         outcome = await warm.run("import os; print(os.getpid()); leftover = 1")
         assert outcome.metadata["warm"] is True
         pids.append(outcome.stdout)
+        warm.runner.prepare_next()
         await warm.runner.ready()
     assert len(set(pids)) == 3
     assert "NameError" in (await warm.run("leftover")).stderr

@@ -29,6 +29,11 @@ async def test_a_wide_screen_shows_everything_in_its_place() -> None:
     assert len(line) == 119
 
 
+async def test_a_chosen_effort_stands_with_the_model() -> None:
+    line = await line_of(STATUS._replace(effort="12,000 tokens"), 120)
+    assert "qwen3-coder effort 12,000 tokens  ▕██████░░░░▏ 61%" in line
+
+
 async def test_work_shows_a_verb_and_its_time_without_motion_too() -> None:
     assert "▶ Thinking 0:42" in await line_of(STATUS._replace(busy_since=58.0), 120)
 

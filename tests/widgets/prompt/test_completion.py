@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.widgets.prompt.host import COMMANDS
-from widgets.prompt.completion import Mention, PathIndex, hits, mention_at, mention_of, rank_commands
+from widgets.prompt.completer import Mention, mention_at
+from widgets.prompt.completion import PathIndex, hits, mention_of, rank_commands
 
 MENTIONS = [
     ("/", 1, Mention("command", 0, 1, "")),

@@ -35,7 +35,7 @@ async def settled(pilot) -> None:
 
 def host() -> Host:
     app = Host()
-    app.prompt.look = look
+    app.prompt.files.look = look
     return app
 
 
@@ -44,7 +44,7 @@ def sent(app: Host) -> list[Submitted]:
 
 
 def drawn(app: Host) -> str:
-    return "\n".join(strip.text for strip in app.prompt._canvas.strips)
+    return "\n".join(strip.text for strip in app.prompt._picture.strips)
 
 
 async def paste(app: Host, pilot, text: str) -> None:
@@ -55,7 +55,7 @@ async def paste(app: Host, pilot, text: str) -> None:
 
 async def test_a_dropped_image_is_one_token_that_is_sent_as_its_mention() -> None:
     app = Host()
-    app.prompt.look = look
+    app.prompt.files.look = look
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press(*"see ")
         await paste(app, pilot, "'/pics/chart.png' ")
@@ -119,7 +119,7 @@ async def test_enter_waits_until_it_is_known_what_was_dropped() -> None:
         gate.wait(10)
         return look(paths)
 
-    app.prompt.look = slow
+    app.prompt.files.look = slow
     async with app.run_test(size=(80, 24)) as pilot:
         app.prompt.post_message(events.Paste("/pics/chart.png"))
         await pilot.pause()
@@ -139,7 +139,7 @@ async def test_a_second_enter_does_not_wait() -> None:
         gate.wait(10)
         return None
 
-    app.prompt.look = stuck
+    app.prompt.files.look = stuck
     async with app.run_test(size=(80, 24)) as pilot:
         app.prompt.post_message(events.Paste("/net/chart.png"))
         await pilot.pause()
@@ -159,7 +159,7 @@ async def test_what_is_typed_meanwhile_keeps_its_place() -> None:
         gate.wait(10)
         return look(paths)
 
-    app.prompt.look = slow
+    app.prompt.files.look = slow
     async with app.run_test(size=(80, 24)) as pilot:
         app.prompt.post_message(events.Paste("/notes.txt.d/notes.txt"))
         await pilot.pause()
@@ -197,7 +197,7 @@ async def test_a_look_that_fails_costs_the_token_never_the_paste() -> None:
     def broken(paths: Sequence[Sequence[str]]) -> list[FoundFile] | None:
         raise RuntimeError("the disk is on fire")
 
-    app.prompt.look = broken
+    app.prompt.files.look = broken
     async with app.run_test(size=(80, 24)) as pilot:
         await paste(app, pilot, "/pics/chart.png")
         assert app.prompt.text == "/pics/chart.png"
@@ -210,4 +210,4 @@ async def test_the_label_fits_a_narrow_prompt() -> None:
         await paste(app, pilot, "/pics/chart.png")
         await pilot.press(*" and more")
         await asyncio.sleep(0)
-        assert all(strip.cell_length <= 20 for strip in app.prompt._canvas.strips)
+        assert all(strip.cell_length <= 20 for strip in app.prompt._picture.strips)

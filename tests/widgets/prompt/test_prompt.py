@@ -267,7 +267,7 @@ async def test_a_ranking_that_comes_late_is_dropped() -> None:
             asyncio.run_coroutine_threadsafe(release.wait(), loop).result(10)
             return FILES
 
-        prompt.files_provider = slow
+        prompt.completer.files_provider = slow
         await type_in(pilot, "@mon")
         await pilot.press("ctrl+u")
         release.set()
@@ -354,7 +354,7 @@ async def test_a_file_listing_that_fails_costs_only_the_menu() -> None:
         def broken() -> tuple[str, ...]:
             raise PermissionError("no entry [red]")
 
-        prompt.files_provider = broken
+        prompt.completer.files_provider = broken
         await type_in(pilot, "@mon")
         await settle(pilot)
         assert (prompt.text, prompt.menu.is_open) == ("@mon", False)

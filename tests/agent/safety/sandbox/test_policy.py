@@ -22,12 +22,12 @@ from agent.safety.sandbox import bubblewrap, landlock, seccomp
 from agent.safety.sandbox.launch import landlock_version
 from agent.safety.sandbox.layout import covering, missing, places
 from agent.safety.sandbox.leave import steps_over
-from agent.safety.sandbox.placeholders import hold
 from agent.safety.sandbox.probe import holds, probe
 from agent.safety.sandbox.refusals import explain
 from agent.safety.sandbox.repository import NONE, repository_of
 from agent.safety.sandbox.secrets import of_session
 from agent.safety.verdict import Verdict
+from agent.workspace.placeholders import hold
 from tests.agent.safety.sandbox.cell import Cell
 from tests.agent.safety.sandbox.kinds import KINDS
 from tools.actions import Action, ReadPath, RunCommand
@@ -86,7 +86,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
 
     class Leaky:
         name: SandboxName = sandbox.name
-        own_tmp = sandbox.own_tmp
+        has_mounts = sandbox.has_mounts
 
         def wrap(self, argv, policy):
             from dataclasses import replace

@@ -1,0 +1,202 @@
+"""Empty folders and files that hold the place of what must not be made, while any sandbox needs them.
+
+Several processes may need the same one: each keeps a shared lock on it, and who gets it alone removes it.
+A placeholder is known by its time, so that one which a killed process left is told from what somebody made.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from tools.results import ToolError
+
+TIME = 499_162_500
+"""The time that a placeholder bears, in seconds since the epoch: some moment of 1985."""
+MOUNT_MODE = 0o444
+"""The mode of the file that bubblewrap, or our launcher, makes in order to mount over it."""
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NONE: Mapping[Path, bytes] = MappingProxyType({})
+_HARMLESS = (b"", b".\n")
+"""What a placeholder may hold."""
+_PATIENCE = 1.0
+_lock = threading.Lock()
+
+
+@dataclass(slots=True)
+class _Held:
+    """A placeholder that this process needs."""
+
+    descriptor: int
+    users: int = 0
+
+
+_held: dict[Path, _Held] = {}
+
+
+def hold(folders: Iterable[Path], files: Mapping[Path, bytes] = _NONE) -> Callable[[], None]:
+    """Make the folders, and the files with their content, or share those already held.
+
+    The result lets go; the last of all processes removes them. What was removed while it is mounted over
+    elsewhere would lose its cover there. Raises `OSError` when one cannot be made, and `ToolError` when
+    a program keeps it locked.
+    """
+    mine: list[Path] = []
+
+    def let_go() -> None:
+        with _lock:
+            while mine:
+                _release(mine.pop())
+
+    try:
+        for path in (*folders, *files):
+            with _lock:
+                _share(path, files.get(path))
+                mine.append(path)
+    except BaseException:
+        let_go()
+        raise
+    return let_go
+
+
+def is_missing(path: Path) -> bool:
+    """Whether nothing stands at `path` but a placeholder: whoever counts on that has to hold it too."""
+    return not os.path.lexists(path) or is_placeholder(path)
+
+
+def is_placeholder(path: Path) -> bool:
+    """Whether what stands at `path` is one of ours, and nobody has put it to use."""
+    try:
+        return int(path.lstat().st_mtime) == TIME and _is_unused(path)
+    except OSError:
+        return False
+
+
+def remove_abandoned(paths: Iterable[Path]) -> None:
+    """Remove the placeholders among `paths` that processes left which were killed."""
+    for path in paths:
+        with _lock, suppress(OSError):
+            if path not in _held and is_placeholder(path):
+                _remove(path, os.open(path, _OPEN))
+
+
+def unmounted(paths: Iterable[Path]) -> Callable[[], None]:
+    """What makes good, at the end of a sandbox, that one of these files went away while it was drawn.
+
+    The mount over the name has left an empty file there then.
+    """
+    before = {path: _born(path) for path in paths}
+
+    def clear() -> None:
+        for path, known in before.items():
+            with suppress(OSError):
+                status = path.lstat()
+                is_empty = stat.S_ISREG(status.st_mode) and not status.st_size
+                if is_empty and stat.S_IMODE(status.st_mode) == MOUNT_MODE and _born(path) != known:
+                    path.unlink()
+
+    return clear
+
+
+def _is_unused(path: Path) -> bool:
+    status = path.lstat()
+    if stat.S_ISDIR(status.st_mode):
+        return next(path.iterdir(), None) is None
+    return stat.S_ISREG(status.st_mode) and status.st_size <= 2 and path.read_bytes() in _HARMLESS
+
+
+def _born(path: Path) -> tuple[int, int]:
+    """What tells a file from one that took its place; the number alone is given out again."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return 0, 0
+    return status.st_ino, status.st_ctime_ns
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _share(path: Path, content: bytes | None) -> None:
+    """Hold one that stands, or make it. Another process may just be removing it."""
+    held = _held.get(path)
+    if held is None or not _stands(path, held.descriptor):
+        descriptor = _locked(path, content)
+        users = 0
+        if held is not None:
+            users = held.users
+            os.close(held.descriptor)
+        _held[path] = held = _Held(descriptor, users)
+    held.users += 1
+
+
+def _locked(path: Path, content: bytes | None) -> int:
+    """A descriptor of the placeholder at `path`, with a shared lock."""
+    until = time.monotonic() + _PATIENCE
+    while time.monotonic() < until:
+        with suppress(FileExistsError):
+            _make(path, content)
+        try:
+            descriptor = os.open(path, _OPEN)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            if _stands(path, descriptor):
+                return descriptor
+        except BlockingIOError:
+            time.sleep(0.001)
+        os.close(descriptor)
+    raise ToolError(f"{path} is kept locked by a program, so the sandbox cannot be drawn; end that program.")
+
+
+def _release(path: Path) -> None:
+    held = _held[path]
+    held.users -= 1
+    if not held.users:
+        del _held[path]
+        _remove(path, held.descriptor)
+
+
+def _remove(path: Path, descriptor: int) -> None:
+    """Remove a placeholder if nobody else needs it or has put it to use. Closes the descriptor."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _stands(path, descriptor) and _is_unused(path):
+            if path.is_dir():
+                path.rmdir()
+            else:
+                path.unlink()
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def _stands(path: Path, descriptor: int) -> bool:
+    """Whether what was opened still is what stands at `path`."""
+    status = os.fstat(descriptor)
+    return _identity(path) == (status.st_dev, status.st_ino)
+
+
+def _make(path: Path, content: bytes | None) -> None:
+    if content is None:
+        path.mkdir(mode=0o700)
+    else:
+        with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+            file.write(content)
+    os.utime(path, (TIME, TIME), follow_symlinks=False)
