@@ -1,4 +1,4 @@
-"""Where the words of a question stand, read from the index, and remembered until it is built anew."""
+"""Places of the words of a question, read from the index and remembered until it is built anew."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _REMEMBERED = 24 << 20
 
 
 @dataclass(slots=True)
-class Places:
+class WordPlaces:
     """The places of one word."""
 
     masks: array[int]
@@ -37,7 +37,7 @@ class Places:
     """How many places there are."""
 
     @classmethod
-    def of(cls, positions: Sequence[int], room: int = 0) -> Places:
+    def of(cls, positions: Sequence[int], room: int = 0) -> WordPlaces:
         """Those at these positions, with room for lines up to this number."""
         masks = bits.masks_of(positions)
         if masks and room >= len(masks):
@@ -69,7 +69,7 @@ class Places:
                 self.lines |= 1 << line
 
 
-_NOWHERE = Places.of(())
+_NOWHERE = WordPlaces.of(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +77,21 @@ class Postings:
     """One word: the places of messages that hold it, and of those of a day called so."""
 
     word: str
-    own: Places
-    dated: Places
+    own: WordPlaces
+    dated: WordPlaces
     rarity: float
     """How much it tells (the inverse document frequency of BM25)."""
 
 
 @dataclass(slots=True)
 class _Kept:
-    places: Places
+    places: WordPlaces
     additions: int
     """How many of the additions it has."""
 
 
 class Remembered:
-    """Places of frequent words, kept between questions. Used on one thread, for one connection."""
+    """WordPlaces of frequent words, kept between questions. Used on one thread, for one connection."""
 
     def __init__(self) -> None:
         self._mark: Mark | None = None
@@ -111,12 +111,12 @@ class Remembered:
             self._additions.append(tables.added_since(connection, before))
         self._mark = mark
 
-    def places(self, connection: sqlite3.Connection, word: str) -> Places:
+    def places(self, connection: sqlite3.Connection, word: str) -> WordPlaces:
         """Where a word stands."""
         kept = self._kept.pop(word, None)
         if kept is None:
             room = 0 if self._mark is None else self._mark.lines
-            kept = _Kept(Places.of(_positions(connection, word), room), len(self._additions))
+            kept = _Kept(WordPlaces.of(_positions(connection, word), room), len(self._additions))
             if kept.places.size < _FREQUENT:
                 return kept.places
             self._bytes += _size(kept.places)
@@ -134,7 +134,7 @@ class Remembered:
         return kept.places
 
 
-def _size(places: Places) -> int:
+def _size(places: WordPlaces) -> int:
     return 8 * len(places.masks)
 
 
