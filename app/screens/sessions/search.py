@@ -32,9 +32,8 @@ from app.screens.field import Field
 from app.screens.head import ScreenHeader
 from app.screens.keyline import KeyLine
 from app.screens.sessions.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
+from app.screens.skin_of import palette_of
 from app.screens.wording import line
-from themes.skin import Skin
-from widgets.palette import Palette
 from widgets.row_list import RowList
 
 FIRST = 24
@@ -222,7 +221,7 @@ class SearchScreen(ClosableModal[ChosenHit | None]):
         self._head.say(text)
 
     def _wear_skin(self) -> None:
-        palette = Palette(getattr(self.app, "skin", None) or Skin())
+        palette = palette_of(self.app)
         self._rows.use(palette)
         self._around.use(palette)
         self._preview()
