@@ -1,4 +1,4 @@
-"""What an editor asks of Hermes: sessions, messages, modes and options, over one connection."""
+"""Requests of an editor: sessions, messages, modes and options, over one connection."""
 
 from __future__ import annotations
 

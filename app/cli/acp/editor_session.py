@@ -63,7 +63,7 @@ class EditorSession:
         """Set once it is open."""
         self._updates: EventUpdates | None = None
         self._early: list[Event] = []
-        self._outbox: asyncio.Queue[Any] = asyncio.Queue()
+        self._unsent: asyncio.Queue[Any] = asyncio.Queue()
         self._sender: asyncio.Task[None] | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._looking: set[asyncio.Task[None]] = set()
@@ -104,13 +104,13 @@ class EditorSession:
 
     def put(self, update: Any) -> None:
         """Send an update after those that wait."""
-        self._outbox.put_nowait(update)
+        self._unsent.put_nowait(update)
 
     async def flush(self) -> None:
         """Wait until everything that is known so far was sent."""
         while self._looking:
             await asyncio.wait(self._looking)
-        await self._outbox.join()
+        await self._unsent.join()
 
     async def prompt(self, text: str, images: Sequence[Attachment]) -> TurnEnded:
         """Work on a message to its end; another one waits for it. Everything of it was sent then."""
@@ -139,7 +139,7 @@ class EditorSession:
 
     async def _send(self) -> None:
         while True:
-            update = await self._outbox.get()
+            update = await self._unsent.get()
             try:
                 await self._editor.update(self.id, update)
             except ConnectionError:
@@ -147,7 +147,7 @@ class EditorSession:
             except Exception:
                 log.exception("an update could not be sent")
             finally:
-                self._outbox.task_done()
+                self._unsent.task_done()
 
     async def _changes(self, step: StepTaken) -> None:
         """Send what a call did to files."""
@@ -193,7 +193,7 @@ class EditorSession:
         reply: Reply = request.cancelled
         try:
             # What led to the question is seen before it.
-            await self._outbox.join()
+            await self._unsent.join()
             reply = await self._answered(request)
         except ConnectionError:
             log.info("a question found nobody")
