@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_servers import open_servers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -41,7 +42,7 @@ from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
-from agent.sessions.session_prompt import memory_files, tone_of
+from agent.sessions.session_prompt import kept_back, memory_files, tone_of
 from agent.skills.catalog import catalog_for
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
@@ -81,6 +82,7 @@ async def open_engine(
     private_folder(home.root)
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
+    problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
     for listener in listeners:
         stream.subscribe(listener)
@@ -99,14 +101,13 @@ async def open_engine(
         variables=loaded.environ,
         store=store,
         recall=recall,
+        tools=registry.copy(),
         stream=stream,
         secrets=secrets,
         closers=closers,
     )
     try:
-        return await _assemble(
-            base, await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
-        )
+        return await _assemble(base, problems)
     except BaseException:
         for close in reversed(closers):
             await close()
@@ -152,20 +153,22 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     definitions = Definitions(base.home, base.options.workspace)
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
+    servers, answers, told_of_servers = await open_servers(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
     session, opened = talk.session, talk.opened
     pending_requests = PendingRequests(base.emit, attended=base.options.attended, secrets=base.secrets)
+    answers.asker = PersonAsker(pending_requests, MAIN_AGENT)
     turn_queue = TurnQueue(base.emit)
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
-    place = AgentWorkspace(
-        reach=await open_execution(base, talk, session_scope(base, talk, pending_requests))
-    )
-    watch = await _watch(base, turn_queue)
+    # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
     steps = await _steps(base, talk, turn_queue)
+    scope = session_scope(base, talk, pending_requests, steps=steps is not None)
+    place = AgentWorkspace(reach=await open_execution(base, talk, scope))
+    watch = await _watch(base, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
         place.steps, place.position = steps, lambda: steps.position
@@ -187,7 +190,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told = [*problems, *told_of_servers, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told += kept_back(session)
     announce(
         base.stream,
         session,
@@ -214,6 +218,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts,
         None if team is None else team.scheduler,
         base.recall,
+        servers,
         services.effort,
     )
 
@@ -356,7 +361,7 @@ def _services(
         recall=base.recall,
         home=base.home,
         settings=base.settings,
-        registry=registry,
+        registry=base.tools,
         attachments=AttachmentStore(base.home.attachments),
         options=base.tool_options(),
         hooks=hooks,

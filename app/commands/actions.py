@@ -16,12 +16,19 @@ from app.conversation.session_host import SessionRequest
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from app.commands.agent_actions import AgentsPort
     from app.commands.history_actions import HistoryPort
     from app.commands.skill_names import SkillNamesPort
     from app.conversation.active_conversation import ConversationPort
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import DialogPort, EventsPort, KeysPort, NoticePort, SendingPort, SessionPort
+    from app.ports import (
+        AgentsPort,
+        DialogPort,
+        EventsPort,
+        KeysPort,
+        NoticePort,
+        SendingPort,
+        SessionPort,
+    )
     from app.screens.settings.preferences import Preferences
     from app.screens.skins.appearance import AppearancePort
 
@@ -183,9 +190,9 @@ class CommandActions:
         text = argument or await self._app.push_screen_wait(asking)
         if text is None:
             return
-        count = await transcript.find(text)
+        count = await transcript.navigator.find(text)
         if count:
-            transcript.find_next()
+            transcript.navigator.find_next()
             transcript.focus()
             keys = self._app.keys
             following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
@@ -194,13 +201,13 @@ class CommandActions:
             self._app.say("Nothing found.")
 
     def fold(self, _argument: str) -> None:
-        active_conversation.transcript(self._app).fold_all()
+        active_conversation.transcript(self._app).navigator.fold_all()
 
     def unfold(self, _argument: str) -> None:
-        active_conversation.transcript(self._app).unfold_all()
+        active_conversation.transcript(self._app).navigator.unfold_all()
 
     def jump_to_end(self, _argument: str) -> None:
-        active_conversation.transcript(self._app).jump_to_end()
+        active_conversation.transcript(self._app).navigator.jump_to_end()
 
     async def copy(self, _argument: str) -> None:
         path = self._app.need_client().path
@@ -330,11 +337,6 @@ class CommandActions:
         menu = ModelMenu(client.workspace)
         screen = ModelsScreen(client.model, menu, lambda: self._app.host.busy, setup=menu)
         return await self._app.push_screen_wait(screen) or ""
-
-    def context(self, _argument: str) -> None:
-        from app.screens.context import ContextScreen
-
-        self._app.push_screen(ContextScreen(self._app.need_client().context))
 
     def usage(self, _argument: str) -> None:
         from app.screens.usage import UsageScreen

@@ -38,15 +38,13 @@ from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import CommandChoice as MenuCommand
 from widgets.prompt.widget import Prompt
 from widgets.row_text import one_line
-from widgets.transcript.browser import Browser
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from agent.api.history import Node
-    from app.commands.agent_actions import AgentActions
     from app.conversation.bridge import Bridge
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import KeysPort, NoticePort, SlashPort
+    from app.ports import AgentControls, KeysPort, NoticePort, SlashPort
     from app.screens.skins.appearance import AppearancePort
 
     class AgentScreenPorts(AppearancePort, KeysPort, NoticePort, SessionScreenPort, SlashPort, Protocol):
@@ -91,7 +89,7 @@ class AgentScreen(ConversationScreen):
         Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="agent.help"),
     ]
 
-    def __init__(self, agent: str, agents: AgentActions, bridge: Bridge) -> None:
+    def __init__(self, agent: str, agents: AgentControls, bridge: Bridge) -> None:
         clock = bridge.clock
         self.header = AgentHeader(lambda: bridge.team.row(agent), clock=clock)
         super().__init__(self.header, Prompt(), agent)
@@ -117,7 +115,7 @@ class AgentScreen(ConversationScreen):
         app = cast("AgentScreenPorts", self.app)
         main = app.session
         self.transcript.document.archive.folder = main.transcript.document.archive.folder
-        self.transcript.wrap_code(main.transcript.document.wrap)
+        self.transcript.navigator.wrap_code(main.transcript.document.wrap)
         self.transcript.direct.write = app.direct_write
         self.prompt.vi = main.prompt.vi
         self.prompt.bind_keys(app.keys.for_prompt())
@@ -299,7 +297,7 @@ class AgentScreen(ConversationScreen):
 
     async def _tell(self, text: str) -> None:
         if await self._agents.tell(self.shows_agent, text):
-            self.transcript.jump_to_end()
+            self.transcript.navigator.jump_to_end()
             self._show_standing()
         else:
             self._give_back(text)
@@ -312,7 +310,7 @@ class AgentScreen(ConversationScreen):
         # The arrangement of the session's own panes is the one that is remembered.
         event.stop()
 
-    def on_transcript_placed(self, event: Browser.Placed) -> None:
+    def on_transcript_placed(self, event: Transcript.Placed) -> None:
         event.stop()
         cast("AgentScreenPorts", self.app).say(
             "The timeline has the messages of the session's own agent only."

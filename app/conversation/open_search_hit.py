@@ -13,17 +13,26 @@ from tools.safe_text import clean
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 if TYPE_CHECKING:
-    from app.commands.history_actions import HistoryPort
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import NoticePort, SessionPort
+    from app.ports import BranchViewPort, NoticePort, SessionPort
     from app.screens.sessions.search import ChosenHit
 
-    class SearchHitPorts(HistoryPort, NoticePort, SessionPort, SessionScreenPort, Protocol):
+    class SearchHitPorts(BranchViewPort, NoticePort, SessionPort, SessionScreenPort, Protocol):
         """What opening a hit asks of the application."""
 
 
 _SEARCHED = 200_000
 """Characters of a message in which the match is looked for."""
+
+
+async def show_place(app: SearchHitPorts, session: str, node: int | None) -> None:
+    """Open a session at one of its messages, or at its end. Raises `HermesError`."""
+    if node is None:
+        await app.open_session(SessionRequest(resume=session))
+        return
+    from app.screens.sessions.search import ChosenHit
+
+    await show_search_hit(app, ChosenHit(session, node, parse("")))
 
 
 async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
@@ -45,7 +54,7 @@ async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
     transcript.focus()
     words = match_in(node, chosen.query)
     for wanted in items_of(node, words):
-        if await transcript.go_to(wanted, words):
+        if await transcript.navigator.go_to(wanted, words):
             return
     app.say("The conversation is open; that message is for the model only and not shown in it.")
 
