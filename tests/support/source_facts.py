@@ -19,8 +19,8 @@ class SourceFacts:
     """Line and name of what is called by a plain name."""
     names: frozenset[str]
     """Every name that the file gives to something."""
-    classes: tuple[str, ...]
-    """Names of the classes at the top of the file."""
+    classes: tuple[tuple[str, tuple[str, ...]], ...]
+    """Names of the classes at the top of the file, each with its bases as they are written."""
     assigned: tuple[str, ...]
     """Names that are assigned at the top of the file."""
 
@@ -58,7 +58,11 @@ def facts_of(source: str) -> SourceFacts:
         imports=tuple(imports),
         calls=tuple(calls),
         names=frozenset(names),
-        classes=tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)),
+        classes=tuple(
+            (node.name, tuple(ast.unparse(base) for base in node.bases))
+            for node in tree.body
+            if isinstance(node, ast.ClassDef)
+        ),
         assigned=tuple(
             target.id
             for node in tree.body
