@@ -80,7 +80,7 @@ def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
             title, folder = _head(path)
             updated = path.stat().st_mtime
         except (OSError, ValueError) as error:
-            reader.problems.append(f"{shown(str(path))} cannot be read: {error}.")
+            reader.unreadable(path, error)
             continue
         name = f"claude-{path.stem}"
         yield ForeignSession(name, title or path.stem, folder, updated, partial(read_session, path, name))

@@ -63,7 +63,7 @@ def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
                 title, workspace, id = _head(path)
                 updated = path.stat().st_mtime
             except (OSError, ValueError) as error:
-                reader.problems.append(f"{shown(str(path))} cannot be read: {error}.")
+                reader.unreadable(path, error)
                 continue
             name = f"codex-{id or path.stem.removeprefix('rollout-')}"
             yield ForeignSession(

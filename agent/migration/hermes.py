@@ -66,7 +66,7 @@ def _sessions(reader: Reader, root: Path) -> Iterator[ForeignSession]:
                 f"SELECT id, title, {folder}, started_at, model, source FROM sessions ORDER BY started_at"
             ).fetchall()
     except sqlite3.Error as error:
-        reader.problems.append(f"{shown(str(base))} cannot be read: {error}.")
+        reader.unreadable(base, error)
         return
     for id, title, workspace, started, model, source in rows:
         if source in _HIDDEN:

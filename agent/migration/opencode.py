@@ -74,7 +74,7 @@ def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
         try:
             yield from _in_database(base)
         except sqlite3.Error as error:
-            reader.problems.append(f"{shown(str(base))} cannot be read: {error}.")
+            reader.unreadable(base, error)
     kept = root / "storage"
     for path in reader.files(kept / "session", "*/*.json"):
         about = reader.json(path)

@@ -32,21 +32,30 @@ class Reader:
         self.root = root.resolve()
         self.problems: list[str] = []
 
+    def _named(self, path: Path) -> str:
+        """A path as it is told: from the folder on."""
+        return shown(str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path), 120)
+
     def text(self, path: Path, largest: int = LARGEST) -> str | None:
         """The text of a file; None when it is not there or cannot be used."""
         try:
             if not path.is_file():
                 return None
             if not path.resolve().is_relative_to(self.root):
-                self.problems.append(f"{shown(str(path))} leads out of the folder and was left alone.")
+                self.problems.append(f"{self._named(path)} leads out of the folder and was left alone.")
                 return None
             if path.stat().st_size > largest:
-                self.problems.append(f"{shown(str(path))} is larger than {largest // 1_000_000} MB.")
+                self.problems.append(f"{self._named(path)} is larger than {largest // 1_000_000} MB.")
                 return None
             return path.read_bytes().decode("utf-8-sig", "replace").replace("\0", "")
         except OSError as error:
-            self.problems.append(f"{shown(str(path))} cannot be read: {error.strerror or error}.")
+            self.unreadable(path, error)
             return None
+
+    def unreadable(self, path: Path, error: Exception) -> None:
+        """Note what cannot be read, and why."""
+        reason = getattr(error, "strerror", None) or error
+        self.problems.append(f"{self._named(path)} cannot be read: {shown(str(reason), 120)}.")
 
     def json(self, path: Path) -> dict[str, Any]:
         """A JSON object, comments and trailing commas allowed; empty when there is none."""
@@ -56,7 +65,7 @@ class Reader:
         try:
             found = json.loads(without_comments(text))
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{shown(str(path))} is no JSON ({shown(str(error))}).")
+            self.problems.append(f"{self._named(path)} is no JSON ({shown(str(error))}).")
             return {}
         return found if isinstance(found, dict) else {}
 
@@ -68,7 +77,7 @@ class Reader:
         try:
             return tomllib.loads(text)
         except (ValueError, RecursionError) as error:
-            self.problems.append(f"{shown(str(path))} is no TOML ({shown(str(error))}).")
+            self.problems.append(f"{self._named(path)} is no TOML ({shown(str(error))}).")
             return {}
 
     def files(self, folder: Path, pattern: str) -> list[Path]:
@@ -79,11 +88,11 @@ class Reader:
                 found.append(path)
                 if len(found) == MOST:
                     self.problems.append(
-                        f"{shown(str(folder))} has more than {MOST:,} files; others were left."
+                        f"{self._named(folder)} has more than {MOST:,} files; others were left."
                     )
                     break
         except OSError as error:
-            self.problems.append(f"{shown(str(folder))} cannot be read: {error.strerror or error}.")
+            self.unreadable(folder, error)
         return sorted(found)
 
     def skills(self, *folders: Path) -> tuple[Path, ...]:

@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     parts = _parts(args.only)
     home = Home.locate()
     findings = look(args.agent, args.folder, home.root, dict(os.environ))
-    wanted = [part for part in parts if findings.count(part)]
+    wanted: list[Part] = [part for part in parts if findings.count(part)]
     if args.as_json and not args.yes:
         say(json.dumps(_record(findings, parts), ensure_ascii=True, indent=2))
         return ExitCode.DONE
