@@ -54,6 +54,26 @@ class Home(NamedTuple):
         return self.root / "hooks.json"
 
     @property
+    def servers(self) -> Path:
+        """What is kept of MCP servers: schemas, folders, tokens; see docs/mcp.md."""
+        return self.root / "mcp"
+
+    @property
+    def plugins(self) -> Path:
+        """Plugins of the person's own, one folder each: see docs/plugins.md."""
+        return self.root / "plugins"
+
+    @property
+    def plugin_consent(self) -> Path:
+        """Which plugins the person agreed to, bound to the hash of their files."""
+        return self.root / "plugins.json"
+
+    @property
+    def plugin_data(self) -> Path:
+        """What plugins keep for themselves, one folder each."""
+        return self.root / "plugin-data"
+
+    @property
     def env(self) -> Path:
         return self.root / ".env"
 

@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_servers import open_servers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -81,6 +82,7 @@ async def open_engine(
     private_folder(home.root)
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
+    problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
     for listener in listeners:
         stream.subscribe(listener)
@@ -99,14 +101,13 @@ async def open_engine(
         variables=loaded.environ,
         store=store,
         recall=recall,
+        tools=registry.copy(),
         stream=stream,
         secrets=secrets,
         closers=closers,
     )
     try:
-        return await _assemble(
-            base, await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
-        )
+        return await _assemble(base, problems)
     except BaseException:
         for close in reversed(closers):
             await close()
@@ -153,11 +154,13 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     definitions = Definitions(base.home, base.options.workspace)
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
+    servers, answers, told_of_servers = await open_servers(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
     session, opened = talk.session, talk.opened
     pending_requests = PendingRequests(base.emit, attended=base.options.attended, secrets=base.secrets)
+    answers.asker = PersonAsker(pending_requests, MAIN_AGENT)
     turn_queue = TurnQueue(base.emit)
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
@@ -188,7 +191,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told = [*problems, *told_of_servers, *waiting, *permission_problems(gate.policy), *kinds.told()]
     announce(
         base.stream,
         session,
@@ -215,6 +218,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts,
         None if team is None else team.scheduler,
         base.recall,
+        servers,
         services.effort,
     )
 
@@ -357,7 +361,7 @@ def _services(
         recall=base.recall,
         home=base.home,
         settings=base.settings,
-        registry=registry,
+        registry=base.tools,
         attachments=AttachmentStore(base.home.attachments),
         options=base.tool_options(),
         hooks=hooks,

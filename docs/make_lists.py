@@ -22,6 +22,7 @@ from app.startup.command_line import SUBCOMMANDS
 DOCS = Path(__file__).resolve().parent
 END = "<!-- end of the list -->"
 PAGES = {"config": "guide.md#settings", "model": "local-model.md", "doctor": "guide.md#doctor"}
+PAGES["plugin"] = "plugins.md"
 """Where a subcommand is described, if not on the page of its name."""
 
 

@@ -30,7 +30,6 @@ from agent.turns.script_calls import warm_up
 from agent.turns.tool_context import PersonApprover
 from tools.code.runner import CodeRunner
 from tools.redact import secret_values
-from tools.registry import registry
 from tools.terminal.terminals import Terminals
 
 if TYPE_CHECKING:
@@ -211,5 +210,5 @@ def _scripts(
     runner = CodeRunner(boundary, secrets=secrets, passthrough=passthrough)
     wanted.closers.append(runner.aclose)
     if wanted.rules is None:
-        warm_up(runner, talk.tools, registry, wanted.workspace, base.settings.code.mode)
+        warm_up(runner, talk.tools, base.tools, wanted.workspace, base.settings.code.mode)
     return runner

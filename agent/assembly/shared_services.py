@@ -13,6 +13,7 @@ from agent.options import Options
 from agent.recall.recall import Recall
 from agent.store.store import Store
 from agent.stream import EventStream
+from tools.registry import Registry
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -36,6 +37,8 @@ class SharedServices:
     """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
     store: Store
     recall: Recall
+    tools: Registry
+    """The tools of this session: those of the program, and those that servers offer."""
     stream: EventStream
     secrets: Mapping[str, str]
     """What is masked wherever text is shown, stored or sent, by name."""

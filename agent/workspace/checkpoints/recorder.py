@@ -258,7 +258,8 @@ class StepRecorder:
 
     async def adopt(self, paths: Iterable[str]) -> None:
         """What stands at these paths now is known, and no news; the position may have moved."""
-        wanted = dict.fromkeys(paths)
+        # What lies outside is not known by looking.
+        wanted = dict.fromkeys(path for path in paths if not is_outside(path))
         await self._guarded(lambda: self._register.accept(self._register.after(wanted)))
         self._position = await self._in_thread(lambda: self._line.last)
 
@@ -357,7 +358,7 @@ class StepRecorder:
     def _follow(self) -> None:
         """Take in the steps that another process made, such as `hermes rollback`: they are no news."""
         steps = self._line.steps(after=self._position)
-        paths = {change.path for step in steps for change in step.changes}
+        paths = {change.path for step in steps for change in step.changes if not is_outside(change.path)}
         if paths:
             self._register.accept(self._register.after(dict.fromkeys(paths)))
             self._position = steps[-1].number

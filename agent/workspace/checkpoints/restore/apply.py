@@ -17,6 +17,7 @@ from agent.workspace.checkpoints.entries import LeftOut, PathChange, PathEntry, 
 from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_paths import repository
 from agent.workspace.checkpoints.git_words import git_apart, git_line
+from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import ObjectStore
 from agent.workspace.checkpoints.restore import pending as keeping
 from agent.workspace.checkpoints.restore.git_group import RepositoryProvider, at_rest, collapsed, together
@@ -129,6 +130,10 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
                 if any(step.call == pending.call for step in store.line(pending.line).steps()):
                     keeping.forget(path)
                     continue
+                if strange := _strange(pending, store.objects):
+                    told.append(f"A restore that was cut off is not finished: {strange}.")
+                    keeping.forget(path)
+                    continue
                 left = _tidied(pending, store.objects)
                 failed = _carry_out(pending, store, None, again=True)
                 restored = Restored(_appended(store, pending, failed), (*left, *collapsed(failed)))
@@ -137,6 +142,12 @@ def finish_abandoned(store: CheckpointStore) -> tuple[str, ...]:
                 f"A restore that was cut off is finished ({clean(pending.label)}): {restored.sentence()}"
             )
     return tuple(told)
+
+
+def _strange(pending: Pending, objects: ObjectStore) -> str:
+    """A path that no restore of ours moves, and why, as a clause; empty where there is none."""
+    told = ((move.path, refusal(move.path, move.wanted, objects)) for move in pending.moves)
+    return next((f"{clean(path)} {reason}" for path, reason in told if reason), "")
 
 
 def _decided(

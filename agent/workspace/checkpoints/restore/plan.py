@@ -19,6 +19,7 @@ from agent.workspace.checkpoints.file_capture import take
 from agent.workspace.checkpoints.git_index import lists_the_same
 from agent.workspace.checkpoints.git_paths import is_index, is_note, repository, split, uncovered
 from agent.workspace.checkpoints.git_words import repository_change
+from agent.workspace.checkpoints.kept_outside import refusal
 from agent.workspace.checkpoints.objects import MissingObjectError, ObjectStore
 from agent.workspace.checkpoints.restore.merge import Merged, merge
 from agent.workspace.checkpoints.states import alike
@@ -150,6 +151,9 @@ def plan_restore(
         # A repository goes back as a whole, whichever of its files was named.
         if paths is not None and not _chosen(path, paths) and repository(path) not in whole:
             continue
+        if reason := refusal(path, wanted[path], objects):
+            items.append(PlanItem(path, None, wanted[path], "lost", reason))
+            continue
         runs = ours[path]
         now = _with_twin(take(root, path, objects, limit=limit), runs.left)
         target = wanted[path]
@@ -183,6 +187,9 @@ def with_others(
             wanted.setdefault(change.path, change.before)
     for path, target in wanted.items():
         if path in known or uncovered(path) or (paths is not None and not _chosen(path, paths)):
+            continue
+        if reason := refusal(path, target, objects):
+            items.append(PlanItem(path, None, target, "lost", reason))
             continue
         now = take(root, path, objects, limit=limit)
         if alike(now, target) or (is_index(path) and lists_the_same(now, target, objects)):

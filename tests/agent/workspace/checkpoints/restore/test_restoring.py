@@ -5,15 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.workspace.checkpoints.entries import PathChange, PathEntry, PathKind
+from agent.workspace.checkpoints.restore.apply import finish_abandoned
+from agent.workspace.checkpoints.restore.path_replacement import Move
+from agent.workspace.checkpoints.restore.pending import begun, held
 from agent.workspace.checkpoints.restore.plan import CHANGED_BETWEEN, CHANGED_SINCE, Choice
 from agent.workspace.checkpoints.store import CheckpointStore
-from tests.agent.workspace.checkpoints.restore.trees import Workspace, look
+from tests.agent.workspace.checkpoints.restore.trees import LINE, Workspace, look
 
 ODD = [
     "plain",
@@ -253,3 +258,65 @@ def test_a_thousand_files_leave_no_temporary_ones_behind(work: Workspace) -> Non
     assert restored.step is not None and len(restored.step.changes) == 300
     assert len(list(work.root.iterdir())) == 300
     assert not list(work.store.pending.iterdir())
+
+
+def forged(work: Workspace, paths: list[str], twin: str = "") -> None:
+    """Write a step into the log that says that `paths` were something else before."""
+    earlier = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.put(b"evil"), twin=twin)
+    changes = [PathChange(path, earlier, take_now(path)) for path in paths]
+    work.store.line(LINE).append(
+        kind="tool", session=LINE, call="forged", label="a step", root=str(work.root), changes=changes
+    )
+
+
+def take_now(path: str) -> PathEntry | None:
+    return PathEntry(PathKind.FILE, 0o644, 3, 0, "0" * 64) if Path(path).is_file() else None
+
+
+def test_a_forged_log_leads_nowhere_but_to_notes_and_skills(work: Workspace, tmp_path: Path) -> None:
+    home, victim = tmp_path / "home", tmp_path / "victim"
+    for folder in (home / "memories", home / "skills" / "own", victim):
+        folder.mkdir(parents=True)
+    for name in ("file", ".bashrc"):
+        (victim / name).write_text("as")
+    (home / "config.yaml").write_text("as")
+    (home / "skills" / "out").symlink_to(victim)
+    wrong = [
+        str(victim / "file"),
+        str(victim / "new"),
+        str(home / "config.yaml"),
+        str(home / "memories"),
+        f"{home}/memories/../config.yaml",
+        f"{home}/memories/../../victim/new",
+        f"{home}/skills/out/file",
+        f"{home}/skills/out/new",
+        "../victim/new",
+        "lib/../../victim/file",
+    ]
+    right = [f"{home}/memories/note.md", f"{home}/skills/own/SKILL.md", "code"]
+    before = look(victim)
+    forged(work, [*wrong, *right])
+    restored = work.restore(0)
+    assert {item.path for item in restored.skipped} == set(wrong)
+    assert all("left alone" in item.reason for item in restored.skipped)
+    assert look(victim) == before and (home / "config.yaml").read_text() == "as"
+    assert [Path(work.root, path).read_text() for path in right] == ["evil"] * 3
+    assert "left alone" in restored.sentence()
+
+
+def test_a_forged_log_makes_no_second_name_of_a_file_elsewhere(work: Workspace, tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("evil")
+    (tmp_path / "victim").chmod(0o600)
+    forged(work, ["code"], twin=str(tmp_path / "victim"))
+    assert [item.path for item in work.restore(0).skipped] == ["code"]
+    assert (tmp_path / "victim").stat().st_nlink == 1
+
+
+def test_a_forged_restore_that_was_cut_off_is_not_finished(work: Workspace, tmp_path: Path) -> None:
+    wanted = PathEntry(PathKind.FILE, 0o600, 4, 0, work.store.objects.put(b"evil"))
+    pending = begun(LINE, LINE, "back", str(work.root), [Move(str(tmp_path / "victim"), None, wanted)])
+    with suppress(KeyboardInterrupt), held(work.store.pending, pending):
+        raise KeyboardInterrupt
+    [told] = finish_abandoned(work.store)
+    assert "victim" in told and "left alone" in told
+    assert not (tmp_path / "victim").exists() and finish_abandoned(work.store) == ()

@@ -1,0 +1,48 @@
+"""Plugins: those there are, agreeing to them, installing, beginning and testing them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.plugins.cases import CaseResult as CaseResult
+    from agent.plugins.cases import read_cases as read_cases
+    from agent.plugins.cases import run_cases as run_cases
+    from agent.plugins.consent import ConsentFile as ConsentFile
+    from agent.plugins.creating import create as create
+    from agent.plugins.enabling import Agreement as Agreement
+    from agent.plugins.enabling import PluginEnvironment as PluginEnvironment
+    from agent.plugins.enabling import card as card
+    from agent.plugins.enabling import enable as enable
+    from agent.plugins.files import hashes as hashes
+    from agent.plugins.installing import put_in_place as put_in_place
+    from agent.plugins.installing import staged as staged
+    from agent.plugins.installing import uninstall as uninstall
+    from agent.plugins.manifest import is_name as is_name
+    from agent.plugins.package import PluginPackage as PluginPackage
+    from agent.plugins.package import read_plugin as read_plugin
+    from agent.plugins.problem import PluginError as PluginError
+    from agent.plugins.problem import PluginFailedError as PluginFailedError
+    from agent.plugins.problem import quoted as quoted
+    from agent.plugins.registrations import Registrations as Registrations
+    from agent.plugins.shelf import ShelvedPlugin as ShelvedPlugin
+    from agent.plugins.shelf import find as find
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.plugins.cases": "CaseResult read_cases run_cases",
+        "agent.plugins.consent": "ConsentFile",
+        "agent.plugins.creating": "create",
+        "agent.plugins.enabling": "Agreement PluginEnvironment card enable",
+        "agent.plugins.files": "hashes",
+        "agent.plugins.installing": "put_in_place staged uninstall",
+        "agent.plugins.manifest": "is_name",
+        "agent.plugins.package": "PluginPackage read_plugin",
+        "agent.plugins.problem": "PluginError PluginFailedError quoted",
+        "agent.plugins.registrations": "Registrations",
+        "agent.plugins.shelf": "ShelvedPlugin find",
+    },
+)

@@ -1,0 +1,128 @@
+"""The `ctx` of `register(ctx)`: it takes down what the plugin offers."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+class RegistrationError(TypeError):
+    """A registration that makes no sense. The message is a sentence."""
+
+
+class Context:
+    """Takes down what a plugin registers, and finds the handler of each thing again.
+
+    `root` is the folder of the plugin, `data` where it may keep what is its own, `workspace` the folder
+    that the session works in.
+    """
+
+    def __init__(self, name: str, root: str, data: str, workspace: str) -> None:
+        self.name = name
+        self.root = Path(root)
+        self.data = Path(data)
+        self.workspace = Path(workspace)
+        self._entries: list[dict[str, Any]] = []
+        self._handlers: dict[tuple[str, str], list[Callable[..., Any]]] = {}
+
+    def register_tool(
+        self,
+        name: str,
+        description: str,
+        parameters: dict[str, Any],
+        handler: Callable[[dict[str, Any]], Any],
+    ) -> None:
+        """A tool for the model. `parameters` is a JSON schema; `handler` gets the arguments."""
+        try:
+            json.dumps(parameters)
+        except (TypeError, ValueError) as error:
+            raise RegistrationError(f"The parameters of the tool {name} are no JSON: {error}.") from None
+        self._take("tool", name, handler, description=description, parameters=parameters)
+
+    def register_command(self, name: str, description: str, handler: Callable[[str], Any]) -> None:
+        """A slash command. `handler` gets what was typed behind its name; what it returns is shown."""
+        self._take("command", name, handler, description=description)
+
+    def register_cli_command(self, name: str, description: str, handler: Callable[[list[str]], Any]) -> None:
+        """A command `hermes NAME`. `handler` gets the arguments and returns a text, or an exit code."""
+        self._take("cli_command", name, handler, description=description)
+
+    def register_hook(self, event: str, handler: Callable[[dict[str, Any]], Any]) -> None:
+        """`handler` hears of an event; it returns None or an answer as in docs/hooks.md."""
+        self._take("hook", event, handler)
+
+    def register_prompt_section(self, name: str, text: str) -> None:
+        """A piece of the system prompt."""
+        self._take("prompt_section", name, None, text=str(text))
+
+    def register_skill(self, path: str | Path) -> None:
+        """The folder of a skill, from the root of the plugin on."""
+        self._take("skill", self._below(path), None)
+
+    def register_skin(self, path: str | Path) -> None:
+        """The file of a skin, from the root of the plugin on."""
+        self._take("skin", self._below(path), None)
+
+    def register_provider(self, kind: str, name: str, handler: Callable[[dict[str, Any]], Any]) -> None:
+        """A service for search, memory, image or speech. `handler` gets the request."""
+        self._take("provider", name, handler, provider=str(kind))
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Everything that was registered, in order."""
+        return self._entries
+
+    async def call(self, kind: str, name: str, given: Any) -> Any:
+        """What the handlers of something make of `given`. Raises whatever they raise, and `KeyError`."""
+        answer: Any = None
+        for handler in self._handlers[kind, name]:
+            said = await run(handler, given)
+            if kind != "hook":
+                return said
+            answer = _joined(answer, said)
+        return answer
+
+    def _take(self, kind: str, name: str, handler: Callable[..., Any] | None, **about: Any) -> None:
+        if handler is not None and not callable(handler):
+            raise RegistrationError(f"The handler of {kind} {name} cannot be called.")
+        name = str(name)
+        entry = {"kind": kind, "name": name, **about}
+        key = f"{about['provider']} {name}" if kind == "provider" else name
+        if handler is not None:
+            known = self._handlers.setdefault((kind, key), [])
+            if not known or kind == "hook":
+                known.append(handler)
+        if kind != "hook" or len(self._handlers[kind, key]) == 1:
+            self._entries.append(entry)
+
+    def _below(self, path: str | Path) -> str:
+        given = Path(path)
+        return str(given.relative_to(self.root) if given.is_absolute() else given)
+
+
+_STRICTNESS = {"allow": 0, "ask": 1, "block": 2}
+
+
+def _joined(first: Any, second: Any) -> Any:
+    """Both answers of hooks together: the stricter decision, the later arguments and result."""
+    if not isinstance(first, dict) or not isinstance(second, dict):
+        return first if second is None else second
+    is_stricter = _STRICTNESS.get(str(second.get("decision")), 0) >= _STRICTNESS.get(
+        str(first.get("decision")), 0
+    )
+    both = first | second
+    if not is_stricter:
+        both |= {key: first[key] for key in ("decision", "reason") if key in first}
+    return both
+
+
+async def run(handler: Callable[..., Any], given: Any) -> Any:
+    """Call a handler, plain or async. Plain ones run in a thread, so that others can be called meanwhile."""
+    import asyncio
+
+    if inspect.iscoroutinefunction(handler):
+        return await handler(given)
+    result = await asyncio.to_thread(handler, given)
+    return await result if inspect.isawaitable(result) else result
