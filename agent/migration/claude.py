@@ -1,4 +1,4 @@
-"""What Claude Code keeps in `~/.claude` and `~/.claude.json`."""
+"""Claude Code: what it keeps in `~/.claude` and `~/.claude.json`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 from agent.config.problem import shown
 from agent.migration.found import Findings, ForeignNote, ForeignRule, ForeignSession
-from agent.migration.reading import Reader, mapping, records, sequence, text_of
+from agent.migration.reading import ForeignFiles, mapping, records, sequence, text_of
 from agent.migration.servers import standard_servers
-from agent.migration.transcript import Transcript, call_of, seconds
+from agent.migration.transcript import TranscriptBuilder, call_of, seconds
 from agent.safety.permissions.rules import RuleVerdict
 from agent.store.importing import SessionRecord
 from agent.store.nodes import title_of
@@ -28,9 +28,9 @@ _FILES = {"Read": "read_file", "Edit": "write_file", "Write": "write_file", "Mul
 
 def look(root: Path) -> Findings:
     """All that can be taken over. Reads, changes nothing."""
-    reader = Reader(root)
+    reader = ForeignFiles(root)
     settings = reader.json(root / "settings.json")
-    beside = Reader(root.parent)
+    beside = ForeignFiles(root.parent)
     state = beside.json(root.parent / ".claude.json")
     servers, left = standard_servers(mapping(state.get("mcpServers")))
     for folder, project in mapping(state.get("projects")).items():
@@ -54,7 +54,7 @@ def look(root: Path) -> Findings:
     )
 
 
-def _notes(reader: Reader, root: Path) -> Iterable[ForeignNote]:
+def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
     told = root / "CLAUDE.md"
     if text := (reader.text(told) or "").strip():
         yield ForeignNote("user", text, told)
@@ -64,7 +64,7 @@ def _notes(reader: Reader, root: Path) -> Iterable[ForeignNote]:
             yield ForeignNote("project", text, file, folder)
 
 
-def _folder_of(reader: Reader, kept: Path) -> str:
+def _folder_of(reader: ForeignFiles, kept: Path) -> str:
     """The folder a project's sessions worked in."""
     for path in reader.files(kept, "*.jsonl")[:5]:
         if folder := _head(path)[1]:
@@ -72,7 +72,7 @@ def _folder_of(reader: Reader, kept: Path) -> str:
     return ""
 
 
-def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
+def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
     for path in reader.files(root / "projects", "*/*.jsonl"):
         if path.stem.startswith("agent-"):
             continue
@@ -102,7 +102,7 @@ def _head(path: Path) -> tuple[str, str]:
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
     """One session with its branches. Raises `OSError` and `ValueError`."""
-    transcript = Transcript(name)
+    transcript = TranscriptBuilder(name)
     placed: dict[str, int | None] = {}
     """Where each line went, by its uuid."""
     whole: dict[str, int] = {}
@@ -129,7 +129,7 @@ def _is_said(line: dict[str, Any]) -> bool:
 
 
 def _add(
-    transcript: Transcript,
+    transcript: TranscriptBuilder,
     line: dict[str, Any],
     said: dict[str, Any],
     parent: int | None,

@@ -1,4 +1,4 @@
-"""What Codex keeps in `~/.codex`."""
+"""Codex: what it keeps in `~/.codex`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from agent.config.problem import shown
 from agent.migration.found import Findings, ForeignNote, ForeignSession
-from agent.migration.reading import Reader, mapping, records, sequence, text_of
+from agent.migration.reading import ForeignFiles, mapping, records, sequence, text_of
 from agent.migration.servers import standard_servers
-from agent.migration.transcript import Transcript, call_of, seconds
+from agent.migration.transcript import TranscriptBuilder, call_of, seconds
 from agent.store.importing import SessionRecord
 from agent.store.nodes import title_of
 
@@ -30,7 +30,7 @@ _OWN = (
 
 def look(root: Path) -> Findings:
     """All that can be taken over. Reads, changes nothing."""
-    reader = Reader(root)
+    reader = ForeignFiles(root)
     config = reader.toml(root / "config.toml")
     servers, left = standard_servers(mapping(config.get("mcp_servers")))
     if isinstance(policy := config.get("approval_policy"), str):
@@ -50,13 +50,13 @@ def look(root: Path) -> Findings:
     )
 
 
-def _notes(reader: Reader, root: Path) -> Iterable[ForeignNote]:
+def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
     for name, scope in (("AGENTS.md", "user"), ("memories/MEMORY.md", "memory")):
         if text := (reader.text(root / name) or "").strip():
             yield ForeignNote("user" if scope == "user" else "memory", text, root / name)
 
 
-def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
+def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
     for folder in ("sessions", "archived_sessions"):
         for path in reader.files(root / folder, "**/rollout-*.jsonl"):
             try:
@@ -87,7 +87,7 @@ def _head(path: Path) -> tuple[str, str, str]:
 
 def read_session(path: Path, name: str) -> SessionRecord | None:
     """One session. Raises `OSError` and `ValueError`."""
-    transcript = Transcript(name)
+    transcript = TranscriptBuilder(name)
     model = ""
     asked: int | None = None
     """The message of the model that calls are added to."""

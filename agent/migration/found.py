@@ -1,4 +1,4 @@
-"""What another agent has that can be taken over. Data only; nothing here touches the disk."""
+"""Findings: what another agent has that can be taken over. Nothing here touches the disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Hermes Agent that came before keeps in its home."""
+"""Hermes Agent, the one that came before: what it keeps in its home."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from agent.config.document import parse as parse_yaml
 from agent.config.problem import shown
 from agent.memory.entries import parse as parse_entries
 from agent.migration.found import Findings, ForeignNote, ForeignSession
-from agent.migration.reading import Reader, database, mapping, sequence, text_of
+from agent.migration.reading import ForeignFiles, database, mapping, sequence, text_of
 from agent.migration.servers import standard_servers
-from agent.migration.transcript import Transcript, call_of, seconds
+from agent.migration.transcript import TranscriptBuilder, call_of, seconds
 from agent.store.importing import SessionRecord
 
 FOLDER = ".hermes"
@@ -27,7 +27,7 @@ _HIDDEN = ("subagent", "tool")
 
 def look(root: Path) -> Findings:
     """All that can be taken over. Reads, changes nothing."""
-    reader = Reader(root)
+    reader = ForeignFiles(root)
     try:
         config = parse_yaml(
             decode((reader.text(root / "config.yaml") or "").encode()).encode(), "config.yaml"
@@ -47,14 +47,14 @@ def look(root: Path) -> Findings:
     )
 
 
-def _notes(reader: Reader, root: Path) -> Iterable[ForeignNote]:
+def _notes(reader: ForeignFiles, root: Path) -> Iterable[ForeignNote]:
     for name in ("MEMORY.md", "USER.md"):
         file = root / "memories" / name
         for entry in parse_entries(reader.text(file) or ""):
             yield ForeignNote("user" if name == "USER.md" else "memory", entry, file)
 
 
-def _sessions(reader: Reader, root: Path) -> Iterator[ForeignSession]:
+def _sessions(reader: ForeignFiles, root: Path) -> Iterator[ForeignSession]:
     base = root / "state.db"
     if not base.is_file():
         return
@@ -77,7 +77,7 @@ def _sessions(reader: Reader, root: Path) -> Iterator[ForeignSession]:
 
 
 def _read(base: Path, id: str, name: str, title: str, workspace: str, model: str) -> SessionRecord | None:
-    transcript = Transcript(name)
+    transcript = TranscriptBuilder(name)
     transcript.describe(title=title, workspace=workspace, model=model)
     try:
         with closing(database(base)) as connection:

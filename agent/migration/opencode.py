@@ -1,4 +1,4 @@
-"""What OpenCode keeps in `~/.config/opencode` and `~/.local/share/opencode`."""
+"""OpenCode: what it keeps in `~/.config/opencode` and `~/.local/share/opencode`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 
 from agent.config.problem import shown
 from agent.migration.found import Findings, ForeignNote, ForeignRule, ForeignSession
-from agent.migration.reading import Reader, database, mapping, text_of
+from agent.migration.reading import ForeignFiles, database, mapping, text_of
 from agent.migration.servers import opencode_servers
-from agent.migration.transcript import Transcript, call_of, seconds
+from agent.migration.transcript import TranscriptBuilder, call_of, seconds
 from agent.safety.permissions.rules import RuleVerdict
 from agent.store.importing import SessionRecord
 
@@ -28,7 +28,7 @@ Said = tuple[dict[str, Any], list[dict[str, Any]]]
 
 def look(root: Path, settings: Path) -> Findings:
     """All that can be taken over, from the folders of its data and its settings. Changes nothing."""
-    reader, config_reader = Reader(root), Reader(settings)
+    reader, config_reader = ForeignFiles(root), ForeignFiles(settings)
     config: dict[str, Any] = {}
     for name in ("config.json", "opencode.json", "opencode.jsonc"):
         config |= config_reader.json(settings / name)
@@ -68,7 +68,7 @@ def _rules(given: Any) -> tuple[list[ForeignRule], list[str]]:
     return rules, left
 
 
-def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
+def _sessions(reader: ForeignFiles, root: Path) -> Iterable[ForeignSession]:
     base = root / "opencode.db"
     if base.is_file():
         try:
@@ -83,7 +83,7 @@ def _sessions(reader: Reader, root: Path) -> Iterable[ForeignSession]:
         name = f"opencode-{about['id']}"
         time = mapping(about.get("time"))
         updated = seconds(time.get("updated") or time.get("created"))
-        read = partial(_from_files, Reader(root), kept, about, name)
+        read = partial(_from_files, ForeignFiles(root), kept, about, name)
         title, folder = str(about.get("title") or name), str(about.get("directory") or "")
         yield ForeignSession(name, title, folder, updated, read)
 
@@ -122,7 +122,7 @@ def _from_database(base: Path, id: str, name: str, title: str, folder: str) -> S
     return _record(name, title, folder, said)
 
 
-def _from_files(reader: Reader, kept: Path, about: dict[str, Any], name: str) -> SessionRecord | None:
+def _from_files(reader: ForeignFiles, kept: Path, about: dict[str, Any], name: str) -> SessionRecord | None:
     messages = [reader.json(path) for path in reader.files(kept / "message" / about["id"], "*.json")]
     messages = [each for each in messages if isinstance(each.get("id"), str) and "/" not in each["id"]]
     messages.sort(key=lambda each: (seconds(mapping(each.get("time")).get("created")), each["id"]))
@@ -134,7 +134,7 @@ def _from_files(reader: Reader, kept: Path, about: dict[str, Any], name: str) ->
 
 
 def _record(name: str, title: str, folder: str, said: Iterable[Said]) -> SessionRecord | None:
-    transcript = Transcript(name)
+    transcript = TranscriptBuilder(name)
     transcript.describe(title=title, workspace=folder)
     for message, parts in said:
         created = seconds(mapping(message.get("time")).get("created"))

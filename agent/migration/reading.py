@@ -1,6 +1,6 @@
 """Reading files of other programs: bounded, never followed out of their folder, never a traceback.
 
-Whatever cannot be read gets a sentence in `Reader.problems` and counts as not there.
+Whatever cannot be read gets a sentence in `ForeignFiles.problems` and counts as not there.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COMMENTS = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])')
 
 
-class Reader:
+class ForeignFiles:
     """Reads below one folder. What a link leads out of it is left alone."""
 
     def __init__(self, root: Path) -> None:

@@ -26,7 +26,7 @@ class _Draft:
     data: dict[str, Any] = field(default_factory=dict)
 
 
-class Transcript:
+class TranscriptBuilder:
     """A session that is being read. Nodes are numbered from 1 on; without a parent they follow the last."""
 
     def __init__(self, name: str) -> None:

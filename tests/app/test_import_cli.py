@@ -57,7 +57,7 @@ def test_all_of_it_is_taken_over_once(capsys: pytest.CaptureFixture[str], tmp_pa
     assert "British" in (home / "memories" / "USER.md").read_text()
     (project,) = (home / "memories" / "projects").glob("*/MEMORY.md")
     assert project.read_text() == "The tests need a database.\n"
-    assert (home / "skills" / "deploying" / "SKILL.md").is_file()
+    assert list((home / "skills").rglob("deploying/SKILL.md"))
     servers = parse((home / "config.yaml").read_bytes(), "config.yaml").data["mcp_servers"]
     assert servers["github"] == {"command": "gh-mcp", "args": ["--ro"], "env": {"TOKEN": "t0p"}}
     assert (home / "config.yaml").stat().st_mode & 0o077 == 0
