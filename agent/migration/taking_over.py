@@ -100,7 +100,7 @@ class Takeover:
             yield Taken("memory", note.source.name, False, str(error))
             return
         for text in entries_of(note.text):
-            name = shown(text, 60)
+            name = shown(" ".join(text.split()), 60)
             if text in known:
                 yield Taken("memory", name, False, "is noted already")
                 continue

@@ -120,7 +120,7 @@ def _show(findings: Findings, parts: list[Part]) -> None:
     say(f"Found in {findings.root}, which stays as it is:")
     for part in parts:
         if count := findings.count(part):
-            say(f"{count} {WORDS[part]}")
+            say(f"{count} {WORDS[part].removesuffix('s') if count == 1 else WORDS[part]}")
             names = _names(findings, part)
             for name in names[:SHOWN]:
                 say(f"  {truncate(clean(name), 100)}")

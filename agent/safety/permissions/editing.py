@@ -57,7 +57,9 @@ def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> 
             path = (*path, "verdict")
     except (KeyError, TypeError):
         pass
-    old = next((rule.verdict for rule in known.rules if rule.text == text and not rule.surface), None)
+    old: RuleVerdict | None = next(
+        (rule.verdict for rule in known.rules if rule.text == text and not rule.surface), None
+    )
     after = set_value(content, path, verdict)
     if problems := parse_file(after, "permissions.yaml", setting).problems:
         message = problems[0].message
