@@ -164,11 +164,11 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
-    place = AgentWorkspace(
-        reach=await open_execution(base, talk, session_scope(base, talk, pending_requests))
-    )
-    watch = await _watch(base, turn_queue)
+    # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
     steps = await _steps(base, talk, turn_queue)
+    scope = session_scope(base, talk, pending_requests, steps=steps is not None)
+    place = AgentWorkspace(reach=await open_execution(base, talk, scope))
+    watch = await _watch(base, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
         place.steps, place.position = steps, lambda: steps.position
