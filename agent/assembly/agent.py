@@ -26,6 +26,7 @@ from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.attachments import AttachmentStore
 from agent.config.schema import Settings
+from agent.context.allowed_passages import allowed_passages
 from agent.context.compaction import still_shown
 from agent.context.folder_files import FolderRoom
 from agent.context.layer import CHARACTERS_PER_TOKEN
@@ -62,7 +63,8 @@ from agent.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
-from tools.context import Asker, Checkpoints, Delegates, MemoryChange, MemoryKeeper
+from tools.checkpoints import Checkpoints
+from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
@@ -262,6 +264,7 @@ def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
     room = FolderRoom(
         file=context.file_chars if spec.profile.context_files else 0,
         layer=min(context.budgets.project, spec.profile.result_limit // CHARACTERS_PER_TOKEN),
+        allowed=allowed_passages(services.home),
     )
     return ReachedFolders(
         reach.workspace,
