@@ -25,6 +25,7 @@ from tools.safe_text import printable
 if TYPE_CHECKING:
     from agent.attempts.parallel_attempts import ParallelAttempts
     from agent.history.navigation import HistoryNavigation
+    from agent.plugins.session_plugins import SessionPlugins
     from agent.recall.recall import Recall
     from agent.spending.metering import Metering
     from agent.subagents.scheduler import Scheduler
@@ -51,6 +52,7 @@ class Engine:
         attempts: ParallelAttempts | None,
         agents: Scheduler | None,
         recall: Recall,
+        plugins: SessionPlugins,
         effort: SessionEffort,
     ) -> None:
         """`attempts` and `agents` are None where a session has none."""
@@ -60,6 +62,8 @@ class Engine:
         self.model = model
         self.metering = metering
         """What the session spends, and what happens when a ceiling is reached."""
+        self.plugins = plugins
+        """What plugins bring into the session."""
         self.recall = recall
         """Finds what was said and noted before."""
         self.travel = travel

@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_plugins import open_plugins
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -81,6 +82,7 @@ async def open_engine(
     private_folder(home.root)
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
+    problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
     for listener in listeners:
         stream.subscribe(listener)
@@ -89,7 +91,8 @@ async def open_engine(
     notes = memory_files(home, options.workspace, loaded.settings)
     recall = Recall(store, sources=[MemoryNotes(notes)] if loaded.settings.memory.enabled else ())
     stream.subscribe(lambda _event: recall.stir())
-    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store)]
+    plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
+    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
     base = SharedServices(
         options=options,
         home=home,
@@ -99,14 +102,14 @@ async def open_engine(
         variables=loaded.environ,
         store=store,
         recall=recall,
+        tools=registry.copy(),
+        plugins=plugins,
         stream=stream,
         secrets=secrets,
         closers=closers,
     )
     try:
-        return await _assemble(
-            base, await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
-        )
+        return await _assemble(base, problems)
     except BaseException:
         for close in reversed(closers):
             await close()
@@ -152,6 +155,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     definitions = Definitions(base.home, base.options.workspace)
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
+    base.plugins.offer(base.tools)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
@@ -187,7 +191,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told = [*problems, *base.plugins.problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
     announce(
         base.stream,
         session,
@@ -214,6 +218,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts,
         None if team is None else team.scheduler,
         base.recall,
+        base.plugins,
         services.effort,
     )
 
@@ -321,13 +326,14 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
-    """The person's hooks, and what is to be said of those they have not agreed to."""
+    """The hooks of the person and of plugins, and what is to be said of those nobody agreed to."""
     declared = hooks_of(base.settings)
     agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if declared else frozenset()
     active = [hook for hook in declared if hook.digest in agreed]
     environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
-    hooks = SessionHooks(active, talk.session.id, base.options.workspace, environment, base.emit)
-    if active:
+    all_hooks = [*active, *base.plugins.hooks()]
+    hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
+    if all_hooks:
         base.stream.subscribe(hooks.hear)
         base.closers.append(hooks.close)
     missing = len(declared) - len(active)
@@ -356,12 +362,13 @@ def _services(
         recall=base.recall,
         home=base.home,
         settings=base.settings,
-        registry=registry,
+        registry=base.tools,
         attachments=AttachmentStore(base.home.attachments),
         options=base.tool_options(),
         hooks=hooks,
         effort=_effort(base, talk),
-        skills=catalog_for(base.home, base.options.workspace, base.settings),
+        plugins=base.plugins,
+        skills=catalog_for(base.home, base.options.workspace, base.settings, base.plugins.skill_folders()),
         environ=base.variables,
         root=talk.session.id,
         models=_models(base, talk),

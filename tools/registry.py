@@ -86,6 +86,12 @@ class Registry:
         self._entries: dict[str, ToolEntry] = {}
         self._aliases: dict[str, str] = {}
 
+    def copy(self) -> Registry:
+        """Another registry with the same tools; what is registered there is not known here."""
+        other = Registry()
+        other._entries, other._aliases = dict(self._entries), dict(self._aliases)
+        return other
+
     def register(
         self,
         name: str,

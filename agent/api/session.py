@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         SessionPlace,
     )
     from agent.api.permissions import Grant, Mode, ModeName
+    from agent.api.plugin_commands import PluginCommands
     from agent.api.search import Filters, Order, SearchHits, SearchMode
     from agent.api.usage import ContextTable, SpendingOverview
 
@@ -484,6 +485,9 @@ class SessionClient(Protocol):
 
     @property
     def approvals(self) -> Approvals: ...
+
+    @property
+    def plugins(self) -> PluginCommands: ...
 
     @property
     def stored(self) -> StoredSessions: ...

@@ -17,7 +17,7 @@ from agent.sessions.live_session import LiveSession
 from agent.sessions.opening import OpenedSession, open_session
 from agent.spending.metering import Metering
 from tools.delegate_tool import naming_agents
-from tools.registry import registry
+from tools.registry import Registry
 from tools.toolsets import resolve
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
     Raises a `HermesError` when there is none as asked for, or no model.
     """
     plan = base.plan
-    tools = offered(base.settings, plan.profile, kinds)
+    tools = offered(base.settings, plan.profile, kinds, base.tools)
     opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
     numbers = await EventNumbers.open(base.store, opened.record.id)
@@ -65,7 +65,9 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
     )
 
 
-def offered(settings: Settings, profile: Profile, kinds: Sequence[tuple[str, str]]) -> tuple[ToolSpec, ...]:
+def offered(
+    settings: Settings, profile: Profile, kinds: Sequence[tuple[str, str]], registry: Registry
+) -> tuple[ToolSpec, ...]:
     """The tools on offer, as the profile shows them; that which sends agents names the kinds there are."""
     unusable = frozenset[str]() if settings.checkpoints.enabled else registry.with_trait("takes_back")
     if settings.subagents.depth == 0:
@@ -76,7 +78,7 @@ def offered(settings: Settings, profile: Profile, kinds: Sequence[tuple[str, str
         unusable |= {"save_learning", "search_learnings"}
     if not settings.skills.enabled:
         unusable |= registry.with_trait("reads_skills") | {"skill_manage"}
-    names = resolve(settings.tools.enabled, (*settings.tools.disabled, *unusable))
+    names = resolve(settings.tools.enabled, (*settings.tools.disabled, *unusable), registry)
     definitions = [naming_agents(each, kinds) for each in registry.definitions(names)]
     specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
     return profile.offer(specs)

@@ -30,7 +30,6 @@ from agent.turns.script_calls import warm_up
 from agent.turns.tool_context import PersonApprover
 from tools.code.runner import CodeRunner
 from tools.redact import secret_values
-from tools.registry import registry
 from tools.terminal.terminals import Terminals
 
 if TYPE_CHECKING:
@@ -105,7 +104,11 @@ async def open_execution(
         wanted.scratch,
         base.environ,
         # Scripts of skills are run where they lie.
-        (base.home.skills, *(() if wanted.origin is None else (wanted.origin,))),
+        (
+            base.home.skills,
+            *base.plugins.skill_folders(),
+            *(() if wanted.origin is None else (wanted.origin,)),
+        ),
         {**base.secrets, **secret_values(base.environ)},
     )
     far = backend_options(settings.terminal, base.environ)
@@ -211,5 +214,5 @@ def _scripts(
     runner = CodeRunner(boundary, secrets=secrets, passthrough=passthrough)
     wanted.closers.append(runner.aclose)
     if wanted.rules is None:
-        warm_up(runner, talk.tools, registry, wanted.workspace, base.settings.code.mode)
+        warm_up(runner, talk.tools, base.tools, wanted.workspace, base.settings.code.mode)
     return runner

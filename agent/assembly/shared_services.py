@@ -10,9 +10,11 @@ from agent.assembly.routes import RoutePlan
 from agent.events import Event
 from agent.home import Home
 from agent.options import Options
+from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.store.store import Store
 from agent.stream import EventStream
+from tools.registry import Registry
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
@@ -36,6 +38,10 @@ class SharedServices:
     """`environ` with `~/.hermes/.env` below it, where keys of providers are looked up."""
     store: Store
     recall: Recall
+    tools: Registry
+    """The tools of this session: those of the program, and those that servers offer."""
+    plugins: SessionPlugins
+    """What plugins bring into it."""
     stream: EventStream
     secrets: Mapping[str, str]
     """What is masked wherever text is shown, stored or sent, by name."""
