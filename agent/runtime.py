@@ -37,13 +37,13 @@ from agent.model.effort import SessionEffort
 from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
+from agent.plugins.skill_catalog import catalog_for
 from agent.recall.memory_source import MemoryNotes
 from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
 from agent.sessions.session_prompt import memory_files, tone_of
-from agent.skills.catalog import catalog_for
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
@@ -136,7 +136,7 @@ def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Pa
     if loaded.settings.memory.enabled:
         blocks = memory_files(home, workspace, loaded.settings).read_blocks()
         problems += [block.problem for block in blocks if block.problem]
-    if (skills := catalog_for(home, workspace, loaded.settings)) is not None:
+    if (skills := catalog_for(home, workspace, loaded.settings, ())) is not None:
         problems += skills.load().troubles()
     return problems + [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
 

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from agent.plugins.registrations import Registrations as Registrations
     from agent.plugins.shelf import ShelvedPlugin as ShelvedPlugin
     from agent.plugins.shelf import find as find
-    from agent.plugins.skill_folders import plugin_skills as plugin_skills
 
 __getattr__ = exports(
     __name__,
@@ -44,7 +43,6 @@ __getattr__ = exports(
         "agent.plugins.package": "PluginPackage read_plugin",
         "agent.plugins.problem": "PluginError PluginFailedError quoted",
         "agent.plugins.registrations": "Registrations",
-        "agent.plugins.skill_folders": "plugin_skills",
         "agent.plugins.shelf": "ShelvedPlugin find",
     },
 )

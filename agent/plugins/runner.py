@@ -56,7 +56,9 @@ class PluginRunner:
         if not isinstance(process, PluginProcess):
             raise PluginFailedError(f"The plugin {self.name} runs within Hermes, where hooks have no shell.")
         try:
-            return await process.ask("shell", hook.timeout, command=hook.command, given=dict(given))
+            return await process.ask(
+                "shell", hook.timeout, command=hook.command, root=str(process.launch.root), given=dict(given)
+            )
         except PluginFailedError:
             self._note(process)
             raise

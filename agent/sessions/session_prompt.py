@@ -18,8 +18,8 @@ from agent.memory.service import MemoryFiles
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.plugins.session_plugins import SessionPlugins
+from agent.plugins.skill_catalog import catalog_for
 from agent.sessions.live_session import LiveSession
-from agent.skills.catalog import catalog_for
 from agent.skills.skill import SCOPES
 
 if TYPE_CHECKING:

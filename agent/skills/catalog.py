@@ -81,10 +81,8 @@ class SkillCatalog:
         return next((reason for doubt in self.doubts if (reason := doubt(skill))), "")
 
 
-def skill_catalog(
-    home: Home, workspace: Path, settings: Settings, plugins: Sequence[Path] = ()
-) -> SkillCatalog:
-    """The skills of a workspace, as the settings have them; `plugins` are folders of skills of plugins."""
+def skill_catalog(home: Home, workspace: Path, settings: Settings) -> SkillCatalog:
+    """The skills of a workspace, as the settings have them; those of plugins are added by others."""
     try:
         user = Path.home()
     except RuntimeError:  # nobody knows where the person's home is
@@ -93,18 +91,10 @@ def skill_catalog(
         home=home,
         workspace=workspace,
         user=user,
-        plugins=tuple(plugins),
         further=tuple(Path(each).expanduser() for each in settings.skills.folders if each.strip()),
         disabled=frozenset(settings.skills.disabled),
         doubts=(SkillApprovals(home).doubt,),
     )
-
-
-def catalog_for(
-    home: Home, workspace: Path, settings: Settings, plugins: Sequence[Path] = ()
-) -> SkillCatalog | None:
-    """The skills of a session; None where they are switched off."""
-    return skill_catalog(home, workspace, settings, plugins) if settings.skills.enabled else None
 
 
 def missing_variables(skill: Skill, environ: Mapping[str, str]) -> tuple[str, ...]:

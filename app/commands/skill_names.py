@@ -86,12 +86,10 @@ def _found(workspace: Path) -> tuple[CommandChoice, ...]:
 
     from agent.api.config import load
     from agent.api.home import Home
-    from agent.api.plugins import plugin_skills
     from agent.api.skills import catalog_for
 
     home = Home.locate()
-    settings = load(home, dict(os.environ), workspace).settings
-    catalog = catalog_for(home, workspace, settings, plugin_skills(home, workspace))
+    catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)
     found = () if catalog is None else catalog.load().skills
     return tuple(CommandChoice(each.name, _short(each.description), "[words]") for each in found)
 

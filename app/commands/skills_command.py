@@ -31,12 +31,10 @@ class DiskShelf:
 
     def load(self) -> SkillSet:
         from agent.api.config import load
-        from agent.api.plugins import plugin_skills
         from agent.api.skills import skill_catalog
 
         settings = load(self.home, dict(os.environ), self.workspace).settings
-        plugins = plugin_skills(self.home, self.workspace)
-        return skill_catalog(self.home, self.workspace, settings, plugins).load()
+        return skill_catalog(self.home, self.workspace, settings).load()
 
     def scan(self, skill: Skill) -> SkillScan:
         from agent.api.skills import scan_folder

@@ -30,10 +30,8 @@ class SkillCommand:
 def open_catalog(args: argparse.Namespace) -> SkillCatalog:
     """The skills of the folder that is worked in."""
     from agent.api.config import load
-    from agent.api.plugins import plugin_skills
     from agent.api.skills import skill_catalog
     from app.cli.folder import workspace
 
     home, here = Home.locate(), workspace(getattr(args, "cwd", None))
-    settings = load(home, dict(os.environ), here).settings
-    return skill_catalog(home, here, settings, plugin_skills(home, here))
+    return skill_catalog(home, here, load(home, dict(os.environ), here).settings)
