@@ -25,6 +25,7 @@ from tools.safe_text import printable
 if TYPE_CHECKING:
     from agent.attempts.parallel_attempts import ParallelAttempts
     from agent.history.navigation import HistoryNavigation
+    from agent.mcp.service import McpService
     from agent.plugins.session_plugins import SessionPlugins
     from agent.recall.recall import Recall
     from agent.spending.metering import Metering
@@ -53,6 +54,7 @@ class Engine:
         agents: Scheduler | None,
         recall: Recall,
         plugins: SessionPlugins,
+        servers: McpService,
         effort: SessionEffort,
     ) -> None:
         """`attempts` and `agents` are None where a session has none."""
@@ -66,6 +68,8 @@ class Engine:
         """What plugins bring into the session."""
         self.recall = recall
         """Finds what was said and noted before."""
+        self.servers = servers
+        """The MCP servers of the session."""
         self.travel = travel
         """Going back, branching, undo and redo."""
         self._agent = agent

@@ -54,6 +54,11 @@ class Home(NamedTuple):
         return self.root / "hooks.json"
 
     @property
+    def servers(self) -> Path:
+        """What is kept of MCP servers: schemas, folders, tokens; see docs/mcp.md."""
+        return self.root / "mcp"
+
+    @property
     def plugins(self) -> Path:
         """Plugins of the person's own, one folder each: see docs/plugins.md."""
         return self.root / "plugins"

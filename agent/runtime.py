@@ -17,6 +17,7 @@ from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_plugins import open_plugins
+from agent.assembly.session_servers import open_servers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -156,11 +157,13 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
+    servers, answers, told_of_servers = await open_servers(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
     session, opened = talk.session, talk.opened
     pending_requests = PendingRequests(base.emit, attended=base.options.attended, secrets=base.secrets)
+    answers.asker = PersonAsker(pending_requests, MAIN_AGENT)
     turn_queue = TurnQueue(base.emit)
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
@@ -191,7 +194,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *base.plugins.problems, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
+    told += [*permission_problems(gate.policy), *kinds.told()]
     announce(
         base.stream,
         session,
@@ -219,6 +223,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         None if team is None else team.scheduler,
         base.recall,
         base.plugins,
+        servers,
         services.effort,
     )
 

@@ -76,7 +76,7 @@ class Scroller(App[float]):
 
     async def step(self) -> None:
         if isinstance(self.body, Transcript):
-            self.body.scroll_rows(-1)
+            self.body.navigator.scroll(-1)
         else:
             self.body.scroll_relative(y=-1, animate=False)
         await asyncio.sleep(PAUSE)

@@ -55,7 +55,7 @@ from tests.support.model_process import ServerProcess
 from tests.support.sessions import engine_of
 from themes.loader import load_skin
 from tools.results import Display, TextDetail
-from widgets.transcript.view import KEPT_ITEMS, SLACK
+from widgets.transcript.earlier_items import KEPT_ITEMS, SLACK
 
 SAMPLES = 20
 """Samples of memory in a run."""
@@ -139,12 +139,12 @@ class Day:
         if turn % 40 == 0:
             self.app.appearance.show(load_skin(SKINS[turn // 40 % len(SKINS)], None).skin)
         if turn % 50 == 0:
-            transcript.scroll_rows(-200)
-            transcript.fold_all()
-            await transcript.find(f"Turn {turn // 2}")
-            transcript.find_next()
-            await transcript.find("")
-            transcript.jump_to_end()
+            transcript.navigator.scroll(-200)
+            transcript.navigator.fold_all()
+            await transcript.navigator.find(f"Turn {turn // 2}")
+            transcript.navigator.find_next()
+            await transcript.navigator.find("")
+            transcript.navigator.jump_to_end()
 
     async def settle(self) -> None:
         """Wait until what nobody looks at is put away."""

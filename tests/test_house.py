@@ -222,6 +222,32 @@ def test_no_two_public_classes_have_one_name() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_no_class_is_a_slice_of_another_one() -> None:
+    """One object in several files is still one: its parts are held, each with an interface of its own."""
+    texts = {path: path.read_text("utf-8") for path in CODE}
+    homes: dict[str, Path] = {}
+    heirs: dict[str, list[Path]] = {}
+    for path, text in texts.items():
+        for node in ast.parse(text).body:
+            if isinstance(node, ast.ClassDef) and (bases := [ast.unparse(base) for base in node.bases]):
+                for base in bases:
+                    heirs.setdefault(base.split("[")[0], []).append(path)
+                if "Protocol" not in bases:
+                    homes[node.name] = path
+    slices = {
+        name: named(heirs[name][0])
+        for name, home in homes.items()
+        if len(heirs.get(name, ())) == 1
+        and named(home).startswith(("app/", "widgets/"))
+        # Whatever is made, or asked for elsewhere, is a thing of its own.
+        and not any(
+            re.search(rf"\b{name}\b", texts[path]) for path in texts if path not in (home, *heirs[name])
+        )
+        and not any(re.search(rf"(?<!class )\b{name}\(", texts[path]) for path in (home, *heirs[name]))
+    }
+    assert slices == {}
+
+
 KINDS = {"COMMAND": "_command.py", "PANE": "_pane.py", "QUESTION": "_question.py"}
 """What a part of the application declares itself as, and how its file ends, by which it is found."""
 

@@ -39,7 +39,7 @@ class SharedServices:
     store: Store
     recall: Recall
     tools: Registry
-    """The tools of this session: those of the program, and those that servers offer."""
+    """The tools of this session: those of the program, of plugins and of servers."""
     plugins: SessionPlugins
     """What plugins bring into it."""
     stream: EventStream

@@ -8,6 +8,7 @@ which lines to add by hand.
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agent.config import setting_names, settings_file
@@ -47,6 +48,25 @@ def unset_setting(home: Home, key: str) -> bool:
     Raises `ConfigError` as `set_setting` does; the file is untouched then.
     """
     path = _setting(key)
+    before = _read(home)
+    if not before or not _holds(parse(before, home.config.name).data, path):
+        return False
+    _write(home, before, unset_value(before, path))
+    return True
+
+
+def put_entry(home: Home, path: Path, value: Mapping[str, Any]) -> None:
+    """Put a whole entry, such as a server, at `path` of `config.yaml`.
+
+    Raises `ConfigError` when it is not allowed or the file cannot be changed safely; it is untouched then.
+    """
+    before = _read(home)
+    _require_allowed(parse(before or b"", home.config.name), path, dict(value))
+    _write(home, before, set_value(before or b"", path, dict(value)))
+
+
+def drop_entry(home: Home, path: Path) -> bool:
+    """Take the entry at `path` out of `config.yaml`; False when it was not there. Raises as `put_entry`."""
     before = _read(home)
     if not before or not _holds(parse(before, home.config.name).data, path):
         return False

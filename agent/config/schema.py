@@ -373,6 +373,37 @@ class HookSettings(SettingsSection):
     required: bool = Field(False, description="Whether a call is refused when the hook fails.")
 
 
+class McpOAuthSettings(SettingsSection):
+    client_id: str = Field(
+        "", description="Id of a client that was registered by hand; empty = registers itself."
+    )
+    client_secret_env: str = Field("", description="Name of the variable with the secret of that client.")
+    client_metadata_url: str = Field("", description="Address of a document that describes this client.")
+    scopes: list[str] = Field([], description="Scopes to ask for; empty = what the server names.")
+
+
+class McpServerSettings(SettingsSection):
+    command: str = Field("", description="Program that is started and spoken to over its input and output.")
+    args: list[str] = Field([], description="Its arguments.")
+    env: dict[str, str] = Field({}, description="Variables for it; `${NAME}` stands for one of yours.")
+    env_passthrough: list[str] = Field([], description="Names of your variables that it gets besides.")
+    cwd: str = Field("", description="Folder it starts in; empty = the project.")
+    url: str = Field("", description="Address of a server that runs already, instead of a command.")
+    transport: Literal["stdio", "http", "sse"] | None = Field(
+        None, description="How it is spoken to; unset = `stdio` with a command, `http` with an address."
+    )
+    headers: dict[str, str] = Field({}, description="HTTP headers; `${NAME}` stands for a variable.")
+    include: list[str] = Field([], description="Names of tools to offer, with `*`; empty = all.")
+    exclude: list[str] = Field([], description="Names of tools to leave out, with `*`.")
+    timeout: float = Field(60, gt=0, le=3_600, description="Seconds a call has.")
+    connect_timeout: float = Field(10, gt=0, le=600, description="Seconds its start has.")
+    enabled: bool = Field(True, description="Whether it is used.")
+    sandbox: bool = Field(True, description="Whether a command starts in the sandbox.")
+    network: bool = Field(True, description="Whether a command in the sandbox has the network.")
+    writable: list[str] = Field([], description="Folders a command may change; paths from the project.")
+    oauth: McpOAuthSettings = McpOAuthSettings.model_construct()
+
+
 class CheckpointSettings(SettingsSection):
     enabled: bool = Field(
         True, description="Whether what steps do to files is kept, so it can be taken back."
@@ -443,6 +474,9 @@ class Settings(SettingsSection):
     hooks: dict[HookEvent, list[HookSettings]] = Field(
         default={},
         description="Your own commands that hear of events and may have a say; see docs/hooks.md.",
+    )
+    mcp_servers: dict[str, McpServerSettings] = Field(
+        default={}, description="Servers whose tools the model may call, by name; see docs/mcp.md."
     )
     keys: dict[str, str] = Field(
         default={},

@@ -78,7 +78,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         loaded = await asyncio.to_thread(load, home, dict(os.environ), workspace(args.cwd))
         adopt(app, loaded.settings)
         if not app.host.session:
-            app.session.transcript.wrap_code(loaded.settings.display.wrap_code)
+            app.session.transcript.navigator.wrap_code(loaded.settings.display.wrap_code)
             await app.appearance.follow(loaded.settings.display)
             if app.appearance.skin.name == loaded.settings.display.skin:
                 await asyncio.to_thread(keep, stamp, look_of(app), app.appearance.skin, os.environ)

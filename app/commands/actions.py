@@ -187,9 +187,9 @@ class CommandActions:
         text = argument or await self._app.push_screen_wait(asking)
         if text is None:
             return
-        count = await transcript.find(text)
+        count = await transcript.navigator.find(text)
         if count:
-            transcript.find_next()
+            transcript.navigator.find_next()
             transcript.focus()
             keys = self._app.keys
             following, previous = keys.shown("transcript.find_next"), keys.shown("transcript.find_previous")
@@ -198,13 +198,13 @@ class CommandActions:
             self._app.say("Nothing found.")
 
     def fold(self, _argument: str) -> None:
-        active_conversation.transcript(self._app).fold_all()
+        active_conversation.transcript(self._app).navigator.fold_all()
 
     def unfold(self, _argument: str) -> None:
-        active_conversation.transcript(self._app).unfold_all()
+        active_conversation.transcript(self._app).navigator.unfold_all()
 
     def jump_to_end(self, _argument: str) -> None:
-        active_conversation.transcript(self._app).jump_to_end()
+        active_conversation.transcript(self._app).navigator.jump_to_end()
 
     async def copy(self, _argument: str) -> None:
         path = self._app.need_client().path

@@ -117,9 +117,9 @@ def _widgets() -> Iterator[Bindable]:
     from widgets.panes.pane import Pane
     from widgets.panes.workbench import Workbench
     from widgets.row_list import RowList
-    from widgets.transcript.browser import Browser
+    from widgets.transcript.view import Transcript
 
-    for owner in (Browser, RowList, Pane, AgentsPane, PaneBar, Workbench):
+    for owner in (Transcript, RowList, Pane, AgentsPane, PaneBar, Workbench):
         for binding in owner.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
                 keys = tuple(key.key for key in Binding.make_bindings([binding]))

@@ -38,7 +38,6 @@ from widgets.panes.workbench import Workbench
 from widgets.prompt.completion import CommandChoice as MenuCommand
 from widgets.prompt.widget import Prompt
 from widgets.row_text import one_line
-from widgets.transcript.browser import Browser
 from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class AgentScreen(ConversationScreen):
         app = cast("AgentScreenPorts", self.app)
         main = app.session
         self.transcript.document.archive.folder = main.transcript.document.archive.folder
-        self.transcript.wrap_code(main.transcript.document.wrap)
+        self.transcript.navigator.wrap_code(main.transcript.document.wrap)
         self.transcript.direct.write = app.direct_write
         self.prompt.vi = main.prompt.vi
         self.prompt.bind_keys(app.keys.for_prompt())
@@ -299,7 +298,7 @@ class AgentScreen(ConversationScreen):
 
     async def _tell(self, text: str) -> None:
         if await self._agents.tell(self.shows_agent, text):
-            self.transcript.jump_to_end()
+            self.transcript.navigator.jump_to_end()
             self._show_standing()
         else:
             self._give_back(text)
@@ -312,7 +311,7 @@ class AgentScreen(ConversationScreen):
         # The arrangement of the session's own panes is the one that is remembered.
         event.stop()
 
-    def on_transcript_placed(self, event: Browser.Placed) -> None:
+    def on_transcript_placed(self, event: Transcript.Placed) -> None:
         event.stop()
         cast("AgentScreenPorts", self.app).say(
             "The timeline has the messages of the session's own agent only."

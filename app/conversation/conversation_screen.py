@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
 from app.conversation.pane_placing import bring_in, put_in_place
-from app.conversation.typed_text import TypesIntoPrompt
+from app.conversation.typed_text import type_into
 from app.screens.closable import ClosableScreen
 from widgets.background import Backdrop, Background
 from widgets.palette import Palette
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from widgets.transcript.view import Transcript
 
 
-class ConversationScreen(TypesIntoPrompt, ClosableScreen[None]):
+class ConversationScreen(ClosableScreen[None]):
     """The conversation of the session's own agent, or of one that was sent.
 
     It stands with head and prompt; `place_workbench` brings the workbench in, with conversation and panes.
@@ -64,6 +65,12 @@ class ConversationScreen(TypesIntoPrompt, ClosableScreen[None]):
         """What stands below the prompt."""
         return ()
 
+    def on_key(self, event: events.Key) -> None:
+        type_into(self.prompt, event, self.active_bindings)
+
+    def on_paste(self, event: events.Paste) -> None:
+        type_into(self.prompt, event, self.active_bindings)
+
     def render_lines(self, crop: Region) -> list[Strip]:
         return self._ground.rows(crop)
 
@@ -83,7 +90,7 @@ class ConversationScreen(TypesIntoPrompt, ClosableScreen[None]):
         if self.get_selected_text():
             self.clear_selection()
         elif self.transcript.finder.pattern:
-            self.run_worker(partial(self.transcript.find, ""), group="find")
+            self.run_worker(partial(self.transcript.navigator.find, ""), group="find")
         else:
             return False
         return True

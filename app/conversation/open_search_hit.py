@@ -26,6 +26,16 @@ _SEARCHED = 200_000
 """Characters of a message in which the match is looked for."""
 
 
+async def show_place(app: SearchHitPorts, session: str, node: int | None) -> None:
+    """Open a session at one of its messages, or at its end. Raises `HermesError`."""
+    if node is None:
+        await app.open_session(SessionRequest(resume=session))
+        return
+    from app.screens.sessions.search import ChosenHit
+
+    await show_search_hit(app, ChosenHit(session, node, parse("")))
+
+
 async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
     """Open the session, on the branch the message lies on, and light the match up. Raises `HermesError`."""
     client = app.need_client()
@@ -45,7 +55,7 @@ async def show_search_hit(app: SearchHitPorts, chosen: ChosenHit) -> None:
     transcript.focus()
     words = match_in(node, chosen.query)
     for wanted in items_of(node, words):
-        if await transcript.go_to(wanted, words):
+        if await transcript.navigator.go_to(wanted, words):
             return
     app.say("The conversation is open; that message is for the model only and not shown in it.")
 

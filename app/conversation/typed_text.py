@@ -1,38 +1,28 @@
-"""Text typed while something else than the prompt has the keys."""
+"""Text typed while something else than the prompt has the keys: it goes to the prompt all the same."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container
 
 from textual import events
-from textual.screen import Screen
 
-if TYPE_CHECKING:
-    from widgets.prompt.widget import Prompt
-
-    _Screen = Screen[Any]
-else:
-    _Screen = object
+from widgets.prompt.widget import Prompt
 
 
-class TypesIntoPrompt(_Screen):
-    """A screen whose prompt gets what is typed elsewhere and is no command there."""
+def type_into(prompt: Prompt, event: events.Key | events.Paste, bound: Container[str]) -> None:
+    """Hand a paste or a character that nobody on the way took to the prompt, with the keys.
 
-    prompt: Prompt
-
-    def on_key(self, event: events.Key) -> None:
-        """Hand a character that nobody on the way took, and that no key stands for, to the prompt."""
-        if self.prompt.has_focus or not event.is_printable or event.key in self.active_bindings:
-            return
-        self._type(event, events.Key(event.key, event.character))
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Hand a paste to the prompt that nobody on the way took."""
-        if not self.prompt.has_focus:
-            self._type(event, events.Paste(event.text))
-
-    def _type(self, event: events.Event, typed: events.Key | events.Paste) -> None:
-        event.stop()
-        event.prevent_default()
-        self.prompt.focus()
-        self.prompt.post_message(typed)
+    A character for which a key is `bound` stays what it is.
+    """
+    if prompt.has_focus:
+        return
+    if isinstance(event, events.Paste):
+        typed: events.Event = events.Paste(event.text)
+    elif event.is_printable and event.key not in bound:
+        typed = events.Key(event.key, event.character)
+    else:
+        return
+    event.stop()
+    event.prevent_default()
+    prompt.focus()
+    prompt.post_message(typed)

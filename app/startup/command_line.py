@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",
+    "mcp": "list, add, check and call servers that bring tools",
     "plugin": "list, check, install, enable, begin and test plugins",
     "audit": "show and check the log of what was allowed and refused",
     "agents": "list, show, check and begin kinds of agents",

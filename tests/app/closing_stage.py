@@ -18,7 +18,9 @@ import app
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.stored import LocalStored
 from agent.api.session import AgentConversation
+from agent.config.schema import LearningSettings
 from agent.home import Home
+from agent.learnings.book import learning_book
 from agent.memory.service import MemoryFiles
 from agent.model.detect import DetectedServer
 from agent.model.local.weights import STANDARD
@@ -53,6 +55,7 @@ from app.screens.history.timeline import TimelineScreen
 from app.screens.history.timeline_dialogs import BRING_BACK, TimelinePick
 from app.screens.history.timeline_files import FileScreen, FilesScreen
 from app.screens.history.timeline_services import FileDifferenceRow
+from app.screens.learnings import LearningsScreen
 from app.screens.log_tail import LogTail
 from app.screens.logviewer import LogScreen
 from app.screens.memory import MemoryScreen
@@ -242,6 +245,14 @@ OPENED: dict[type[Screen[Any]], Opened] = {
     HunkScreen: Opened(_hunks, "space"),
     KeyDialog: Opened(at_once(lambda *_: KeyDialog(PROVIDER, Doubtful()))),
     KindsScreen: Opened(at_once(lambda *_: KindsScreen(KindsMenu(KINDS))), "n"),
+    LearningsScreen: Opened(
+        at_once(
+            lambda world, _: LearningsScreen(
+                learning_book(world.store.database, world.folder, LearningSettings.model_validate({}), {})
+            )
+        ),
+        "a",
+    ),
     LineEditor: Opened(_line_editor),
     LogScreen: Opened(at_once(lambda world, _: LogScreen(LogTail(world.log, {})))),
     MemoryScreen: Opened(

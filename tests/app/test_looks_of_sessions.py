@@ -38,7 +38,7 @@ async def at_work_over_the_end(app: Staged, pilot: Pilot[Any]) -> None:
     """The person has scrolled up while more comes in."""
     app.hear(story.done())
     await drawn(pilot)
-    app.session.transcript.scroll_rows(-12)
+    app.session.transcript.navigator.scroll(-12)
     app.hear([*story.asked("And KWD?"), TextAdded(text="Looking.")])
 
 

@@ -50,7 +50,7 @@ async def go(on: Stage, line: str) -> None:
 
 def focused(on: Stage) -> object:
     transcript = on.app.session.transcript
-    at = transcript._focused
+    at = transcript.navigator.focused
     return None if at is None else transcript.document.peek(at)
 
 

@@ -4,23 +4,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from textual import events
+from textual.binding import Binding, BindingType
+from textual.geometry import Region
 from textual.message import Message
+from textual.selection import Selection
+from textual.strip import Strip
 from textual.timer import Timer
 
+from themes.skin import Skin
 from tools.results import Display, Outcome
-from widgets.chunked import chunked
+from widgets.direct_rows import DirectRows
+from widgets.filtered_rows import FilteredRows, KeptRow
 from widgets.frame_limiter import FrameLimiter
 from widgets.palette import Palette
-from widgets.transcript.browser import Browser
+from widgets.transcript.conversation_search import Finder
+from widgets.transcript.document import Document
+from widgets.transcript.earlier_items import EarlierItems
 from widgets.transcript.items import CallItem, CutItem, Item, NoticeItem, UserItem
+from widgets.transcript.mouse import DocumentMouse
+from widgets.transcript.navigator import Navigator
 from widgets.transcript.painting import BAR, SCROLLBAR
+from widgets.transcript.picture import DocumentPicture
 from widgets.transcript.running_calls import RunningCalls
+from widgets.transcript.selection import selected_text, whole
 from widgets.transcript.streamed_reply import StreamedReply
+from widgets.transcript.viewport import Viewport
 
 FRAME = 1 / 30
 """Seconds between two frames while something streams."""
@@ -30,22 +43,60 @@ TICK = 1 / 8
 """Seconds between two faces of the spinner."""
 RESTING_TICK = 1.0
 """The same while a dialog waits for the person."""
-KEPT_ITEMS = 2_000
-"""Items that stay in memory, those used last, and how many above those in sight are fetched ahead."""
-SLACK = 200
-"""How many more there may be before the first are put away."""
-_ALL = 1 << 60
 
 
-class Transcript(Browser):
-    """The conversation, drawn row by row from a document.
+class Transcript(KeptRow, can_focus=True):
+    """The conversation, drawn row by row from a document by its own scroll position.
 
     Whatever comes in is shown at once and then at most 30 times a second, 15 times
     where that moves all rows, and only rows that changed are painted. `motion` False
-    shows no spinner.
+    shows no spinner. Textual's `virtual_size` is never touched: each change of it would paint the whole
+    screen anew. A click opens or folds and leaves the keys where they are: most likely the person types on.
     """
 
+    ALLOW_SELECT = True
+    FOCUS_ON_CLICK = False
     DEFAULT_CSS = "Transcript { width: 1fr; height: 1fr; }"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Previous item", show=False, id="transcript.up"),
+        Binding("down,j", "move(1)", "Next item", show=False, id="transcript.down"),
+        Binding("enter", "open", "Open", id="transcript.open"),
+        Binding("space", "fold", "Fold", id="transcript.fold"),
+        Binding("o", "full_screen", "Full screen", id="transcript.full_screen"),
+        Binding("t", "place", "In the timeline", show=False, id="transcript.place"),
+        Binding("y", "copy", "Copy", id="transcript.copy"),
+        Binding("n", "find(1)", "Next match", show=False, id="transcript.find_next"),
+        Binding("N", "find(-1)", "Previous match", show=False, id="transcript.find_previous"),
+        Binding("left_square_bracket", "user(-1)", "Your last message", show=False, id="transcript.user_up"),
+        Binding(
+            "right_square_bracket", "user(1)", "Your next message", show=False, id="transcript.user_down"
+        ),
+        Binding("left,h", "shift(-1)", "Scroll code left", show=False, id="transcript.left"),
+        Binding("right,l", "shift(1)", "Scroll code right", show=False, id="transcript.right"),
+        Binding("w", "wrap", "Wrap code", show=False, id="transcript.wrap"),
+        Binding("g,home", "top", "Start", show=False, id="transcript.top"),
+        Binding("G,end", "end", "End", show=False, id="transcript.end"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="transcript.page_up"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="transcript.page_down"),
+    ]
+
+    @dataclass
+    class Copied(Message, namespace="transcript"):
+        """The person wants this text in the clipboard."""
+
+        text: str
+
+    @dataclass
+    class Opened(Message, namespace="transcript"):
+        """The person wants to see this item on the full screen."""
+
+        item: Item
+
+    @dataclass
+    class Placed(Message, namespace="transcript"):
+        """The person wants to see where a message stands in the tree of the session; 0: at its end."""
+
+        node: int
 
     @dataclass
     class Scrolled(Message):
@@ -57,6 +108,23 @@ class Transcript(Browser):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
+        palette = Palette(Skin())
+        self.document = Document(palette)
+        self.finder = Finder()
+        self._viewport = Viewport(self.document)
+        self._picture = DocumentPicture(self.document, self._viewport, self.finder, palette)
+        self.navigator = Navigator(self.document, self._viewport, self.finder, self._picture, self)
+        self._mouse = DocumentMouse(self.document, self._picture, self.navigator, self)
+        self._earlier = EarlierItems(
+            self.document,
+            self._viewport,
+            self.finder,
+            dragging=lambda: self._mouse.dragging,
+            go_on=self.go_on,
+            paint_soon=self._soon,
+        )
+        self._filtered = FilteredRows(self)
+        self.direct = DirectRows(self)
         self.motion = not os.environ.get("HERMES_REDUCED_MOTION")
         self._resting = False
         self.clock = time.monotonic
@@ -66,12 +134,25 @@ class Transcript(Browser):
         self._pace = FrameLimiter(self._show, lambda error: self.call_later(_fail, error))
         self._ticks: Timer | None = None
         self._face = 0
-        self._fitting = False
-        """Whether items are being fetched, or put away."""
+
+    @property
+    def palette(self) -> Palette:
+        """The look everything is drawn in."""
+        return self._picture.palette
+
+    @property
+    def following(self) -> bool:
+        """Whether the end is in sight, so that new rows are shown as they come."""
+        return self._viewport.following
+
+    @property
+    def unread(self) -> int:
+        """Items that came or grew below while the person was reading above."""
+        return len(self._picture.unread)
 
     def use(self, palette: Palette) -> None:
         """Draw everything in another look."""
-        self.palette = palette
+        self._picture.palette = palette
         self.document.use(palette)
         self._reply.restyle()
         self.repaint()
@@ -89,12 +170,9 @@ class Transcript(Browser):
         """
         self._reply = StreamedReply(self.document, lambda: self.clock())
         self._calls.clear()
-        self._seeking = None
         self.document.load(items, earlier)
-        self._focused = None
-        self._unread.clear()
-        self.finder.clear()
-        self._viewport.to_end()
+        self._picture.unread.clear()
+        self.navigator.forget()
         self.repaint()
         self._fit()
 
@@ -179,27 +257,96 @@ class Transcript(Browser):
         """Show what came in; seconds until the next time."""
         changed = self._reply.flush() | self._calls.flush()
         if not self.following:
-            self._unread.update(changed)
+            self._picture.unread.update(changed)
         self._tick_while_running()
         new = self.repaint()
         self._fit()
         return SCROLLED_FRAME if 2 * new > self.size.height else FRAME
 
-    def redraw_open(self) -> None:
-        """Draw the answer that is being written once more."""
-        self._reply.restyle()
+    # What its parts ask of it
 
     def settle(self) -> None:
         """Give the items that are being written their text so far."""
         self._reply.settle()
 
-    def painted(self) -> None:
-        """Tell when the end is left or reached, or more came in below."""
+    def redraw_code(self) -> None:
+        """Draw code in another way, also that of the answer that is being written."""
+        if self.text_selection is not None:
+            # It counts characters as they were shown.
+            self.screen.clear_selection()
+        self._reply.restyle()
+        self.repaint()
+
+    def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
+        """Run something beside everything else; in a group only the last one."""
+        if group:
+            self.run_worker(work, group=group, exclusive=True)
+        else:
+            self.run_worker(work)
+
+    # The picture
+
+    def repaint(self) -> int:
+        """Compose the rows in sight and bring those to the screen that differ from it; how many."""
+        width, height = self.size
+        if not self.is_attached or not height or width < 8:
+            return 0
+        focused = self.navigator.focused if self.has_focus else None
+        changed = self._picture.compose(width, height, focused, self.text_selection)
+        if changed:
+            self._bring_to_screen(changed)
         self._fit()
         state = (self.following, self.unread)
         if state != self._reported:
             self._reported = state
             self.post_message(self.Scrolled(self, *state))
+        return len(changed)
+
+    def _bring_to_screen(self, changed: list[int]) -> None:
+        """Paint rows by their numbers, in order: at once where that can be, else in Textual's next frame."""
+        self.forget_rows()
+        width = self.size.width
+        shown = self._filtered.filter(self._picture.lines, 0, width)
+        if self.direct.put((row, shown[row]) for row in changed):
+            return
+        runs: list[list[int]] = []
+        for row in changed:
+            if runs and runs[-1][1] == row:
+                runs[-1][1] = row + 1
+            else:
+                runs.append([row, row + 1])
+        self.refresh(*(Region(0, start, width, end - start) for start, end in runs))
+
+    def shown_rows(self, crop: Region) -> list[Strip]:
+        rows = [self._picture.line(y, self.size.width) for y in range(crop.y, crop.bottom)]
+        return self._filtered.filter(rows, crop.x, crop.right)
+
+    def render_line(self, y: int) -> Strip:
+        return self._picture.selectable_line(y, self.size.width)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """The selected text as it is shown."""
+        text = selected_text(self.document, selection)
+        return (text, "\n") if text else None
+
+    def selection_updated(self, selection: Selection | None) -> None:
+        """Paint the rows whose selection changed."""
+        self.repaint()
+
+    def text_select_all(self) -> None:
+        """Select the focused item: a double click means what is under the mouse, not everything."""
+        if self.navigator.focused is not None:
+            self.screen.selections = {self: whole(self.document, self.navigator.focused)}
+
+    @property
+    def allow_select(self) -> bool:
+        """Dragging the scrollbar selects nothing."""
+        return not self._mouse.on_scrollbar
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        # The events of focus come before it is known who has it.
+        super().watch_has_focus(has_focus)
+        self.repaint()
 
     def on_mount(self) -> None:
         self.flush()
@@ -210,42 +357,93 @@ class Transcript(Browser):
         self._viewport.height = event.size.height
         self.repaint()
 
-    def _wanted(self) -> int:
-        """The first item that should have been fetched."""
-        document = self.document
-        if self.finder.searching:
-            return document.first
-        if self._viewport.at_start or self.dragging:
-            return -_ALL
-        top = document.stop if self.following else self._viewport.top.item
-        return top - KEPT_ITEMS
+    # The mouse and the keys
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._mouse.wheel(event, -1, sideways=event.shift)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._mouse.wheel(event, 1, sideways=event.shift)
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        self._mouse.wheel(event, -1, sideways=True)
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        self._mouse.wheel(event, 1, sideways=True)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self._mouse.down(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        self._mouse.move(event)
+
+    def on_mouse_up(self) -> None:
+        self._mouse.up()
+
+    def on_click(self, event: events.Click) -> None:
+        if self._mouse.click(event):
+            self.repaint()
+
+    def action_move(self, step: int) -> None:
+        """Move the focus between items."""
+        self.navigator.move(step)
+
+    def action_open(self) -> None:
+        """Open the focused item, further if it opened itself; fold it if it is open."""
+        self.navigator.toggle_focused(further=True)
+
+    def action_fold(self) -> None:
+        """Fold the focused item, or open it if it is folded."""
+        self.navigator.toggle_focused()
+
+    def action_shift(self, step: int) -> None:
+        """Scroll code sideways."""
+        self.navigator.shift(step)
+
+    def action_wrap(self) -> None:
+        """Wrap all code, or cut it."""
+        self.navigator.wrap_code(not self.document.wrap)
+
+    def action_full_screen(self) -> None:
+        """Ask for the focused item on the full screen."""
+        if (item := self.navigator.focused_item()) is not None:
+            self.post_message(self.Opened(item))
+
+    def action_place(self) -> None:
+        """Ask for the place of the focused message, or of the next one before it."""
+        self.post_message(self.Placed(self.navigator.node()))
+
+    def action_copy(self) -> None:
+        """Ask for the source of the focused item to be copied; without one, that of the last item."""
+        if (source := self.navigator.source()) is not None:
+            self.post_message(self.Copied(source))
+
+    def action_find(self, step: int) -> None:
+        """Go to the next match, or the one before."""
+        self.navigator.find_step(step)
+
+    def action_user(self, step: int) -> None:
+        """Go to another message of the person."""
+        self.navigator.jump_user(step)
+
+    def action_top(self) -> None:
+        """Go to the start."""
+        self.navigator.jump_to_start()
+
+    def action_end(self) -> None:
+        """Go to the end and follow it."""
+        self.navigator.jump_to_end()
+
+    def action_page(self, step: int) -> None:
+        """Move by a screen, but for two rows that stay to read on from."""
+        self.navigator.scroll(step * max(self.size.height - 2, 1))
+
+    # What comes in, until it is shown
 
     def _fit(self) -> None:
-        """Fetch what is wanted, and put away what nobody has looked at for long."""
-        if self._fitting or not self.is_attached:
-            return
-        document = self.document
-        fetches = document.first > self._wanted() and not document.complete
-        if fetches or document.in_memory > KEPT_ITEMS + SLACK:
-            self._fitting = True
-            self.run_worker(self._fit_slices)
-
-    async def _fit_slices(self) -> None:
-        try:
-            async for _ in chunked(self._fit_steps()):
-                self._soon()
-        finally:
-            self._fitting = False
-
-    def _fit_steps(self) -> Iterator[None]:
-        """Fetch an item from before and put one away, as long as there is something to do."""
-        document = self.document
-        while True:
-            fetched = document.first > self._wanted() and document.more()
-            away = document.in_memory > KEPT_ITEMS and document.put_away()
-            if not fetched and not away:
-                return
-            yield
+        """Keep those items in memory that are looked at, also while there is no room to show any."""
+        if self.is_attached:
+            self._earlier.fit()
 
     def _add(self, item: Item) -> None:
         self._changed(self._reply.flush() | {self.document.append(item)})
@@ -253,7 +451,7 @@ class Transcript(Browser):
     def _changed(self, items: Iterable[int]) -> None:
         """Items came or grew: count them while nobody looks, and show them with the next frame."""
         if not self.following:
-            self._unread.update(items)
+            self._picture.unread.update(items)
         self._tick_while_running()
         self._soon()
 

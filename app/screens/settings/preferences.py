@@ -90,7 +90,7 @@ class Preferences:
             elif key == "approvals.mode" and client is not None:
                 await client.set_mode(settings.approvals.mode)
             elif key == "display.wrap_code":
-                app.session.transcript.wrap_code(settings.display.wrap_code)
+                app.session.transcript.navigator.wrap_code(settings.display.wrap_code)
             elif (
                 key == "watcher.enabled" and client is not None and client.watches != settings.watcher.enabled
             ):

@@ -15,6 +15,7 @@ from widgets.transcript.archive import UNREADABLE, Archive
 from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import Document
 from widgets.transcript.document_entry import DocumentEntry
+from widgets.transcript.earlier_items import KEPT_ITEMS, SLACK
 from widgets.transcript.items import (
     AnswerItem,
     CallItem,
@@ -25,7 +26,6 @@ from widgets.transcript.items import (
     UserItem,
     source_of,
 )
-from widgets.transcript.view import KEPT_ITEMS, SLACK
 from widgets.transcript.viewport import Viewport
 
 ONE_OF_EACH = [
@@ -258,7 +258,7 @@ async def test_who_reads_above_keeps_what_is_in_sight():
         for number in range(KEPT_ITEMS):
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
-        host.transcript.scroll_rows(-100)
+        host.transcript.navigator.scroll(-100)
         before = host.rows()[:-1]
         for number in range(3 * KEPT_ITEMS):
             host.transcript.add_notice("info", f"more {number}")
@@ -289,10 +289,10 @@ async def test_a_search_finds_what_was_put_away_and_a_step_there_reads_one_scree
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
         shown = host.transcript.document
-        assert await host.transcript.find("needle") == 1
+        assert await host.transcript.navigator.find("needle") == 1
         assert shown.entries.here(0) is None, "what is searched stays where it is"
         reads = Reads(shown.archive, monkeypatch)
-        host.transcript.find_next()
+        host.transcript.navigator.find_next()
         assert any("the needle" in row for row in host.rows())
         assert reads.count <= 3 * 10
 
@@ -310,7 +310,7 @@ async def test_no_jump_reads_more_than_what_it_shows(monkeypatch):
             host.transcript._viewport.to_share(share)
             host.transcript.repaint()
             assert host.rows()[0].endswith(f"notice {int(share * (3 * KEPT_ITEMS - 10))}")
-        host.transcript.jump_to_end()
+        host.transcript.navigator.jump_to_end()
         assert reads.count <= 4 * 3 * 10
 
 
@@ -321,26 +321,26 @@ async def test_a_message_of_the_person_is_reached_among_what_was_put_away():
         for number in range(2 * KEPT_ITEMS):
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
-        host.transcript.jump_user(-1)
+        host.transcript.navigator.jump_user(-1)
         await settled(host)
         assert host.rows()[0].endswith("the question")
 
 
 async def test_a_long_way_to_a_message_is_gone_in_slices_and_left_by_who_goes_elsewhere(monkeypatch):
-    monkeypatch.setattr("widgets.transcript.browser.SLICE", 0.0)
+    monkeypatch.setattr("widgets.transcript.navigator.SLICE", 0.0)
     host = Host()
     async with host.run_test(size=(80, 10)):
         host.transcript.add_user("the question")
         for number in range(100):
             host.transcript.add_notice("info", f"notice {number}")
         await settled(host)
-        host.transcript.jump_user(-1)
+        host.transcript.navigator.jump_user(-1)
         assert host.transcript.following, "the first slice did not lead there"
-        host.transcript.scroll_rows(-20)
+        host.transcript.navigator.scroll(-20)
         before = host.rows()
         await settled(host)
         assert host.rows() == before
-        host.transcript.jump_user(-1)
+        host.transcript.navigator.jump_user(-1)
         await settled(host)
         assert host.rows()[0].endswith("the question")
 

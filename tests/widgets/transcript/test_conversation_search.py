@@ -20,7 +20,7 @@ async def test_hits_are_counted_and_marked_whatever_their_case():
     host = Host()
     async with host.run_test(size=(100, 40)):
         converse(host)
-        assert await host.transcript.find("ROUND") == 6
+        assert await host.transcript.navigator.find("ROUND") == 6
         assert host.rows()[-1].endswith("ROUND  0/6")
         assert [word.lower() for word in marked(host)] == ["round"] * 4
 
@@ -29,7 +29,7 @@ async def test_one_goes_from_hit_to_hit_and_round():
     host = Host()
     async with host.run_test(size=(80, 12)) as pilot:
         host.transcript.load([UserItem(f"question {number} needle needle") for number in range(200)])
-        assert await host.transcript.find("needle") == 400
+        assert await host.transcript.navigator.find("needle") == 400
         host.transcript.focus()
         await pilot.press("g", "n")
         seen = []
@@ -56,8 +56,8 @@ async def test_a_hit_inside_of_a_fold_opens_it():
             ("hidden", "hidden words"),
             ("line 77", "line 77"),
         ):
-            assert await host.transcript.find(word) == 1
-            host.transcript.find_next()
+            assert await host.transcript.navigator.find(word) == 1
+            host.transcript.navigator.find_next()
             assert any(line.strip("▎ ").startswith(row) for line in host.rows()), word
 
 
@@ -66,9 +66,9 @@ async def test_the_right_hit_of_a_long_answer_comes_into_sight():
     async with host.run_test(size=(80, 10)):
         text = "\n\n".join(f"Paragraph {number} with a **needle** in it." for number in range(100))
         host.transcript.load([AnswerItem(text)])
-        assert await host.transcript.find("needle") == 100
+        assert await host.transcript.navigator.find("needle") == 100
         for number in range(1, 40):
-            host.transcript.find_next()
+            host.transcript.navigator.find_next()
             assert any(f"Paragraph {number - 1} with" in row for row in host.rows()), number
             assert host.rows()[-1].endswith(f"needle  {number}/100")
 
@@ -77,10 +77,10 @@ async def test_nothing_found_is_said_and_an_empty_search_ends_it():
     host = Host()
     async with host.run_test(size=(80, 10)):
         converse(host)
-        assert await host.transcript.find("zebra(") == 0
-        host.transcript.find_next()
+        assert await host.transcript.navigator.find("zebra(") == 0
+        host.transcript.navigator.find_next()
         assert host.rows()[-1].endswith("zebra(  no match")
-        assert await host.transcript.find("") == 0
+        assert await host.transcript.navigator.find("") == 0
         assert "zebra" not in host.screen_text() and not marked(host)
 
 
@@ -88,4 +88,4 @@ async def test_what_is_still_being_written_is_found():
     host = Host()
     async with host.run_test(size=(80, 10)):
         host.transcript.add_text("a fresh word")
-        assert await host.transcript.find("fresh") == 1
+        assert await host.transcript.navigator.find("fresh") == 1

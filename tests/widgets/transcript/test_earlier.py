@@ -10,10 +10,10 @@ from tools.results import Display
 from widgets.palette import Palette
 from widgets.transcript.conversation_search import Finder
 from widgets.transcript.document import KEPT_ENTRIES, Document, RowPosition
+from widgets.transcript.earlier_items import KEPT_ITEMS
 from widgets.transcript.items import AnswerItem, CallItem, Fold, NoticeItem, ReasoningItem, UserItem
 from widgets.transcript.part_types import WordsPart
 from widgets.transcript.row_cache import RowCache
-from widgets.transcript.view import KEPT_ITEMS
 from widgets.transcript.viewport import Viewport
 
 PALETTE = Palette(Skin())
@@ -112,7 +112,7 @@ async def test_a_number_above_what_is_in_sight_comes_in_by_itself_and_moves_noth
     source = Source([question(number) for number in range(KEPT_ITEMS + 1_000)])
     async with host.run_test(size=(80, 24)):
         host.transcript.load(earlier=source)
-        host.transcript.scroll_rows(-15)
+        host.transcript.navigator.scroll(-15)
         before = host.rows()
         await host.workers.wait_for_complete()
         assert KEPT_ITEMS <= source.asked < KEPT_ITEMS + 100
@@ -148,7 +148,7 @@ async def test_what_stands_at_the_top_stays_there_when_the_window_changes_its_wi
     said = [UserItem(f"question {number} " + "word " * 40) for number in range(500)]
     async with host.run_test(size=(80, 12)) as pilot:
         host.transcript.load(earlier=Source(said))
-        host.transcript.scroll_rows(-300)
+        host.transcript.navigator.scroll(-300)
         top = host.transcript._viewport.top.item
         await pilot.resize_terminal(50, 12)
         await host.workers.wait_for_complete()
@@ -161,7 +161,7 @@ async def test_the_keys_go_up_into_what_was_not_there_yet():
     said = [question(0), *[AnswerItem(f"answer {number}") for number in range(400)]]
     async with host.run_test(size=(80, 10)):
         host.transcript.load(earlier=Source(said))
-        host.transcript.jump_user(-1)
+        host.transcript.navigator.jump_user(-1)
         await host.workers.wait_for_complete()
         assert host.rows()[0].endswith("question 0")
 
@@ -181,8 +181,8 @@ async def test_a_search_reaches_what_was_not_fetched_yet():
     source = Source([question(number) for number in range(3_000)])
     async with host.run_test(size=(80, 10)):
         host.transcript.load(earlier=source)
-        assert await host.transcript.find("question 7") == 1 + 10 + 100
-        host.transcript.find_next()
+        assert await host.transcript.navigator.find("question 7") == 1 + 10 + 100
+        host.transcript.navigator.find_next()
         assert host.rows()[-1].endswith("question 7  1/111")
         assert "question 7" in host.rows()[0]
 

@@ -88,7 +88,7 @@ async def test_a_selection_stays_on_its_words_when_news_move_the_rows():
         for number in range(5):
             host.transcript.add_user(f"more {number}")
         host.transcript.flush()
-        host.transcript.scroll_rows(-7)
+        host.transcript.navigator.scroll(-7)
         assert host.screen.get_selected_text() == selected
 
 

@@ -145,7 +145,7 @@ async def test_who_scrolled_up_stays_and_sees_how_much_is_new():
         host.transcript.finish_answer(LONG, "", 1)
         host.transcript.flush()
         await pilot.pause()
-        host.transcript.scroll_rows(-30)
+        host.transcript.navigator.scroll(-30)
         before = host.rows()
         for number in range(3):
             host.transcript.add_notice("info", f"news {number}")
@@ -155,7 +155,7 @@ async def test_who_scrolled_up_stays_and_sees_how_much_is_new():
         assert host.rows()[:-1] == before[:-1]
         assert host.rows()[-1].endswith("↓ 4 new")
         assert (host.transcript.following, host.transcript.unread) == (False, 4)
-        host.transcript.jump_to_end()
+        host.transcript.navigator.jump_to_end()
         await pilot.pause()
         assert host.rows()[-1].strip() == "And an answer."
         assert (host.transcript.following, host.transcript.unread) == (True, 0)
@@ -184,7 +184,7 @@ async def test_resizing_keeps_the_place():
         host.transcript.load([AnswerItem(f"Answer {number}. " + "word " * 50) for number in range(300)])
         host.transcript.flush()
         for _ in range(40):
-            host.transcript.scroll_rows(-11)
+            host.transcript.navigator.scroll(-11)
         await pilot.pause()
         first = host.transcript._viewport.top.item
         await pilot.resize_terminal(50, 20)
@@ -254,9 +254,9 @@ async def test_folding_what_one_is_deep_inside_shows_its_head():
         call(host.transcript, 1, "read", "a.py", "300 lines", TextDetail(output))
         for number in range(20):
             host.transcript.add_user(f"after {number}")
-        host.transcript.toggle(0)
-        host.transcript.scroll_rows(50)
-        host.transcript._focused = 0
+        host.transcript.navigator.toggle(0)
+        host.transcript.navigator.scroll(50)
+        host.transcript.navigator.focused = 0
         host.transcript.focus()
         await pilot.press("space")
         assert "read     a.py" in host.rows()[0]
@@ -360,9 +360,9 @@ async def test_all_folds_open_and_close_at_once():
     host = Host()
     async with host.run_test(size=(100, 60)):
         converse(host)
-        host.transcript.unfold_all()
+        host.transcript.navigator.unfold_all()
         assert {"   Yen have no cents.", "   import decimal"} <= set(host.rows())
-        host.transcript.fold_all()
+        host.transcript.navigator.fold_all()
         assert "return amount.quantize" not in host.screen_text()
         assert "⏎ diff" in host.screen_text()
 
@@ -434,8 +434,8 @@ async def test_output_that_steers_the_terminal_is_shown_without_its_controls():
         transcript.add_notice(nasty, nasty)
         transcript.start_call(nasty, nasty, Display(nasty, nasty, nasty), {nasty: nasty})
         transcript.progress_call(nasty, nasty)
-        transcript.unfold_all()
-        await transcript.find(nasty)
+        transcript.navigator.unfold_all()
+        await transcript.navigator.find(nasty)
         transcript.flush()
         assert "evil" in host.screen_text() and "[b]markup[/b]" in host.screen_text()
         for row in host.rows():

@@ -56,15 +56,15 @@ async def _unread(host: Host) -> None:
     host.transcript.add_user("Explain.")
     host.transcript.finish_answer("\n\n".join(f"Paragraph {n} of it." for n in range(60)), "", 2)
     host.transcript.flush()
-    host.transcript.scroll_rows(-40)
+    host.transcript.navigator.scroll(-40)
     host.transcript.add_notice("compaction", "Older messages were summed up.")
 
 
 async def _search(host: Host) -> None:
     converse(host)
-    await host.transcript.find("round")
-    host.transcript.find_next()
-    host.transcript.find_next()
+    await host.transcript.navigator.find("round")
+    host.transcript.navigator.find_next()
+    host.transcript.navigator.find_next()
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40"])

@@ -1,0 +1,68 @@
+"""The MCP servers of an engine: found, their tools offered, their questions answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from agent.assembly.shared_services import SharedServices
+from agent.events import Noticed
+from agent.mcp.declared import declared_servers
+from agent.mcp.elicitation import asked_of_person
+from agent.mcp.host_process import RefusedError
+from agent.mcp.service import McpService
+from agent.mcp.starting import LaunchEnvironment
+from agent.mcp.tools import register_servers
+
+if TYPE_CHECKING:
+    from tools.context import Asker
+
+
+class SessionAnswers:
+    """Answers what servers ask in a session. Until somebody is there to be asked, all is declined."""
+
+    def __init__(self) -> None:
+        self.asker: Asker | None = None
+
+    async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        if self.asker is None:
+            return {"action": "decline"}
+        return await asked_of_person(self.asker, server, params)
+
+    async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise RefusedError("nobody agreed to ask a model for this server")
+
+
+async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
+    """The servers of the session, with their tools in its registry; and what is to be said of them.
+
+    No server is started, but those of which nothing is known yet: at once where nobody is there, whose only
+    chance it is; beside the session otherwise.
+    """
+    options, home = base.options, base.home
+    declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
+    around = LaunchEnvironment(
+        home=home,
+        workspace=options.workspace,
+        files=home.scratch / "mcp",
+        sandbox=base.settings.sandbox,
+        variables=base.variables,
+    )
+    answers = SessionAnswers()
+    service = McpService(declared.servers, around, answers, lambda kind, text: _say(base, kind, text))
+    base.closers.append(service.close)
+    if declared.servers:
+        await asyncio.to_thread(service.load)
+    told = [*declared.problems, *service.notices()]
+    if service.unknown():
+        if options.attended:
+            service.learn_beside()
+        else:
+            await service.learn()
+    register_servers(service, base.tools)
+    return service, answers, told
+
+
+def _say(base: SharedServices, kind: str, text: str) -> None:
+    base.emit(Noticed(kind="info" if kind == "info" else "warning", text=text))

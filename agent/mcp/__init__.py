@@ -1,0 +1,1 @@
+"""Servers that speak the Model Context Protocol: their tools, resources and prompts for the model."""

@@ -1,0 +1,321 @@
+"""The connection to one server: opened, asked and closed by the official package."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import mcp_types as types
+from mcp import Client
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
+
+from agent.mcp.host import results
+from agent.mcp.host.confined import own_places, wrapped
+from agent.mcp.host.faults import CallFaultError, words
+from agent.mcp.host.listing import ListingFilter
+from agent.mcp.host.stdio import LARGEST_MESSAGE, Complaints, resolved_command, stdio_streams
+from agent.mcp.host.web import http_client
+from agent.mcp.launch import ServerLaunch
+from agent.mcp.tool_definition import FAULT, MOST_TOOLS
+
+Tell = Callable[[str, dict[str, Any]], None]
+"""Takes an event by its name."""
+Ask = Callable[[str, Any], Awaitable[Any]]
+"""Asks Hermes something, by the kind of question; raises `CallFaultError` where the answer is no."""
+
+MOST_PAGES = 100
+LARGEST_LISTING = 8_000_000
+"""Characters of descriptions and schemas that are taken from one server."""
+_PACE = 0.1
+"""Seconds between two messages of progress of one call."""
+_EMPTY = {"type": "object", "properties": {}}
+
+
+class ServerConnection:
+    """One server. All methods raise `CallFaultError` with a clause that says what is wrong."""
+
+    def __init__(self, launch: ServerLaunch, tell: Tell, ask: Ask) -> None:
+        self._launch = launch
+        self._tell = tell
+        self._ask = ask
+        self._closing = asyncio.Event()
+        self._holding: asyncio.Task[None] | None = None
+        self._client: Client | None = None
+        self._complaints = Complaints(Path(f"{launch.folder}.log"))
+        self._gone = ""
+        self._filter = ListingFilter()
+
+    async def open(self) -> dict[str, Any]:
+        """Connect; what the server says of itself."""
+        opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self._holding = asyncio.create_task(self._hold(opened), name="server")
+        self._client = client = await opened
+        info, able = client.server_info, client.server_capabilities
+        return {
+            "protocol": client.protocol_version,
+            "name": info.name if info else "",
+            "version": info.version if info else "",
+            "instructions": client.instructions or "",
+            "able": [
+                name for name in ("tools", "prompts", "resources", "logging") if getattr(able, name, None)
+            ],
+        }
+
+    async def close(self) -> None:
+        """Let go of the server, and wait until it has ended."""
+        self._closing.set()
+        if self._holding is not None:
+            await asyncio.gather(self._holding, return_exceptions=True)
+
+    async def list(self) -> dict[str, Any]:
+        """Everything it offers."""
+        client = self._need()
+        able = client.server_capabilities
+        self._filter.refused.clear()
+        tools = await self._pages("tools", client.list_tools) if able.tools else []
+        checked = await asyncio.to_thread(_checked, tools)
+        prompts = await self._pages("prompts", client.list_prompts) if able.prompts else []
+        return {"tools": checked + self._filter.refused, "prompts": prompts}
+
+    async def resources(self) -> dict[str, Any]:
+        """The resources it lists, and the templates of further ones."""
+        client = self._need()
+        if not client.server_capabilities.resources:
+            return {"resources": [], "templates": []}
+        found = await self._pages("resources", client.list_resources)
+        try:
+            templates = await self._pages("resource_templates", client.list_resource_templates)
+        except CallFaultError:
+            templates = []
+        return {"resources": found, "templates": templates}
+
+    async def call_tool(self, number: int, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        client = self._need()
+        told = 0.0
+
+        async def told_of(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if now - told >= _PACE or progress == total:
+                told = now
+                self._tell("progress", {"call": number, "text": _progress(progress, total, message)})
+
+        answer = await self._asked(client.call_tool(name, arguments, progress_callback=told_of))
+        return results.call_result(_dumped(answer), Path(self._launch.files))
+
+    async def read_resource(self, uri: str) -> dict[str, Any]:
+        answer = await self._asked(self._need().read_resource(uri))
+        return results.resource_result(_dumped(answer), Path(self._launch.files))
+
+    async def get_prompt(self, name: str, arguments: dict[str, str]) -> dict[str, Any]:
+        answer = await self._asked(self._need().get_prompt(name, arguments))
+        return results.prompt_result(_dumped(answer), Path(self._launch.files))
+
+    def _need(self) -> Client:
+        if self._gone or self._client is None:
+            raise CallFaultError(self._gone or "it is not connected", gone=True)
+        return self._client
+
+    async def _asked(self, request: Awaitable[Any]) -> Any:
+        try:
+            return await request
+        except Exception as error:
+            raise self._fault(error) from error
+
+    def _fault(self, error: BaseException) -> CallFaultError:
+        if self._gone:
+            return CallFaultError(self._gone, gone=True)
+        return words(error)
+
+    async def _pages(self, field: str, fetch: Callable[..., Awaitable[Any]]) -> list[Any]:
+        found: list[Any] = []
+        cursor, size = None, 0
+        for _ in range(MOST_PAGES):
+            page = _dumped(await self._asked(fetch(cursor=cursor, cache_mode="refresh")))
+            entries = page.get(_WIRE_NAMES.get(field, field)) or []
+            size += sum(len(str(each)) for each in entries)
+            found += entries
+            cursor = page.get("nextCursor")
+            if cursor is None or len(found) > MOST_TOOLS or size > LARGEST_LISTING:
+                break
+        return found if size <= LARGEST_LISTING else found[: max(len(found) // 2, 1)]
+
+    async def _hold(self, opened: asyncio.Future[Client]) -> None:
+        """Enter and leave the client in one task, as it asks for that."""
+        try:
+            async with self._make() as client:
+                try:
+                    self._filter.put_before(client)
+                    await self._hear_logs(client)
+                    opened.set_result(client)
+                    listening = asyncio.create_task(self._hear_changes(client))
+                    await self._closing.wait()
+                    listening.cancel()
+                    await asyncio.gather(listening, return_exceptions=True)
+                finally:
+                    self._closing.set()
+        except BaseException as error:
+            if opened.done():
+                return
+            if isinstance(error, asyncio.CancelledError):
+                opened.cancel()
+                return
+            opened.set_exception(self._fault(error))
+
+    def _make(self) -> Client:
+        launch = self._launch
+        protocol = launch.protocol
+        mode = "legacy" if protocol == "2025-11-25" else protocol
+        if mode == "auto" and launch.transport == "stdio":
+            mode = "legacy"  # a probe would start what a lazy server puts off
+        return Client(
+            self._transport(),
+            mode=mode,
+            client_info=types.Implementation(name="hermes", version=_version(), title="Hermes"),
+            sampling_callback=self._sample,
+            elicitation_callback=self._elicit,
+            list_roots_callback=self._roots,
+            logging_callback=self._log,
+            log_level="info",
+            message_handler=self._hear,
+        )
+
+    def _transport(self) -> Any:
+        launch = self._launch
+        if launch.transport == "stdio":
+            env = {**launch.env, **own_places(Path(launch.folder))}
+            try:
+                command = resolved_command(launch.command, env.get("PATH", ""))
+            except FileNotFoundError:
+                raise CallFaultError(
+                    f"there is no program {launch.command[0]!r}; install it or give its path"
+                ) from None
+            start = partial(wrapped, command, launch.confinement, Path(launch.folder))
+            return stdio_streams(start, env, launch.cwd, self._complaints, self._ended)
+        auth = self._auth()
+        reading = max(300.0, launch.timeout + 30)
+        if launch.transport == "sse":
+
+            def factory(headers: Any = None, timeout: Any = None, auth: Any = None) -> Any:
+                return http_client(headers, timeout, auth, reading=reading)
+
+            return sse_client(
+                launch.url,
+                headers=dict(launch.headers),
+                timeout=30.0,
+                sse_read_timeout=86_400.0,
+                httpx_client_factory=factory,
+                auth=auth,
+            )
+        client = http_client(launch.headers, auth=auth, reading=reading)
+        return streamable_http_client(launch.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE)
+
+    def _auth(self) -> Any:
+        if any(name.lower() == "authorization" for name in self._launch.headers):
+            return None
+        from agent.mcp.host.oauth import provider_for
+
+        return provider_for(self._launch, self._ask)
+
+    def _ended(self, reason: str) -> None:
+        if not self._closing.is_set():
+            self._gone = reason
+            self._tell("gone", {"reason": reason})
+
+    # What the server asks and tells
+
+    async def _sample(self, context: Any, params: Any) -> Any:
+        try:
+            answer = await self._ask("sample", _dumped(params))
+        except CallFaultError as fault:
+            return types.ErrorData(code=-1, message=str(fault))
+        return types.CreateMessageResult.model_validate(answer)
+
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        try:
+            answer = await self._ask("elicit", _dumped(params))
+        except CallFaultError as fault:
+            return types.ErrorData(code=types.INTERNAL_ERROR, message=str(fault))
+        return types.ElicitResult.model_validate(answer)
+
+    async def _roots(self, context: Any) -> Any:
+        roots = [types.Root.model_validate({"uri": Path(root).as_uri()}) for root in self._launch.roots]
+        return types.ListRootsResult(roots=roots)
+
+    async def _log(self, params: Any) -> None:
+        said = params.data if isinstance(params.data, str) else str(params.data)
+        self._tell("log", {"level": params.level, "text": said[:2_000]})
+
+    async def _hear(self, message: Any) -> None:
+        match message:
+            case types.ToolListChangedNotification() | types.PromptListChangedNotification():
+                self._tell("changed", {})
+            case _:
+                pass
+
+    async def _hear_logs(self, client: Client) -> None:
+        """Ask an older server for its log; one that refuses goes without."""
+        if client.server_capabilities.logging and client.protocol_version <= "2025-11-25":
+            with warnings.catch_warnings(), suppress(MCPError):
+                warnings.simplefilter("ignore", MCPDeprecationWarning)
+                await client.set_logging_level("info")
+
+    async def _hear_changes(self, client: Client) -> None:
+        """Listen for changes where a stream has to be opened for that."""
+        able = client.server_capabilities
+        if client.protocol_version <= "2025-11-25" or not (able.tools and able.tools.list_changed):
+            return
+        try:
+            async with client.listen(tools_list_changed=True, prompts_list_changed=True) as changes:
+                async for _ in changes:
+                    self._tell("changed", {})
+        except Exception:  # whatever it is, the server goes on without it
+            return
+
+
+_WIRE_NAMES = {"resource_templates": "resourceTemplates"}
+
+
+def _dumped(answer: Any) -> dict[str, Any]:
+    return answer.model_dump(by_alias=True, mode="json", exclude_none=True)
+
+
+def _progress(done: float, total: float | None, message: str | None) -> str:
+    share = f"{done:g}/{total:g}" if total else f"{done:g}"
+    return f"{share} {message}\n" if message else f"{share}\n"
+
+
+def _checked(tools: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The tools with a mark on each whose schema is no schema: a provider would refuse the whole request."""
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+
+    checked = []
+    for tool in tools:
+        kept = {key: tool.get(key) for key in ("name", "title", "description", "inputSchema")}
+        schema = tool.get("inputSchema") or _EMPTY
+        try:
+            validator_for(schema).check_schema(schema)
+        except SchemaError as error:
+            kept[FAULT] = f"its schema is none ({error.message[:120]})"
+        except Exception as error:
+            kept[FAULT] = f"its schema cannot be read ({type(error).__name__})"
+        checked.append(kept)
+    return checked
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("hermes-tui")
+    except PackageNotFoundError:
+        return "0"

@@ -1,0 +1,212 @@
+"""Starting a server and exchanging lines of JSON with it over its input and output.
+
+What it prints on its output that is no message is left out, its errors go to a file of bounded
+size, and one message may have at most `LARGEST_MESSAGE` bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from tools.safe_text import clean
+from tools.sandbox import Wrapped
+
+LARGEST_MESSAGE = 16_000_000
+"""Bytes of one message."""
+LARGEST_LOG = 1_000_000
+"""Bytes of a server's errors that are kept in its file."""
+_CHUNK = 65_536
+_GRACE = 1.0
+"""Seconds a server has to end by itself, and again after it was asked to."""
+
+
+@dataclass(slots=True)
+class Complaints:
+    """What a server printed on its errors: the whole in a file up to a limit, the last line here."""
+
+    file: Path
+    last: str = ""
+    written: int = 0
+    _rest: bytes = field(default=b"")
+
+    def take(self, data: bytes) -> None:
+        if self.written < LARGEST_LOG:
+            with suppress(OSError):
+                descriptor = os.open(
+                    self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
+                )
+                with os.fdopen(descriptor, "ab", 0) as log:
+                    log.write(data[: LARGEST_LOG - self.written])
+            self.written += len(data)
+        lines = (self._rest + data)[-2_000:].split(b"\n")
+        self._rest = lines.pop()
+        said = [text for line in lines if (text := " ".join(clean(line.decode("utf-8", "replace")).split()))]
+        if said:
+            self.last = said[-1][:300]
+
+    def words(self) -> str:
+        """The last line, with what was not finished if there is nothing else."""
+        return self.last or " ".join(clean(self._rest.decode("utf-8", "replace")).split())[:300]
+
+
+@asynccontextmanager
+async def stdio_streams(
+    start: Callable[[], Wrapped],
+    env: Mapping[str, str],
+    cwd: str,
+    complaints: Complaints,
+    ended: Callable[[str], None],
+) -> AsyncIterator[Any]:
+    """The streams of a server that is started. `ended` hears how it went, if it goes by itself.
+
+    Raises `OSError` when it cannot be started.
+    """
+    wrapped = start()
+    environment = {name: value for name, value in {**env, **wrapped.env}.items() if name not in wrapped.unset}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *wrapped.argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd=cwd or None,
+            pass_fds=wrapped.fds,
+            start_new_session=True,
+            limit=_CHUNK,
+        )
+    except BaseException:
+        wrapped.ended()
+        raise
+    finally:
+        wrapped.started()
+    to_session, read_stream = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    write_stream, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+    tasks = [
+        asyncio.create_task(_reading(process, to_session, complaints, ended)),
+        asyncio.create_task(_writing(process, from_session)),
+        asyncio.create_task(_listening(process, complaints)),
+    ]
+    try:
+        yield read_stream, write_stream
+    finally:
+        try:
+            await asyncio.shield(_stop(process))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for stream in (to_session, read_stream, write_stream, from_session):
+                stream.close()
+            # What outlives the server may hold its pipes, which nothing public lets go of.
+            process._transport.close()  # pyright: ignore[reportAttributeAccessIssue]
+            await asyncio.sleep(0)
+            wrapped.ended()
+
+
+async def _reading(
+    process: asyncio.subprocess.Process,
+    to_session: Any,
+    complaints: Complaints,
+    ended: Callable[[str], None],
+) -> None:
+    """Hand on messages. What is no message is passed over."""
+    assert process.stdout is not None
+    held = bytearray()
+    reason = ""
+    try:
+        while chunk := await process.stdout.read(_CHUNK):
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                held += line
+                if (
+                    held.strip()
+                    and len(held) <= LARGEST_MESSAGE
+                    and (message := _message(bytes(held))) is not None
+                ):
+                    await to_session.send(message)
+                held.clear()
+            held += rest
+            if len(held) > LARGEST_MESSAGE:
+                reason = f"it sent a message of more than {LARGEST_MESSAGE // 1_000_000} MB"
+                break
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        return
+    finally:
+        to_session.close()
+    ended(reason or await _how(process, complaints))
+
+
+def _message(line: bytes) -> SessionMessage | None:
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except (ValueError, RecursionError):
+        return None
+
+
+async def _how(process: asyncio.subprocess.Process, complaints: Complaints) -> str:
+    """How it ended, in words."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_GRACE):
+            await process.wait()
+    await asyncio.sleep(0)
+    said = complaints.words()
+    code = process.returncode
+    how = "it closed its output" if code is None else f"it ended with code {code}"
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            how = f"it was ended by {signal.Signals(-code).name}"
+    return f"{how} ({said})" if said else how
+
+
+async def _writing(process: asyncio.subprocess.Process, from_session: Any) -> None:
+    assert process.stdin is not None
+    with suppress(ConnectionError, OSError, anyio.ClosedResourceError):
+        async for message in from_session:
+            line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(line.encode("utf-8", "replace") + b"\n")
+            await process.stdin.drain()
+
+
+async def _listening(process: asyncio.subprocess.Process, complaints: Complaints) -> None:
+    assert process.stderr is not None
+    while data := await process.stderr.read(_CHUNK):
+        complaints.take(data)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """End a server and all it started: by the end of its input, by a request, by force."""
+    if process.stdin is not None:
+        process.stdin.close()
+    for send in (None, signal.SIGTERM, signal.SIGKILL):
+        if send is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, send)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+            break
+    # What it left behind in its group.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def resolved_command(command: Sequence[str], path: str) -> list[str]:
+    """The command with its program looked up in `path`. Raises `FileNotFoundError`."""
+    import shutil
+
+    program = shutil.which(command[0], path=path)
+    if program is None:
+        raise FileNotFoundError(command[0])
+    return [program, *command[1:]]

@@ -1,0 +1,92 @@
+"""The order to start or reach a server, as JSON that crosses to it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
+"""Which protocol is spoken; `auto` finds out what the server takes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """The sandbox of a server that is started."""
+
+    mode: str
+    """Of the settings of the sandbox."""
+    workspace: str
+    home: str
+    """The home of Hermes, which stays hidden."""
+    network: bool
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    memory: int = 0
+    """Bytes of private memory; 0 = no limit."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    """Variables that say where secrets of the session lie."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignIn:
+    """How the process may sign in."""
+
+    interactive: bool = False
+    """Whether a person is there who can be sent to an address."""
+    client_id: str = ""
+    client_secret: str = ""
+    client_metadata_url: str = ""
+    scopes: tuple[str, ...] = ()
+    renew: bool = False
+    """Whether to sign in anew, whatever is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLaunch:
+    """One server, ready to be started or reached: nothing is left to be looked up."""
+
+    name: str
+    transport: str
+    folder: str
+    """Its own folder, with cache, temporary files and the log of its errors."""
+    tokens: str
+    """The file with what signing in gave."""
+    files: str
+    """Folder for results that are too large for the conversation, and for pictures."""
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    roots: tuple[str, ...] = ()
+    """Folders it is told of."""
+    timeout: float = 60.0
+    connect_timeout: float = 10.0
+    protocol: Protocol = "auto"
+    confinement: Confinement | None = None
+    """None: it is started without a sandbox."""
+    sign_in: SignIn = SignIn()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ServerLaunch:
+        """The launch that `to_json` gave."""
+        fields = dict(data)
+        confinement = fields.pop("confinement")
+        sign_in = fields.pop("sign_in")
+        return cls(
+            confinement=None if confinement is None else Confinement(**_tuples(confinement)),
+            sign_in=SignIn(**_tuples(sign_in)),
+            **_tuples(fields),
+        )
+
+
+def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(each) if _is_list(each) else each for key, each in data.items()}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

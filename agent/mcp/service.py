@@ -1,0 +1,359 @@
+"""The servers of one session: what they offer, calls of their tools, and how each of them does."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from agent.errors import HermesError
+from agent.mcp.catalog import PromptDefinition, ServerCatalog, listed, load_catalog, save_catalog
+from agent.mcp.declared import DeclaredServer
+from agent.mcp.errors import ServerError
+from agent.mcp.health import Health
+from agent.mcp.host_process import RefusedError
+from agent.mcp.names import ToolKey, tool_names
+from agent.mcp.server import Server
+from agent.mcp.starting import LaunchEnvironment, launch_of
+from agent.mcp.tool_definition import ToolDefinition
+from tools.safe_text import clean
+
+Say = Callable[[str, str], None]
+"""Tells the person something: kind of notice, and text."""
+
+
+class Answers(Protocol):
+    """Who answers what servers ask. Both raise `RefusedError`."""
+
+    async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A form, or an address to open: `action` and `content`."""
+        ...
+
+    async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a model says: `role`, `content`, `model`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedTool:
+    """A tool that can be called, under the name the model calls it by."""
+
+    name: str
+    server: str
+    definition: ToolDefinition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerState:
+    """One server, for whoever shows it."""
+
+    name: str
+    origin: str
+    place: str
+    health: Health
+    retry_in: float = 0.0
+    """Seconds until it is tried again."""
+    tools: tuple[str, ...] = ()
+    parked: tuple[tuple[str, str], ...] = ()
+    """Tools that wait for a person, and why."""
+    prompts: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    log: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is known of one server in this session."""
+
+    declared: DeclaredServer
+    server: Server
+    catalog: ServerCatalog | None
+    fresh_for: int = -1
+    """The start after which it was listed last."""
+    calls: set[Callable[[str], None]] = field(default_factory=set)
+    """Where the output of running calls goes."""
+    listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class McpService:
+    """All servers of a session. Methods that ask a server raise `ServerError`."""
+
+    def __init__(
+        self, declared: Iterable[DeclaredServer], around: LaunchEnvironment, answers: Answers, say: Say
+    ) -> None:
+        self._around = around
+        self._answers = answers
+        self._say = say
+        self._kept = {each.config.name: self._keep(each) for each in declared}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def _keep(self, declared: DeclaredServer) -> _Kept:
+        config, around = declared.config, self._around
+        name = config.name
+
+        async def answer(kind: str, params: Any) -> Any:
+            if kind == "elicit":
+                return await self._answers.elicit(name, params)
+            if kind == "sample":
+                return await self._answers.sample(name, params)
+            raise RefusedError(f"Hermes does not know the question {kind!r}")
+
+        server = Server(
+            name,
+            lambda: launch_of(config, around),
+            around.of_process,
+            answer,
+            lambda event, fields: self._hear(name, event, fields),
+        )
+        return _Kept(declared, server, None)
+
+    def load(self) -> None:
+        """Read what is kept of all servers. Reads the disk."""
+        for kept in self._kept.values():
+            if kept.declared.usable:
+                kept.catalog = load_catalog(self._around.home.servers, kept.declared.config)
+
+    def notices(self) -> list[str]:
+        """What a person has to be told of servers that are not agreed to, and of tools that wait."""
+        told = []
+        for name, kept in self._kept.items():
+            if kept.declared.config.enabled and not kept.declared.agreed:
+                place = clean(kept.declared.config.place)[:200]
+                told.append(
+                    f"This project brings the MCP server {name} ({place}), which is not started; "
+                    f"agree to it with `hermes mcp trust {name}`."
+                )
+            told += _waiting(name, kept.catalog)
+        return told
+
+    async def learn(self) -> None:
+        """Ask servers of which nothing is kept what they offer, all at once; who fails is told of."""
+        unknown = [kept for kept in self._kept.values() if kept.declared.usable and kept.catalog is None]
+
+        async def one(kept: _Kept) -> None:
+            try:
+                await self._listed(kept)
+            except HermesError as error:
+                self._say("warning", str(error))
+
+        await asyncio.gather(*(one(kept) for kept in unknown))
+
+    def learn_beside(self) -> None:
+        """The same without waiting; what is found can be used from the next session on."""
+
+        async def learning() -> None:
+            before = {tool.name for tool in self.offered()}
+            await self.learn()
+            new = [tool for tool in self.offered() if tool.name not in before]
+            if new:
+                servers = ", ".join(dict.fromkeys(tool.server for tool in new))
+                text = f"{len(new)} tools of MCP servers ({servers}) can be used from the next session on."
+                self._say("info", text)
+
+        self._beside(learning())
+
+    def unknown(self) -> bool:
+        """Whether there are servers of which nothing is kept."""
+        return any(kept.declared.usable and kept.catalog is None for kept in self._kept.values())
+
+    def offered(self) -> tuple[OfferedTool, ...]:
+        """All tools that can be called now, in an order that does not change."""
+        found: dict[ToolKey, ToolDefinition] = {}
+        every: list[ToolKey] = []
+        for server, kept in sorted(self._kept.items()):
+            if kept.catalog is None or not kept.declared.usable:
+                continue
+            # Names do not depend on which of them are left out.
+            every += [(server, tool.name) for tool in kept.catalog.tools]
+            for tool in kept.catalog.ready():
+                if kept.declared.config.offers(tool.name):
+                    found[server, tool.name] = tool
+        names = tool_names(every)
+        return tuple(
+            OfferedTool(name=names[key], server=key[0], definition=tool)
+            for key, tool in sorted(found.items())
+        )
+
+    def prompts(self) -> tuple[tuple[str, PromptDefinition], ...]:
+        """All prompts, each with its server."""
+        return tuple(
+            (name, prompt)
+            for name, kept in sorted(self._kept.items())
+            if kept.catalog is not None and kept.declared.usable
+            for prompt in kept.catalog.prompts
+        )
+
+    def with_resources(self) -> tuple[str, ...]:
+        """The servers that have resources."""
+        return tuple(
+            name
+            for name, kept in sorted(self._kept.items())
+            if kept.catalog is not None and kept.declared.usable and "resources" in kept.catalog.able
+        )
+
+    async def call(
+        self,
+        server: str,
+        tool: str,
+        arguments: Mapping[str, Any],
+        progress: Callable[[str], None] | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool; the result as the model gets it."""
+        kept = self._usable(server)
+        await self._listed(kept)
+        self._check(server, tool, kept)
+        if progress is not None:
+            kept.calls.add(progress)
+        try:
+            return await kept.server.request(
+                "call_tool", {"name": tool, "arguments": dict(arguments)}, progress
+            )
+        finally:
+            if progress is not None:
+                kept.calls.discard(progress)
+
+    async def read(self, server: str, uri: str) -> dict[str, Any]:
+        """The contents of a resource."""
+        kept = self._usable(server)
+        return await kept.server.request("read_resource", {"uri": uri})
+
+    async def resources(self, server: str) -> dict[str, Any]:
+        """The resources of a server, and templates of further ones."""
+        return await self._usable(server).server.request("resources", {})
+
+    async def prompt(self, server: str, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
+        """The messages of a prompt."""
+        kept = self._usable(server)
+        return await kept.server.request("get_prompt", {"name": name, "arguments": dict(arguments)})
+
+    async def restart(self, server: str) -> None:
+        """End a server and start it again."""
+        kept = self._usable(server)
+        await kept.server.close()
+        await self._listed(kept)
+
+    def servers(self) -> tuple[ServerState, ...]:
+        """All servers and how they do."""
+        return tuple(self._state(name, kept) for name, kept in self._kept.items())
+
+    async def close(self) -> None:
+        """End all servers."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(kept.server.close() for kept in self._kept.values()), return_exceptions=True)
+
+    def _state(self, name: str, kept: _Kept) -> ServerState:
+        declared, catalog = kept.declared, kept.catalog or ServerCatalog()
+        health = kept.server.health
+        if not declared.config.enabled:
+            health = Health(state="off")
+        elif not declared.agreed:
+            health = Health(state="not agreed")
+        return ServerState(
+            name=name,
+            origin=declared.origin,
+            place=clean(declared.config.place),
+            health=health,
+            retry_in=health.waits(time.monotonic()),
+            tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
+            parked=tuple((tool.name, _why(catalog, tool)) for tool in catalog.parked()),
+            prompts=tuple(prompt.name for prompt in catalog.prompts),
+            problems=catalog.problems,
+            log=tuple(kept.server.log),
+        )
+
+    def _usable(self, name: str) -> _Kept:
+        kept = self._kept.get(name)
+        if kept is None:
+            known = ", ".join(sorted(self._kept)) or "none"
+            raise ServerError(name, "there is no such server in this session", f"there are: {known}")
+        if not kept.declared.agreed:
+            raise ServerError(name, "nobody agreed to it yet", f"agree with `hermes mcp trust {name}`")
+        if not kept.declared.config.enabled:
+            raise ServerError(name, "it is switched off", f"set mcp_servers.{name}.enabled to true")
+        return kept
+
+    def _check(self, server: str, tool: str, kept: _Kept) -> None:
+        """Refuse a tool that is gone, left out, or not as it was agreed to."""
+        catalog = kept.catalog or ServerCatalog()
+        found = next((each for each in catalog.tools if each.name == tool), None)
+        if found is None or not kept.declared.config.offers(tool):
+            names = ", ".join(each.name for each in catalog.ready()[:50]) or "none"
+            raise ServerError(server, f"it has no tool {clean(tool)!r} (any more)", f"its tools are: {names}")
+        if catalog.standing(found) != "ready":
+            mend = f"a person can look at it and agree with `hermes mcp trust {server}`"
+            raise ServerError(server, f"its tool {tool} {_why(catalog, found)}", mend)
+
+    async def _listed(self, kept: _Kept) -> None:
+        """Have it listed once after each start, before anything of it is used."""
+        about = await kept.server.connect()
+        async with kept.listing:
+            if kept.fresh_for == kept.server.health.starts and kept.catalog is not None:
+                return
+            await self._list(kept, about)
+
+    async def _list(self, kept: _Kept, about: Mapping[str, Any]) -> None:
+        started = kept.server.health.starts
+        given = await kept.server.request("list", {})
+        before = kept.catalog
+        config = kept.declared.config
+        catalog = await asyncio.to_thread(listed, before, given, about.get("able") or [])
+        kept.catalog, kept.fresh_for = catalog, started
+        if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
+            await asyncio.to_thread(save_catalog, self._around.home.servers, config, catalog)
+        known = {tool.name for tool in before.parked()} if before is not None else set[str]()
+        if any(tool.name not in known for tool in catalog.parked()):
+            for text in _waiting(config.name, catalog):
+                self._say("warning", text)
+        for problem in catalog.problems if before is None else ():
+            self._say("warning", f"The MCP server {config.name}: {problem}.")
+
+    def _hear(self, name: str, event: str, fields: Mapping[str, Any]) -> None:
+        kept = self._kept[name]
+        match event:
+            case "changed":
+                self._beside(self._again(kept))
+            case "gone":
+                reason = clean(str(fields.get("reason", "")))
+                self._say(
+                    "warning", f"The MCP server {name} is gone: {reason}; it starts again when it is used."
+                )
+            case "log":
+                for call in tuple(kept.calls):
+                    call(f"{clean(str(fields.get('level')))}: {clean(str(fields.get('text')))}\n")
+
+    async def _again(self, kept: _Kept) -> None:
+        """List a server that says that its offer has changed; many at once count as one."""
+        if kept.listing.locked():
+            kept.fresh_for = -1
+            return
+        try:
+            async with kept.listing:
+                await self._list(kept, {"able": kept.catalog.able if kept.catalog else []})
+        except HermesError:
+            pass  # it is told when it is used
+
+    def _beside(self, work: Any) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:
+    if catalog.standing(tool) == "changed":
+        return "has changed its description or parameters since it was agreed to"
+    return f"has a description that reads like an order ({tool.suspicion})"
+
+
+def _waiting(name: str, catalog: ServerCatalog | None) -> list[str]:
+    """One sentence on the tools of a server that wait for a person."""
+    parked = catalog.parked() if catalog is not None else ()
+    if not parked or catalog is None:
+        return []
+    shown = "; ".join(f"{tool.name} {_why(catalog, tool)}" for tool in parked[:3])
+    more = f"; and {len(parked) - 3} more" if len(parked) > 3 else ""
+    mend = f"look and agree with `hermes mcp trust {name}`"
+    return [f"Tools of the MCP server {name} are parked: {shown}{more}; {mend}."]

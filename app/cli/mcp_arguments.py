@@ -1,0 +1,35 @@
+"""Arguments of `hermes mcp`, and the servers that they name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from agent.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agent.api.home import Home
+    from agent.api.mcp import DeclaredServers
+
+KEY_VALUE = "NAME=VALUE"
+
+
+def servers_of(home: Home) -> DeclaredServers:
+    """All servers as this folder sees them."""
+    from agent.api.config import load
+    from agent.api.mcp import declared_servers
+
+    here = Path.cwd()
+    return declared_servers(load(home, dict(os.environ), here).settings, home.servers, here)
+
+
+def parsed_pairs(given: list[str], what: str) -> dict[str, str]:
+    """`NAME=VALUE` as a mapping. Raises `ConfigError`."""
+    found = {}
+    for each in given:
+        name, sign, value = each.partition("=")
+        if not sign or not name:
+            raise ConfigError(f"{what} takes {KEY_VALUE}, not {each!r}.")
+        found[name] = value
+    return found

@@ -1,0 +1,1 @@
+"""Tests of servers that speak the Model Context Protocol."""

@@ -1,0 +1,98 @@
+"""Servers in a session: their tools are offered, judged, called and parked; the session goes on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.events import Noticed, ToolFinished, ToolProgressed
+from agent.mcp.health import PARKED_AFTER, Health
+from tests.support import plain_server
+from tests.support.engines import Bench, bench
+from tests.support.replies import calls, say
+
+
+def settings(**servers: dict[str, Any]) -> str:
+    """config.yaml with servers; the machine may be slow."""
+    return json.dumps(
+        {"mcp_servers": {name: {"connect_timeout": 60, **each} for name, each in servers.items()}}
+    )
+
+
+def plain(way: str, *more: str) -> dict[str, Any]:
+    return {"command": sys.executable, "args": ["-IS", plain_server.__file__, way, *more]}
+
+
+def results(at: Bench) -> list[dict[str, Any]]:
+    return [json.loads(event.result) for event in at.seen(ToolFinished)]
+
+
+async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_changes(tmp_path: Path) -> None:
+    mark = tmp_path / "work" / "changed"
+    script = [
+        calls(("mcp__box__echo", {"text": "hi"})),
+        calls(("mcp__box__echo", {"text": "again"}), ("mcp__box__other", {"text": "more"})),
+        say("done"),
+        calls(("read_resource", {"server": "box", "uri": "note://1"})),
+        say("done"),
+    ]
+    async with bench(tmp_path, script) as at:
+        at.config(settings(box={**plain("changes", str(mark)), "writable": ["."]}, gone=plain("dies")))
+        await at.turn("go")
+        first, *others = results(at)
+        assert first == {"content": "hi"}
+        said = {result.get("error", result.get("content")) for result in others}
+        assert "more" in said
+        assert any("has changed its description" in text and "hermes mcp trust box" in text for text in said)
+        notices = [event.text for event in at.seen(Noticed)]
+        assert any(
+            "MCP server gone cannot do this: it ended with code 3 (no licence found)" in text
+            for text in notices
+        )
+        assert any("echo has changed its description" in text for text in notices)
+        # A new session offers what was agreed to, without starting anything for that.
+        at.events.clear()
+        at.config(settings(box={**plain("changes", str(mark)), "writable": ["."]}))
+        await at.turn("read")
+        offered = {each["function"]["name"] for each in at.server.requests[-1].body["tools"]}
+        assert "mcp__box__other" in offered and "mcp__box__echo" not in offered
+        assert results(at)[0]["content"] == "[resource note://1]\nwhat note://1 says"
+
+
+async def test_a_call_is_judged_as_server_and_tool(tmp_path: Path) -> None:
+    script = [calls(("mcp__box__echo", {"text": "hi"})), say("done")]
+    async with bench(tmp_path, script) as at:
+        at.config(settings(box=plain("progress")))
+        (at.home / "permissions.yaml").write_text("rules:\n  mcp(box/echo): deny\n")
+        await at.turn("go")
+        assert "mcp(box/echo)" in json.dumps(results(at)[0]) and results(at)[0]["status"] == "blocked"
+        assert at.seen(ToolProgressed) == []
+
+
+def test_a_server_that_fails_is_left_alone_for_longer_each_time() -> None:
+    health, now, pauses = Health(), 100.0, []
+    for _ in range(7):
+        health = health.starting().failed("it ended", now)
+        pauses.append(health.waits(now))
+        now += pauses[-1]
+        assert health.waits(now) == 0.0
+    assert pauses == [1.0, 4.0, 15.0, 60.0, 300.0, 300.0, 300.0]
+    assert health.state == "parked" and PARKED_AFTER == 3
+    ready = health.starting().ready("2025-11-25", 0.2)
+    assert (ready.state, ready.failures, ready.waits(now)) == ("ready", 0, 0.0)
+
+
+@pytest.mark.parametrize("tools", [["default"], ["file"]])
+async def test_servers_without_an_agreement_are_not_started(tmp_path: Path, tools: list[str]) -> None:
+    async with bench(tmp_path, [say("done")]) as at:
+        at.config(json.dumps({"tools": {"enabled": tools}}))
+        server = {"command": "sh", "args": ["-c", f"touch {tmp_path}/started"]}
+        (at.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"theirs": server}}))
+        await at.turn("go")
+        notices = [event.text for event in at.seen(Noticed)]
+        assert any("hermes mcp trust theirs" in text for text in notices)
+        assert not (tmp_path / "started").exists()

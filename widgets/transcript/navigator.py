@@ -1,0 +1,308 @@
+"""Moving around in a document: the item that has the keys, places, folds, code sideways, search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from itertools import takewhile
+from time import perf_counter
+from typing import Any, Protocol
+
+from tools.safe_text import clean
+from widgets.chunked import SLICE, chunked
+from widgets.transcript.conversation_search import Finder
+from widgets.transcript.document import Document, RowPosition
+from widgets.transcript.items import Fold, Item, UserItem, folds
+from widgets.transcript.picture import DocumentPicture
+from widgets.transcript.viewport import Viewport
+from widgets.transcript.wide_rows import beyond
+
+SHIFT = 8
+"""Cells of one step sideways."""
+
+
+class NavigatorHost(Protocol):
+    """What is asked of the widget."""
+
+    def repaint(self) -> int:
+        """Bring the rows in sight to the screen."""
+        ...
+
+    def settle(self) -> None:
+        """Bring items up to date before they are read."""
+
+    def redraw_code(self) -> None:
+        """Draw code in another way, and paint."""
+
+    def go_on(self, work: Callable[[], Coroutine[Any, Any, object]], *, group: str = "") -> None:
+        """Run something beside everything else; in a group only the last one."""
+
+
+class Navigator:
+    """Where a person is in a document, and the ways from there. Each of them ends with a picture."""
+
+    def __init__(
+        self,
+        document: Document,
+        viewport: Viewport,
+        finder: Finder,
+        picture: DocumentPicture,
+        host: NavigatorHost,
+    ) -> None:
+        self.focused: int | None = None
+        """The item the keys act on."""
+        self._document = document
+        self._viewport = viewport
+        self._finder = finder
+        self._picture = picture
+        self._host = host
+        self._wanted_step = 0
+        """The step to a hit that is not known yet; 0: none."""
+        self._seeking: Iterator[None] | None = None
+        """The search for a place that was begun last."""
+
+    def forget(self) -> None:
+        """Another conversation: go to its end, with no item that has the keys and no search."""
+        self._seeking = None
+        self.focused = None
+        self._finder.clear()
+        self._viewport.to_end()
+
+    # Search
+
+    async def find(self, pattern: str, *, go: bool = False) -> int | None:
+        """Search all items without regard to case; the number of hits, None if another search took over.
+
+        Hits can be visited while more are counted. An empty pattern ends the search. With `go`, the
+        first hit in the focused item or below it is visited as soon as it is known.
+        """
+        self._host.settle()
+        self._wanted_step = int(go)
+        finder = self._finder
+        steps = finder.search(self._document, pattern)
+        async for _ in chunked(steps):
+            if self._wanted_step:
+                self.find_step(self._wanted_step)
+            self._host.repaint()
+        return finder.count if finder.pattern == pattern and not finder.searching else None
+
+    def find_next(self) -> None:
+        """Go to the next hit; after the last comes the first."""
+        self.find_step(1)
+
+    def find_previous(self) -> None:
+        """Go to the hit before."""
+        self.find_step(-1)
+
+    def find_step(self, step: int) -> None:
+        """Go to the next hit (1) or the one before (-1), as soon as it is known."""
+        here = self._viewport.top.item if self.focused is None else self.focused
+        match = self._finder.move(step, here)
+        self._wanted_step = step if match is None and self._finder.searching else 0
+        if match is not None:
+            self.focused = match.item
+            self._viewport.hold()
+            self._viewport.reveal(self._finder.place(self._document, match), 1)
+        self._host.repaint()
+
+    async def go_to(self, wanted: Callable[[Item], bool], words: str = "") -> bool:
+        """Go to the last item that is `wanted`, open it and light up `words` in it; False: there is none."""
+        self._host.settle()
+        document = self._document
+        found: int | None = None
+
+        def look() -> Iterator[None]:
+            nonlocal found
+            index = document.stop - 1
+            while found is None and document.has(index):
+                found = index if wanted(document.peek(index)) else None
+                index -= 1
+                yield
+
+        async for _ in chunked(look()):
+            pass
+        if found is None:
+            return False
+        self.focused = found
+        if folds(document.peek(found)):
+            document.fold(found, Fold.OPEN)
+        self._viewport.to(document.start_of(found))
+        self._viewport.scroll(-self._viewport.height // 4)
+        self._host.repaint()
+        if words and words.lower() in document.source(found).lower():
+            self._host.go_on(partial(self.find, words, go=True), group="find")
+        return True
+
+    # Places
+
+    def move(self, step: int) -> None:
+        """Move the focus between items; the first step lands on what is nearest to the prompt."""
+        document, index = self._document, self.focused
+        if index is None:
+            rows = self._picture.rows
+            index = rows[-1].place.item - step if rows else 0
+        index += step
+        while document.has(index) and not document.parts(index):
+            index += step
+        if document.has(index):
+            self.focused = index
+            self._viewport.reveal(document.start_of(index))
+        self._host.repaint()
+
+    def jump_to_start(self) -> None:
+        """Go to the first row."""
+        self._viewport.to_start()
+        self._host.repaint()
+
+    def jump_to_end(self) -> None:
+        """Go to the end and follow it."""
+        self._viewport.to_end()
+        self._host.repaint()
+
+    def jump_to_share(self, share: float) -> None:
+        """Go to a share of the whole, from 0 to 1."""
+        self._viewport.to_share(share)
+        self._host.repaint()
+
+    def jump_user(self, step: int) -> None:
+        """Go to the message of the person before the first row (-1), or after it (1)."""
+        if not len(self._document):
+            return
+        self._viewport.rows()
+        top = self._viewport.top
+        here = top.item if self.focused is None else self.focused
+        if step < 0 and self.focused is None and top > self._document.start_of(here):
+            here += 1
+        self._seek(self._to_user(here + step, step))
+        self._host.repaint()
+
+    def scroll(self, rows: int) -> None:
+        """Move by some rows, down if positive."""
+        self._viewport.scroll(rows)
+        self._host.repaint()
+
+    def _to_user(self, index: int, step: int) -> Iterator[None]:
+        """Look for a message of the person from `index` on, one item with each step, and go there."""
+        while self._document.has(index):
+            if isinstance(self._document.peek(index), UserItem):
+                self.focused = index
+                self._viewport.to(self._document.start_of(index))
+                self._host.repaint()
+                return
+            index += step
+            yield
+
+    def _seek(self, steps: Iterator[None]) -> None:
+        """Look for something: at once if it is near, else in slices until the person goes elsewhere."""
+        self._seeking = steps
+        end = perf_counter() + SLICE
+        for _ in steps:
+            if perf_counter() >= end:
+                self._host.go_on(partial(self._seek_on, steps, self._where))
+                return
+
+    async def _seek_on(self, steps: Iterator[None], before: tuple[int | None, RowPosition | None]) -> None:
+        async for _ in chunked(takewhile(lambda _: self._seeking is steps and self._where == before, steps)):
+            pass
+
+    @property
+    def _where(self) -> tuple[int | None, RowPosition | None]:
+        """The item and the place one is at; no place at the end, which moves by itself."""
+        return self.focused, None if self._viewport.following else self._viewport.top
+
+    # Folds
+
+    def toggle(self, index: int, *, further: bool = False) -> None:
+        """Fold or unfold an item. `further`: what opened itself opens further instead of folding."""
+        entry = self._document.entry(index)
+        if not folds(entry.item):
+            return
+        self._host.settle()
+        closed = entry.fold is Fold.CLOSED or (further and entry.fold is Fold.PEEK)
+        self._viewport.hold()
+        self._document.fold(index, Fold.OPEN if closed else Fold.CLOSED)
+        if index == self._viewport.top.item and not closed:
+            # Its rows may be gone: its head is what stays.
+            self._viewport.reveal(self._document.start_of(index), 1)
+        elif closed:
+            self._viewport.reveal(self._document.start_of(index))
+        self._host.repaint()
+
+    def toggle_focused(self, *, further: bool = False) -> None:
+        """Fold or unfold the item that has the keys, if one has."""
+        if self.focused is not None:
+            self.toggle(self.focused, further=further)
+
+    def fold_all(self) -> None:
+        """Fold whatever folds."""
+        self._fold_all(Fold.CLOSED)
+
+    def unfold_all(self) -> None:
+        """Open whatever folds."""
+        self._fold_all(Fold.OPEN)
+
+    def _fold_all(self, fold: Fold) -> None:
+        self._host.settle()
+        self._viewport.hold()
+        self._document.fold_all(fold)
+        self._host.repaint()
+
+    # Code that is wider than the screen
+
+    def wrap_code(self, on: bool) -> None:
+        """Wrap long lines of code, or cut them at the right edge."""
+        if on == self._document.wrap:
+            return
+        self._viewport.hold()
+        self._document.wrap_code(on)
+        self._host.redraw_code()
+
+    def shift(self, step: int) -> None:
+        """Scroll code sideways: that of the focused item, else of the first in sight that is cut."""
+        if self.focused is None:
+            cut = (row.place.item for row in self._picture.rows if beyond(row.strip))
+            self.focused = next(cut, None)
+        if self.focused is not None:
+            self.shift_code(self.focused, step * SHIFT)
+
+    def shift_code(self, index: int, cells: int) -> None:
+        """Scroll the code of an item sideways, right if positive, no further than the rows in sight go."""
+        document = self._document
+        if document.wrap:
+            return
+        if cells > 0:
+            rows = (row.strip for row in self._picture.rows if row.place.item == index)
+            # The last hidden cell takes the place of the mark.
+            cells = min(cells, max(map(beyond, rows), default=0) - 1)
+            if cells <= 0:
+                return
+        before = document.wide(index).shift
+        after = max(before + cells, 0)
+        if after != before:
+            document.shift(index, after)
+            self._host.redraw_code()
+
+    # Items
+
+    def focused_item(self) -> Item | None:
+        """The item that has the keys, up to date; None: none has."""
+        if self.focused is None:
+            return None
+        self._host.settle()
+        return self._document.entry(self.focused).item
+
+    def source(self) -> str | None:
+        """The source of the focused item, without one that of the last; None in an empty conversation."""
+        if not len(self._document):
+            return None
+        self._host.settle()
+        return clean(self._document.source(self._document.stop - 1 if self.focused is None else self.focused))
+
+    def node(self) -> int:
+        """The node of the focused message, or of the next one before it; 0 where there is none."""
+        index = self.focused
+        while index is not None and self._document.has(index):
+            if node := getattr(self._document.peek(index), "node", 0):
+                return node
+            index -= 1
+        return 0
