@@ -44,7 +44,7 @@ from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
-from agent.sessions.session_prompt import memory_files, tone_of
+from agent.sessions.session_prompt import kept_back, memory_files, tone_of
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
@@ -168,11 +168,11 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
-    place = AgentWorkspace(
-        reach=await open_execution(base, talk, session_scope(base, talk, pending_requests))
-    )
-    watch = await _watch(base, turn_queue)
+    # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
     steps = await _steps(base, talk, turn_queue)
+    scope = session_scope(base, talk, pending_requests, steps=steps is not None)
+    place = AgentWorkspace(reach=await open_execution(base, talk, scope))
+    watch = await _watch(base, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
         place.steps, place.position = steps, lambda: steps.position
@@ -195,7 +195,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         base.closers.append(attempts.close)
     gate = place.reach.gate
     told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
-    told += [*permission_problems(gate.policy), *kinds.told()]
+    told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,
         session,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from agent.api.plugin_commands import PluginCommands
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
 
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
         SessionPlace,
     )
     from agent.api.permissions import Grant, Mode, ModeName
-    from agent.api.plugin_commands import PluginCommands
     from agent.api.search import Filters, Order, SearchHits, SearchMode
     from agent.api.usage import ContextTable, SpendingOverview
 
