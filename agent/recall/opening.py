@@ -22,17 +22,17 @@ def recall_sources(
     store: Store, home: Home, workspace: Path, settings: Settings, notes: MemoryProvider
 ) -> list[RecallSource]:
     """What is ranked beside messages in a workspace, as the settings have it."""
+    from agent.plugins.skill_catalog import skill_catalog
     from agent.recall.learnings_source import RecalledLearnings
     from agent.recall.skills_source import RecalledSkills
-    from agent.skills.catalog import catalog_for
 
     found: list[RecallSource] = []
     if settings.memory.enabled:
         found.append(MemoryNotes(notes))
     if settings.learnings.enabled:
         found.append(RecalledLearnings(store, workspace))
-    if (catalog := catalog_for(home, workspace, settings)) is not None:
-        found.append(RecalledSkills(catalog))
+    if settings.skills.enabled:
+        found.append(RecalledSkills(lambda: skill_catalog(home, workspace, settings)))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from agent.recall.sources import Passage
 from agent.skills.catalog import SkillCatalog
@@ -22,17 +22,23 @@ class RecalledSkills:
 
     name = "skills"
 
-    def __init__(self, catalog: SkillCatalog) -> None:
-        self._catalog = catalog
+    def __init__(self, opened: Callable[[], SkillCatalog]) -> None:
+        """`opened` touches the disk, so it is called when something is searched first, on another thread."""
+        self._opened = opened
+        self._catalog: SkillCatalog | None = None
         self._passages: tuple[Passage, ...] = ()
         self._read = float("-inf")
 
     async def passages(self) -> Sequence[Passage]:
         if time.monotonic() - self._read > _FRESH:
-            found = await asyncio.to_thread(self._catalog.load)
-            self._passages = tuple(map(_passage, found.skills))
+            self._passages = await asyncio.to_thread(self._load)
             self._read = time.monotonic()
         return self._passages
+
+    def _load(self) -> tuple[Passage, ...]:
+        if self._catalog is None:
+            self._catalog = self._opened()
+        return tuple(map(_passage, self._catalog.load().skills))
 
 
 def _passage(skill: Skill) -> Passage:
