@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_plugins import open_plugins
 from agent.assembly.session_servers import open_servers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
@@ -37,13 +38,13 @@ from agent.model.effort import SessionEffort
 from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
+from agent.plugins.skill_catalog import catalog_for
 from agent.recall.memory_source import MemoryNotes
 from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
 from agent.sessions.session_prompt import kept_back, memory_files, tone_of
-from agent.skills.catalog import catalog_for
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
@@ -92,7 +93,8 @@ async def open_engine(
     notes = memory_files(home, options.workspace, loaded.settings)
     recall = Recall(store, sources=[MemoryNotes(notes)] if loaded.settings.memory.enabled else ())
     stream.subscribe(lambda _event: recall.stir())
-    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store)]
+    plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
+    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
     base = SharedServices(
         options=options,
         home=home,
@@ -103,6 +105,7 @@ async def open_engine(
         store=store,
         recall=recall,
         tools=registry.copy(),
+        plugins=plugins,
         stream=stream,
         secrets=secrets,
         closers=closers,
@@ -135,7 +138,7 @@ def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Pa
     if loaded.settings.memory.enabled:
         blocks = memory_files(home, workspace, loaded.settings).read_blocks()
         problems += [block.problem for block in blocks if block.problem]
-    if (skills := catalog_for(home, workspace, loaded.settings)) is not None:
+    if (skills := catalog_for(home, workspace, loaded.settings, ())) is not None:
         problems += skills.load().troubles()
     return problems + [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
 
@@ -146,7 +149,8 @@ def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     providers = loaded.settings.providers.values()
     headers = [provider.headers for provider in providers]
     # Agents may be sent to models that the session itself does not ask.
-    keys |= {name: loaded.environ.get(name, "") for each in providers if (name := each.api_key_env)}
+    named = [name for each in providers for name in (each.api_key_env, *each.more_key_envs) if name]
+    keys |= {name: loaded.environ.get(name, "") for name in named}
     return known_secrets(loaded.environ, keys, headers)
 
 
@@ -154,6 +158,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     definitions = Definitions(base.home, base.options.workspace)
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
+    base.plugins.offer(base.tools)
     servers, answers, told_of_servers = await open_servers(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
@@ -195,8 +200,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *told_of_servers, *waiting, *permission_problems(gate.policy), *kinds.told()]
-    told += kept_back(session)
+    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
+    told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,
         session,
@@ -223,6 +228,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts,
         None if team is None else team.scheduler,
         base.recall,
+        base.plugins,
         servers,
         services.effort,
     )
@@ -349,13 +355,14 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
-    """The person's hooks, and what is to be said of those they have not agreed to."""
+    """The hooks of the person and of plugins, and what is to be said of those nobody agreed to."""
     declared = hooks_of(base.settings)
     agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if declared else frozenset()
     active = [hook for hook in declared if hook.digest in agreed]
     environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
-    hooks = SessionHooks(active, talk.session.id, base.options.workspace, environment, base.emit)
-    if active:
+    all_hooks = [*active, *base.plugins.hooks()]
+    hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
+    if all_hooks:
         base.stream.subscribe(hooks.hear)
         base.closers.append(hooks.close)
     missing = len(declared) - len(active)
@@ -389,7 +396,8 @@ def _services(
         options=base.tool_options(),
         hooks=hooks,
         effort=_effort(base, talk),
-        skills=catalog_for(base.home, base.options.workspace, base.settings),
+        plugins=base.plugins,
+        skills=catalog_for(base.home, base.options.workspace, base.settings, base.plugins.skill_folders()),
         environ=base.variables,
         root=talk.session.id,
         models=_models(base, talk),

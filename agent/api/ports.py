@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import isfunction
 
+from agent.api.plugin_commands import PluginCommands
 from agent.api.session import Agents, Approvals, Attempts, SessionClient, SessionHistory, StoredSessions
 
 PORTS: dict[str, type] = {
@@ -12,6 +13,7 @@ PORTS: dict[str, type] = {
     "agents": Agents,
     "attempts": Attempts,
     "approvals": Approvals,
+    "plugins": PluginCommands,
     "stored": StoredSessions,
 }
 """The session itself and its ports, by name."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.api.link import Link
+from agent.api.plugin_commands import PluginCommands
 from agent.api.ports import CALLS
 from agent.api.session import (
     Agents,
@@ -70,6 +71,7 @@ class RemoteSession:
         self.agents = cast(Agents, _Port(self._link, "agents"))
         self.attempts = cast(Attempts, _Port(self._link, "attempts"))
         self.approvals = cast(Approvals, _Port(self._link, "approvals"))
+        self.plugins = cast(PluginCommands, _Port(self._link, "plugins"))
         self.stored = cast(StoredSessions, _Port(self._link, "stored"))
 
     @classmethod

@@ -39,6 +39,7 @@ from agent.model.protocol import Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
+from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.recall.tool_search import ToolSearch
 from agent.safety.gate import Gate
@@ -63,7 +64,8 @@ from agent.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
-from tools.context import Asker, Checkpoints, Delegates, MemoryChange, MemoryKeeper
+from tools.checkpoints import Checkpoints
+from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
@@ -89,6 +91,8 @@ class AgentServices:
     hooks: CallHooks
     """What may have a say in calls and answers."""
     effort: SessionEffort
+    plugins: SessionPlugins | None = None
+    """What plugins bring; None where there are none."""
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -182,7 +186,14 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     async def renew_system() -> bool:
         workspace = place.reach.workspace
         return await ensure_system(
-            session, workspace, services.home, services.settings, spec.profile, tools, spec.meter.window
+            session,
+            workspace,
+            services.home,
+            services.settings,
+            spec.profile,
+            tools,
+            spec.meter.window,
+            services.plugins,
         )
 
     is_renewed = await renew_system()

@@ -110,7 +110,11 @@ async def open_execution(
         wanted.scratch,
         base.environ,
         # Scripts of skills are run where they lie.
-        (base.home.skills, *(() if wanted.origin is None else (wanted.origin,))),
+        (
+            base.home.skills,
+            *base.plugins.skill_folders(),
+            *(() if wanted.origin is None else (wanted.origin,)),
+        ),
         {**base.secrets, **secret_values(base.environ)},
     )
     far = backend_options(settings.terminal, base.environ)

@@ -16,12 +16,19 @@ from app.conversation.session_host import SessionRequest
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from app.commands.agent_actions import AgentsPort
     from app.commands.history_actions import HistoryPort
     from app.commands.skill_names import SkillNamesPort
     from app.conversation.active_conversation import ConversationPort
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import DialogPort, EventsPort, KeysPort, NoticePort, SendingPort, SessionPort
+    from app.ports import (
+        AgentsPort,
+        DialogPort,
+        EventsPort,
+        KeysPort,
+        NoticePort,
+        SendingPort,
+        SessionPort,
+    )
     from app.screens.settings.preferences import Preferences
     from app.screens.skins.appearance import AppearancePort
 
@@ -96,10 +103,14 @@ class CommandActions:
         """Carry out what was typed after a slash."""
         call = read_slash(text)
         if isinstance(call, str):
-            if not await self._app.skills.run(text):
-                self._app.complain(call)
+            await self._guarded(partial(self._run_named, call), text)
         else:
             await self.run(call.command, call.argument)
+
+    async def _run_named(self, wrong: str, text: str) -> None:
+        """Run a skill or a command of a plugin; `wrong` is told where there is none of that name."""
+        if not await self._app.skills.run(text):
+            self._app.complain(wrong)
 
     async def run_shell(self, command: str) -> None:
         """Carry out what was typed after an exclamation mark."""

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from agent.api.local.agents import LocalAgents
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.attempts import LocalAttempts
+from agent.api.local.plugins import LocalPlugins
 from agent.api.local.stored import LocalStored
+from agent.api.plugin_commands import PluginCommands
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
 from agent.engine import Engine
 from agent.errors import StoreError
@@ -41,6 +43,7 @@ class LocalSession:
         self._agents = LocalAgents(engine)
         self._attempts = LocalAttempts(engine)
         self._approvals = LocalApprovals(engine.grants, engine.pending_requests.pending)
+        self._plugins = LocalPlugins(engine.plugins, engine.stream.emit)
         self._stored = LocalStored(engine.session.store, home, engine.recall)
 
     # What is known without asking
@@ -193,6 +196,10 @@ class LocalSession:
     @property
     def approvals(self) -> Approvals:
         return self._approvals
+
+    @property
+    def plugins(self) -> PluginCommands:
+        return self._plugins
 
     @property
     def stored(self) -> StoredSessions:
