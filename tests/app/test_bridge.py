@@ -100,7 +100,7 @@ ENDED = {"text": "", "session": "s", "usage": {}}
             ("start_call", "c", "t", SHOW, {"x": 1}),
         ),
         (ToolProgressed(call="c", text="out"), ("progress_call", "c", "out")),
-        (Noticed(kind="recovery", text="n"), ("add_notice", "recovery", "n")),
+        (Noticed(kind="recovery", text="n"), ("add_notice", "recovery", "n", "")),
         (
             RetryScheduled(reason="Busy.", delay=1.25, attempt=2, model="m"),
             ("add_notice", "warning", "Busy. Trying again in 1.2 s (m)."),
