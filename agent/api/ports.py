@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import isfunction
 
+from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, SessionClient, SessionHistory, StoredSessions
 
 PORTS: dict[str, type] = {
@@ -13,6 +14,7 @@ PORTS: dict[str, type] = {
     "attempts": Attempts,
     "approvals": Approvals,
     "stored": StoredSessions,
+    "servers": Servers,
 }
 """The session itself and its ports, by name."""
 CASTS = frozenset({"submit", "steer", "set_queue", "interrupt", "answer"})

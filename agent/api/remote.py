@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agent.api.link import Link
 from agent.api.ports import CALLS
+from agent.api.servers import Servers
 from agent.api.session import (
     Agents,
     Approvals,
@@ -71,6 +72,7 @@ class RemoteSession:
         self.attempts = cast(Attempts, _Port(self._link, "attempts"))
         self.approvals = cast(Approvals, _Port(self._link, "approvals"))
         self.stored = cast(StoredSessions, _Port(self._link, "stored"))
+        self.servers = cast(Servers, _Port(self._link, "servers"))
 
     @classmethod
     async def open(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from agent.api.permissions import Grant, Mode, ModeName
     from agent.api.search import Filters, Order, SearchHits, SearchMode
+    from agent.api.servers import Servers
     from agent.api.usage import ContextTable, SpendingOverview
 
 Reply = PersonAnswer | Decision | CeilingReply
@@ -487,3 +488,6 @@ class SessionClient(Protocol):
 
     @property
     def stored(self) -> StoredSessions: ...
+
+    @property
+    def servers(self) -> Servers: ...

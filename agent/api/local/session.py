@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from agent.api.local.agents import LocalAgents
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.attempts import LocalAttempts
+from agent.api.local.servers import LocalServers
 from agent.api.local.stored import LocalStored
+from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
 from agent.engine import Engine
 from agent.errors import StoreError
@@ -42,6 +44,7 @@ class LocalSession:
         self._attempts = LocalAttempts(engine)
         self._approvals = LocalApprovals(engine.grants, engine.pending_requests.pending)
         self._stored = LocalStored(engine.session.store, home, engine.recall)
+        self._servers = LocalServers(engine.servers)
 
     # What is known without asking
 
@@ -197,6 +200,10 @@ class LocalSession:
     @property
     def stored(self) -> StoredSessions:
         return self._stored
+
+    @property
+    def servers(self) -> Servers:
+        return self._servers
 
 
 def _price(model: str) -> ModelInfo | None:
