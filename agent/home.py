@@ -184,6 +184,11 @@ class Home(NamedTuple):
         return self.root / "screen.json"
 
     @property
+    def passages(self) -> Path:
+        """Passages of context files that were let in, one file each, named by its SHA-256."""
+        return self.root / "passages"
+
+    @property
     def trust(self) -> Path:
         """Which project settings were trusted, bound to their content."""
         return self.root / "trust.json"

@@ -43,7 +43,7 @@ from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
-from agent.sessions.session_prompt import memory_files, tone_of
+from agent.sessions.session_prompt import kept_back, memory_files, tone_of
 from agent.skills.catalog import catalog_for
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
@@ -165,12 +165,12 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
-    place = AgentWorkspace(
-        reach=await open_execution(base, talk, session_scope(base, talk, pending_requests))
-    )
+    # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
+    steps = await _steps(base, talk, turn_queue)
+    scope = session_scope(base, talk, pending_requests, steps=steps is not None)
+    place = AgentWorkspace(reach=await open_execution(base, talk, scope))
     answers.begin(base, talk, place.reach.gate, PersonAsker(pending_requests, MAIN_AGENT))
     watch = await _watch(base, turn_queue)
-    steps = await _steps(base, talk, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
         place.steps, place.position = steps, lambda: steps.position
@@ -194,6 +194,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         base.closers.append(attempts.close)
     gate = place.reach.gate
     told = [*problems, *told_of_servers, *waiting, *permission_problems(gate.policy), *kinds.told()]
+    told += kept_back(session)
     announce(
         base.stream,
         session,

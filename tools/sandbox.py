@@ -97,8 +97,8 @@ class Sandbox(Protocol):
     def name(self) -> SandboxName: ...
 
     @property
-    def own_tmp(self) -> bool:
-        """Whether a child finds the policy's private folder as `/tmp`."""
+    def has_mounts(self) -> bool:
+        """Whether a child has a view of its own: the private folder as `/tmp`, places laid read-only."""
         ...
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
@@ -149,11 +149,6 @@ class Boundary(Protocol):
 
     def at_work(self) -> Callable[[], None]:
         """Something that was started with `counts=False` begins to work; call the result when it is over."""
-        ...
-
-    @property
-    def guards_places(self) -> bool:
-        """Whether guarded places that stand are read-only to programs inside."""
         ...
 
     def wrap(self, argv: Sequence[str], need: Need) -> Wrapped:

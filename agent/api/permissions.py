@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from agent.safety.audit_record import AuditTail as AuditTail
     from agent.safety.audit_record import asker as asker
     from agent.safety.audit_record import newest as newest
-    from agent.safety.confinement import confinement as confinement
     from agent.safety.gate import Gate as Gate
     from agent.safety.grants import Grant as Grant
     from agent.safety.permissions.editing import plan_rule as plan_rule
@@ -33,8 +32,11 @@ if TYPE_CHECKING:
     from agent.safety.permissions.rules import PermissionRule as PermissionRule
     from agent.safety.permissions.subjects import Setting as Setting
     from agent.safety.programs.table import program_mistakes as program_mistakes
+    from agent.safety.sandbox.coverage import NO_COVERAGE as NO_COVERAGE
+    from agent.safety.sandbox.coverage import coverage_of as coverage_of
     from agent.safety.sandbox.opening import try_filter as try_filter
     from agent.safety.sandbox.probe import probe as probe
+    from agent.safety.undo import NO_UNDO as NO_UNDO
     from agent.safety.verdict import Verdict as Verdict
     from agent.safety.verdict import VerdictPart as VerdictPart
 
@@ -44,7 +46,6 @@ __getattr__ = exports(
         "agent.safety.audit": "AuditError",
         "agent.safety.audit_check": "AuditReport verify",
         "agent.safety.audit_record": "AuditEntry AuditTail asker newest",
-        "agent.safety.confinement": "confinement",
         "agent.safety.gate": "Gate",
         "agent.safety.grants": "Grant",
         "agent.safety.permissions.editing": "plan_rule",
@@ -54,8 +55,10 @@ __getattr__ = exports(
         "agent.safety.permissions.rules": "PermissionRule",
         "agent.safety.permissions.subjects": "Setting",
         "agent.safety.programs.table": "program_mistakes",
+        "agent.safety.sandbox.coverage": "NO_COVERAGE coverage_of",
         "agent.safety.sandbox.opening": "try_filter",
         "agent.safety.sandbox.probe": "probe",
+        "agent.safety.undo": "NO_UNDO",
         "agent.safety.verdict": "VerdictPart Verdict",
     },
 )

@@ -26,6 +26,7 @@ MODULES = frozenset(
         "agent.history.branch_comparison",
         "agent.context.prefix_ledger",
         "agent.context.context_table",
+        "agent.context.quarantine",
         "agent.errors",
         "agent.event_data",
         "agent.events",

@@ -26,6 +26,7 @@ from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
 from agent.attachments import AttachmentStore
 from agent.config.schema import Settings
+from agent.context.allowed_passages import allowed_passages
 from agent.context.compaction import still_shown
 from agent.context.folder_files import FolderRoom
 from agent.context.layer import CHARACTERS_PER_TOKEN
@@ -262,6 +263,7 @@ def _folders(services: AgentServices, spec: AgentSpec) -> ReachedFolders:
     room = FolderRoom(
         file=context.file_chars if spec.profile.context_files else 0,
         layer=min(context.budgets.project, spec.profile.result_limit // CHARACTERS_PER_TOKEN),
+        allowed=allowed_passages(services.home),
     )
     return ReachedFolders(
         reach.workspace,

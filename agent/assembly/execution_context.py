@@ -23,8 +23,9 @@ from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment
 from agent.safety.permissions.policy import Permissions
 from agent.safety.reach import HostDecider
+from agent.safety.sandbox.coverage import NO_COVERAGE, BoundaryCoverage
 from agent.safety.sandbox.opening import open_boundary
-from agent.safety.undo import UndoCoverage
+from agent.safety.undo import NO_UNDO, UndoCoverage
 from agent.sessions.permission_notices import policy_publisher
 from agent.turns.script_calls import warm_up
 from agent.turns.tool_context import PersonApprover
@@ -72,14 +73,16 @@ class ExecutionScope:
     """Where what has to be closed is put."""
     origin: Path | None = None
     """What `workspace` is a copy of; it can be read."""
+    steps: bool = True
+    """Whether steps are kept, or the folder is a copy that goes away: else undo brings nothing back."""
     rules: Gate | None = None
     """Whose mode, project rules and grants count here too; None: those of the workspace itself."""
 
 
 def session_scope(
-    base: SharedServices, talk: Conversation, pending_requests: PendingRequests
+    base: SharedServices, talk: Conversation, pending_requests: PendingRequests, *, steps: bool
 ) -> ExecutionScope:
-    """Around the workspace of the session, for its own agent."""
+    """Around the workspace of the session, for its own agent; `steps` tells whether they are kept."""
     options = base.options
     return ExecutionScope(
         workspace=options.workspace,
@@ -87,6 +90,7 @@ def session_scope(
         agent=MAIN_AGENT,
         approver=partial(PersonApprover, pending_requests, MAIN_AGENT) if options.attended else None,
         closers=base.closers,
+        steps=steps,
     )
 
 
@@ -114,7 +118,8 @@ async def open_execution(
     around = ActionEnvironment(
         wanted.workspace, Path.home(), boundary.level, boundary.network, far is not None
     )
-    gate = await _gate(base, talk, wanted, around, audit, terminals.secrets)
+    coverage = NO_COVERAGE if far is not None else boundary.coverage(steps=wanted.steps)
+    gate = await _gate(base, talk, wanted, around, coverage, audit, terminals.secrets)
     if boundary.filtered is not None:
         _let_through(boundary.filtered, gate, settings.sandbox.hosts)
         wanted.closers.append(partial(asyncio.to_thread, boundary.filtered.close))
@@ -157,6 +162,7 @@ async def _gate(
     talk: Conversation,
     wanted: ExecutionScope,
     around: ActionEnvironment,
+    coverage: BoundaryCoverage,
     audit: AuditRecorder,
     secrets: Mapping[str, str],
 ) -> Gate:
@@ -189,8 +195,8 @@ async def _gate(
         grants=Grants(workspace, home.grants, session=session) if rules is None else rules.grants,
         audit=audit,
         adviser=adviser,
-        coverage=around.coverage,
-        undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000),
+        coverage=coverage,
+        undo=UndoCoverage(largest=settings.checkpoints.max_file_mb * 1_000_000) if wanted.steps else NO_UNDO,
     )
     if rules is None:
         gate.changed = policy_publisher(base.stream, gate)

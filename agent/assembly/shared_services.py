@@ -62,5 +62,5 @@ class SharedServices:
             "code.stderr": code.stderr,
             "code.mode": code.mode,
             "files.journal": str(home.edits),
-            "files.protected": (str(home.env), str(home.database), str(home.trust)),
+            "files.protected": (str(home.env), str(home.database), str(home.trust), str(home.passages)),
         }

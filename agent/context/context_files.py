@@ -7,10 +7,11 @@ project, and never more than a bounded part.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.context.quarantine import KeptPassage, quarantined
 from tools.files.descriptors import open_file
 from tools.safe_text import clean
 
@@ -38,8 +39,15 @@ class ContextFile:
     path: Path
     text: str
     truncated: bool
+    passages: tuple[KeptPassage, ...] = ()
+    """What was kept back of it because it reads like an order to an agent."""
     notes: tuple[str, ...] = ()
     """What a person should know of how it is shown."""
+
+    def says_the_same(self, other: ContextFile) -> bool:
+        """Whether both have the same text, also where it is kept back."""
+        mine, theirs = ([each.digest for each in file.passages] for file in (self, other))
+        return self.text == other.text and mine == theirs
 
 
 def paragraphs(text: str) -> tuple[str, ...]:
@@ -57,22 +65,27 @@ def paragraphs(text: str) -> tuple[str, ...]:
     return tuple("\n".join(piece) for piece in pieces if piece) or ("",)
 
 
-def soul_file(path: Path, limit: int) -> ContextFile | None:
-    """The identity of the agent, if the person wrote one. `limit` is in characters."""
-    return _read(path, limit, path.parent)
+def soul_file(path: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
+    """The identity of the agent, if the person wrote one. `limit` is in characters.
+
+    `allowed` are the hashes of passages that a person let in, here and below.
+    """
+    return _read(path, limit, path.parent, allowed)
 
 
-def project_files(workspace: Path, limit: int) -> tuple[ContextFile, ...]:
+def project_files(workspace: Path, limit: int, allowed: Collection[str] = ()) -> tuple[ContextFile, ...]:
     """What the project says to agents that work in the workspace. `limit` is in characters of one file.
 
     The files of all folders from the root of the repository down to the workspace, so that the
     nearer one has the last word; without a repository only those of the workspace itself.
     """
     root = repository_root(workspace)
-    return files_of_folders(folders_between(root, workspace), root, limit)
+    return files_of_folders(folders_between(root, workspace), root, limit, allowed)
 
 
-def files_of_folders(folders: Sequence[Path], root: Path, limit: int) -> tuple[ContextFile, ...]:
+def files_of_folders(
+    folders: Sequence[Path], root: Path, limit: int, allowed: Collection[str] = ()
+) -> tuple[ContextFile, ...]:
     """The project files in each of `folders`, in order, as far as they lie below `root`.
 
     A file that says the same as one before it, such as a link to it, is left out.
@@ -80,9 +93,9 @@ def files_of_folders(folders: Sequence[Path], root: Path, limit: int) -> tuple[C
     found: list[ContextFile] = []
     for folder in folders:
         for names in PROJECT_NAMES:
-            read = (_read(folder / name, limit, root) for name in names)
+            read = (_read(folder / name, limit, root, allowed) for name in names)
             file = next((each for each in read if each is not None), None)
-            if file is not None and all(file.text != other.text for other in found):
+            if file is not None and not any(file.says_the_same(other) for other in found):
                 found.append(file)
     return tuple(found)
 
@@ -102,7 +115,7 @@ def folders_between(root: Path, folder: Path) -> tuple[Path, ...]:
     return tuple(root.joinpath(*below[:depth]) for depth in range(len(below) + 1))
 
 
-def _read(path: Path, limit: int, inside: Path) -> ContextFile | None:
+def _read(path: Path, limit: int, inside: Path, allowed: Collection[str]) -> ContextFile | None:
     """A plain file below `inside`, or None if there is none, it is empty, or it cannot be read."""
     if limit <= 0:
         return None
@@ -114,16 +127,26 @@ def _read(path: Path, limit: int, inside: Path) -> ContextFile | None:
             content = file.read(MAX_BYTES)
     except (OSError, RuntimeError, ValueError):
         return None
-    text = clean(content.decode("utf-8-sig", "replace")).strip()
-    if not text:
+    text = content.decode("utf-8-sig", "replace").replace("\r\n", "\n").rstrip()
+    if not text.strip():
         return None
-    return ContextFile(path.name, path, _shortened(text, limit, path), len(text) > limit)
+    shown: list[str] = []
+    kept: list[KeptPassage] = []
+    for piece, first in _pieces(text, limit, path):
+        # Line by line, so that the lines keep their numbers.
+        lines = [clean(line).replace("\n", " ") for line in piece.split("\n")]
+        plain, passages = quarantined("\n".join(lines), path.name, allowed, first)
+        shown.append(plain)
+        kept += passages
+    return ContextFile(path.name, path, "".join(shown).strip(), len(text) > limit, tuple(kept))
 
 
-def _shortened(text: str, limit: int, path: Path) -> str:
+def _pieces(text: str, limit: int, path: Path) -> list[tuple[str, int]]:
+    """What is shown of a text, in order, with the number of the first line of each piece."""
     if len(text) <= limit:
-        return text
+        return [(text, 1)]
     head, tail = int(limit * HEAD), int(limit * TAIL)
     left_out = len(text) - head - tail
     mark = f"\n\n[… {left_out:,} characters left out; the whole file is {path} …]\n\n"
-    return text[:head] + mark + (text[-tail:] if tail else "")
+    behind = text.count("\n", 0, len(text) - tail) + 1
+    return [(text[:head], 1), (mark, 1), *([(text[-tail:], behind)] if tail else [])]

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from agent.context.folders_in_view import folders_shown
 from agent.context.layer import Part
 from agent.context.message_history import MessageHistory, conversation
 from agent.context.prefix_ledger import Break
+from agent.context.quarantine import KeptPassage, passages_of
 from agent.messages import Message
 from agent.model.protocol import ToolSpec
 from agent.model.wire import Wire
@@ -48,6 +50,8 @@ class ContextLayer:
     """Tokens it may take together with the others of its layer; None: as many as it likes."""
     digest: str = ""
     """SHA-256 of its text, in hex; empty for what changes with each message."""
+    passages: tuple[KeptPassage, ...] = ()
+    """What was kept back of it because it reads like an order to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,7 @@ def recorded(parts: Sequence[Part]) -> list[dict[str, Any]]:
             "budget": part.budget,
             "left_out": list(part.left_out),
             "notes": list(part.notes),
+            "passages": [each.data() for each in part.passages],
             "sha256": sha256(part.text.encode("utf-8", "replace")).hexdigest(),
         }
         for part in parts
@@ -177,17 +182,22 @@ def _part_sizes(system: Node | None, size: int) -> list[_Sized]:
     whole = sum(part["chars"] for part in parts) or 1
     sized = []
     for part in parts:
-        layer = ContextLayer(
-            str(part["name"]),
-            0,
-            1,
-            str(part.get("source", "")),
-            _part_notes(part),
-            budget=part.get("budget"),
-            digest=str(part.get("sha256", "")),
-        )
-        sized.append((layer, round(size * part["chars"] / whole)))
+        sized.append((_part_layer(part), round(size * part["chars"] / whole)))
     return sized
+
+
+def _part_layer(part: Mapping[str, Any]) -> ContextLayer:
+    """A part as a node has recorded it; its tokens are still to be counted."""
+    return ContextLayer(
+        str(part["name"]),
+        0,
+        1,
+        str(part.get("source", "")),
+        _part_notes(part),
+        budget=part.get("budget"),
+        digest=str(part.get("sha256", "")),
+        passages=passages_of(part.get("passages")),
+    )
 
 
 def _part_notes(part: Mapping[str, Any]) -> tuple[str, ...]:
@@ -203,16 +213,24 @@ def _part_notes(part: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _conversation_sizes(path: Sequence[Node], wire: Wire) -> list[_Sized]:
     kinds = {node.id: node.kind for node in path}
+    reached = dict(folders_shown(path))
+    folders: list[_Sized] = []
     sizes = dict.fromkeys(CONVERSATION, 0)
     counts = dict.fromkeys(CONVERSATION, 0)
     framer = wire.framer()
     for turned in conversation(path):
         name = _kind(turned, kinds)
-        sizes[name] += sum(map(len, framer.frames(turned.message)))
+        size = sum(map(len, framer.frames(turned.message)))
+        for about in reached.get(turned.node, ()):
+            part = round(size * about["chars"] / max(len(turned.message.content), 1))
+            folders.append((_part_layer(about), part))
+            size -= part
+        sizes[name] += size
         counts[name] += 1
-    return [
+    said = [
         (ContextLayer(name, 0, counts[name], notes=_made_room(name, path)), sizes[name]) for name in sizes
     ]
+    return [*folders, *said]
 
 
 def _kind(turned: MessageHistory, kinds: Mapping[int, str]) -> str:

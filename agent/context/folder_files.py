@@ -7,7 +7,7 @@ opened again knows what the agent has in view.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,7 @@ from agent.context.context_table import recorded
 from agent.context.fitting import fitted
 from agent.context.layer import Part
 from agent.context.layers.project import LAYER, part_of
-from agent.context.message_history import elided_up_to, masked_nodes
-from agent.store.nodes import Node
 
-KEY = "project_files"
-"""Where a result carries them, and where its node names them."""
 FOREIGN = frozenset({"node_modules", "site-packages"})
 """Folders of other people's programs; those that begin with a dot are left out too."""
 
@@ -39,6 +35,8 @@ class FolderRoom:
     """Characters taken from one file."""
     layer: int
     """Tokens of all files together."""
+    allowed: frozenset[str] = frozenset()
+    """Hashes of passages that a person let in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ class FolderFiles:
         return "\n\n".join(part.text for part in self.parts)
 
     def data(self) -> list[dict[str, Any]]:
-        """As the node of the result keeps it; `in_view` reads it."""
+        """As the node of the result keeps it; `agent.context.folders_in_view` reads it."""
         folders = map(str, self.folders)
         return [{**about, "folder": next(folders, "")} for about in recorded(self.parts)]
 
@@ -85,24 +83,8 @@ def read_folders(
     found: list[tuple[Path, Part]] = []
     for folder in folders:
         if folder.is_dir():
-            files = files_of_folders([folder], root, room.file)
+            files = files_of_folders([folder], root, room.file, room.allowed)
             found += [(folder, part_of(file, TOLD, LAYER.name)) for file in files if file.path not in written]
     parts = fitted([part for _folder, part in found], {LAYER.name: room.layer}, None)
     by_source = {part.source: folder for folder, part in found}
     return FolderFiles(parts, tuple(by_source[part.source] for part in parts))
-
-
-def in_view(path: Sequence[Node]) -> frozenset[Path]:
-    """The folders whose files stand in a result that is still sent whole."""
-    start, masked = elided_up_to(path), masked_nodes(path)
-    shown = (node for node in path if node.id >= start and node.id not in masked)
-    return frozenset(Path(about["folder"]) for node in shown for about in about_folders(node))
-
-
-def about_folders(node: Node) -> Iterator[Mapping[str, Any]]:
-    """What the node of a result keeps of the files in it."""
-    kept = node.data.get(KEY)
-    if node.kind == "tool" and isinstance(kept, list):
-        yield from (
-            each for each in kept if isinstance(each, Mapping) and isinstance(each.get("folder"), str)
-        )

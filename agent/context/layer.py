@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from agent.context.context_files import ContextFile
+from agent.context.quarantine import KeptPassage
 from agent.memory.service import MemoryBlock
 from tools.safe_text import clean
 
@@ -55,7 +56,9 @@ class Part:
     left_out: tuple[str, ...] = ()
     """The beginnings of entries that were left out."""
     notes: tuple[str, ...] = ()
-    """What else was done to it, such as passages that are quarantined."""
+    """What else was done to it."""
+    passages: tuple[KeptPassage, ...] = ()
+    """What was kept back of it because it reads like an order to an agent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,7 @@ def token_count(text: str) -> int:
 
 def of_file(name: str, file: ContextFile, text: str) -> Part:
     """A part whose text was read from a file."""
-    return Part(name, text, str(file.path), file.truncated)
+    return Part(name, text, str(file.path), file.truncated, notes=file.notes, passages=file.passages)
 
 
 def one_line(text: str) -> str:

@@ -161,7 +161,7 @@ class Gate:
         # Commands may spell a linked folder either way.
         roots = dict.fromkeys((home.root, home.root.resolve()))
         guarded = (home.config, home.permissions, home.grants, home.env, home.database, home.trust)
-        guarded = (*guarded, home.audit, home.run)
+        guarded = (*guarded, home.audit, home.run, home.passages)
         secret = (home.env, home.database)
         return cls(
             workspace,

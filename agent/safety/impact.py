@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from agent.safety.confinement import confinement
 from agent.safety.names import DELETERS, OWNERS, WRITERS
 from agent.safety.places import joined
 from agent.safety.reader.marks import ANY, GLOBS, UNKNOWN, literal, words
 from agent.safety.reader.read import read
 from agent.safety.reader.reading import Command, Reading
-from agent.safety.sandbox.coverage import BoundaryCoverage
 from agent.safety.verdict import Verdict
 from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript
 from tools.sandbox import NetworkMode, SandboxName
@@ -49,11 +47,6 @@ class ActionEnvironment:
     network: NetworkMode = "on"
     commands_elsewhere: bool = False
     """Whether commands run in a container or on another machine, of which nothing is known here."""
-
-    @property
-    def coverage(self) -> BoundaryCoverage:
-        """What the boundary keeps commands from."""
-        return confinement(self.sandbox, self.network, elsewhere=self.commands_elsewhere)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class Scope:
         if UNKNOWN in full:
             return None
         for file, size in islice(_sizes(full, folders=does == "deletes"), _MOST_SIZES):
+            if self.undo.largest < 0:
+                return f"{does} a file while nothing is kept for undo ({shown(file)})"
             if size > self.undo.largest:
                 return f"{does} a file that undo keeps no copy of ({shown(file)}, {size // _MEGABYTE:,} MB)"
         return None

@@ -13,3 +13,7 @@ class UndoCoverage:
     """Whether refs, HEAD, index, settings and hooks of `.git` are kept, and objects from being pruned."""
     largest: int = 100_000_000
     """Bytes of the largest file that is kept; -1: nothing is kept."""
+
+
+NO_UNDO = UndoCoverage(git=False, largest=-1)
+"""Steps are not kept."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.context.context_table import recorded
 from agent.context.layer import Facts, Part, SkillEntry
+from agent.context.quarantine import kept_back_notices, passages_of
 from agent.context.system_prompt import joined
 from agent.home import Home
 from agent.memory.scopes import Scope, project_id, project_root
@@ -72,16 +73,18 @@ def _prompt(
     if profile.system_prompt is not None:
         text = profile.system_prompt.replace("{workspace}", str(workspace)).replace("{date}", today)
         return (Part("System prompt", text),)
+    from agent.context.allowed_passages import allowed_passages
     from agent.context.context_files import project_files, soul_file
     from agent.context.system_prompt import system_prompt
     from agent.workspace.repository import branch
 
     blocks = memory_files(home, workspace, settings).read_blocks() if settings.memory.enabled else ()
     limit = settings.context.file_chars
-    soul = soul_file(home.soul, limit) if profile.context_files else None
+    allowed = allowed_passages(home)
+    soul = soul_file(home.soul, limit, allowed) if profile.context_files else None
     facts = Facts(
         soul=soul,
-        project_files=project_files(workspace, limit) if profile.context_files else (),
+        project_files=project_files(workspace, limit, allowed) if profile.context_files else (),
         workspace=str(workspace),
         date=today,
         tools=[tool.name for tool in tools],
@@ -96,6 +99,13 @@ def _prompt(
         whole=None if window is None else int(window * settings.context.prompt_share),
     )
     return system_prompt(facts)
+
+
+def kept_back(session: LiveSession) -> list[str]:
+    """Sentences on what the prompt in force goes without because it reads like an order to an agent."""
+    system = session.system()
+    parts = system.data.get("parts", ()) if system is not None else ()
+    return kept_back_notices([each for part in parts for each in passages_of(part.get("passages"))])
 
 
 async def _learned(session: LiveSession, workspace: Path, settings: Settings) -> Sequence[str]:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from agent.context.context_files import folders_between, repository_root
-from agent.context.folder_files import KEY, FolderFiles, FolderRoom, in_view, read_folders, ways_to
+from agent.context.folder_files import FolderFiles, FolderRoom, read_folders, ways_to
+from agent.context.folders_in_view import KEY, in_view
+from agent.context.quarantine import kept_back_notices
 from agent.events import Event, Noticed
 from agent.store.nodes import Node
 from tools.actions import Action, DeletePath, ReadPath, RunCommand, WritePath
@@ -93,6 +95,8 @@ class ReachedFolders:
             left = f" {len(part.left_out)} passages are left out for want of room." if part.left_out else ""
             text = f"Work reached {name.parent}: {name.name} goes to the agent with the result.{left}"
             self._emit(Noticed(kind="info", text=clean(text), detail=part.text))
+        for sentence in kept_back_notices([each for part in files.parts for each in part.passages]):
+            self._emit(Noticed(kind="warning", text=sentence))
         return {KEY: files.data()}
 
     def undelivered(self, call: str) -> None:

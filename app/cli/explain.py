@@ -52,20 +52,22 @@ def decider(cwd: Path) -> Callable[[str], Verdict]:
 
     from agent.api.config import load
     from agent.api.home import Home
-    from agent.api.permissions import Gate, Permissions, confinement, probe
+    from agent.api.permissions import NO_COVERAGE, NO_UNDO, Gate, Permissions, coverage_of, probe
     from tools.actions import RunCommand
 
     home = Home.locate()
     loaded = load(home, os.environ).settings
     settings = loaded.sandbox
-    level = probe(settings.mode).name
-    elsewhere = loaded.terminal.backend != "local"
+    coverage = NO_COVERAGE
+    if loaded.terminal.backend == "local":
+        coverage = coverage_of(probe(settings.mode), settings.network, steps=loaded.checkpoints.enabled)
     gate = Gate.for_home(
         home,
         cwd,
         loaded.approvals.mode,
         permissions=Permissions(home, cwd, "tui"),
-        coverage=confinement(level, settings.network, elsewhere=elsewhere),
+        coverage=coverage,
+        undo=None if loaded.checkpoints.enabled else NO_UNDO,
     )
     return lambda command: gate.decide(RunCommand(tool="terminal", command=command, cwd=cwd))
 

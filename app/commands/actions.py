@@ -331,11 +331,6 @@ class CommandActions:
         screen = ModelsScreen(client.model, menu, lambda: self._app.host.busy, setup=menu)
         return await self._app.push_screen_wait(screen) or ""
 
-    def context(self, _argument: str) -> None:
-        from app.screens.context import ContextScreen
-
-        self._app.push_screen(ContextScreen(self._app.need_client().context))
-
     def usage(self, _argument: str) -> None:
         from app.screens.usage import UsageScreen
 

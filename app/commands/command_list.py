@@ -208,14 +208,6 @@ COMMANDS: tuple[AppCommand, ...] = (
         argument_hint="[model]",
     ),
     AppCommand(
-        id="session.context",
-        group="Sessions",
-        name="Context and cost",
-        description="Show what fills the window, layer by layer, and what the session has used.",
-        action="context",
-        slash="context",
-    ),
-    AppCommand(
         id="session.usage",
         group="Sessions",
         name="Usage and ceilings",

@@ -34,9 +34,13 @@ class CountedRows(RowList, Generic[Row]):
         self.entries: Sequence[Row] = ()
 
     def show(self, rows: Sequence[Row]) -> None:
-        """Show these rows."""
-        self.entries = rows
+        """Show these rows; the cursor stays where it was."""
+        if rows == self.entries:
+            return
+        cursor, self.entries = self.cursor, rows
         self.reset(len(rows))
+        if cursor:
+            self.move_to(min(cursor, len(rows) - 1))
 
     @abstractmethod
     def lines(self, index: int, width: int) -> list[Text]:
@@ -52,7 +56,7 @@ class CountedPage(Page[None], Generic[Counted, Row]):
         """`count` may take a while. Raises `HermesError`."""
         super().__init__(table)
         self._count = count
-        self._table = table
+        self.listed = table
 
     @abstractmethod
     def told(self, found: Counted) -> tuple[Sequence[Row], str]:
@@ -62,13 +66,14 @@ class CountedPage(Page[None], Generic[Counted, Row]):
         self.action_count()
 
     @work(exclusive=True)
-    async def action_count(self) -> None:
-        """Count, and show what there is."""
-        self.state("counting …")
+    async def action_count(self, quiet: bool = False) -> None:
+        """Count, and show what there is; `quiet` says nothing of it meanwhile."""
+        if not quiet:
+            self.state("counting …")
         try:
             rows, state = self.told(await self._count())
         except HermesError as error:
             self.state(str(error))
             return
-        self._table.show(rows)
+        self.listed.show(rows)
         self.state(state)

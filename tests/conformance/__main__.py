@@ -37,7 +37,7 @@ def main(wanted: list[str]) -> int:
             if not passed:
                 failed.append(f"{revision} {scenario}")
                 print(said[-3_000:], flush=True)
-    print(f"{count - len(failed)} of {count} scenarios passed." + "".join(f"\n  failed: {each}" for each in failed))
+    print("\n".join([f"{count - len(failed)} of {count} scenarios passed.", *(f"  failed: {one}" for one in failed)]))
     return 1 if failed or not count else 0
 
 
@@ -77,7 +77,13 @@ def _run(node: Path, suite: Path, revision: str, scenario: str) -> tuple[bool, s
     command += ["--scenario", scenario, "--spec-version", revision, "--timeout", str(LIMIT * 1_000)]
     try:
         done = subprocess.run(
-            command, env=_environment(node), cwd=BUILD, capture_output=True, text=True, timeout=LIMIT + 30, check=False
+            command,
+            env=_environment(node),
+            cwd=BUILD,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT + 30,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         return False, str(error)

@@ -22,7 +22,7 @@ def _parts(facts: Facts) -> Iterator[Part]:
     first, *rest = paragraphs(soul.text)
     items = tuple(f"\n\n{each}" for each in rest)
     entries = Entries(items=items, between="", head_stays=True) if rest else None
-    yield replace(of_file("Identity", soul, first), entries=entries, notes=soul.notes)
+    yield replace(of_file("Identity", soul, first), entries=entries)
 
 
 LAYER = Layer("identity", 10, _parts)

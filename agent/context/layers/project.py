@@ -16,7 +16,7 @@ def part_of(file: ContextFile, told: str, layer: str = "") -> Part:
     text = redact(file.text).replace("</project-file>", "</ project-file>")
     hint = f"the whole file is {one_line(str(file.path))}"
     entries = Entries(items=paragraphs(text), between="\n\n", end="\n</project-file>", hint=hint, evenly=True)
-    return replace(of_file("Project", file, head), entries=entries, layer=layer, notes=file.notes)
+    return replace(of_file("Project", file, head), entries=entries, layer=layer)
 
 
 def _parts(facts: Facts) -> Iterator[Part]:

@@ -71,9 +71,8 @@ class Decider:
         self._protection = Protection(setting, own)
         undo = undo or UndoCoverage()
         self._assessor = Assessor(places, workspace, scratch, own, coverage, undo)
-        self._defaults = Defaults(
-            setting, scratch, self._assessor, Scope(places, workspace, scratch, own, undo)
-        )
+        scope = Scope(places, workspace, scratch, own, undo)
+        self._defaults = Defaults(setting, scratch, self._assessor, scope, guarded=coverage.guards_places)
 
     @property
     def policy(self) -> PermissionPolicy:

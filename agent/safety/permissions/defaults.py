@@ -31,13 +31,19 @@ _EDITS = ("changes files of the workspace, which undo brings back",)
 
 
 class Defaults:
-    """The defaults of all modes for one workspace. `assessor` judges commands, `scope` files."""
+    """The defaults of all modes for one workspace. `assessor` judges commands, `scope` files.
 
-    def __init__(self, setting: Setting, scratch: Path | None, assessor: Assessor, scope: Scope) -> None:
+    `guarded` tells whether scripts in the sandbox leave guarded places alone.
+    """
+
+    def __init__(
+        self, setting: Setting, scratch: Path | None, assessor: Assessor, scope: Scope, *, guarded: bool
+    ) -> None:
         self._setting = setting
         self._scratch = scratch
         self._assessor = assessor
         self._scope = scope
+        self._guarded = guarded
 
     def verdict(self, mode: Mode, action: Action) -> Verdict:
         """What the mode says. `deny` asks about every effect; turning asks into denials is the decider's."""
@@ -84,6 +90,8 @@ class Defaults:
                 return Verdict("ask", (reason,)) if reason else Verdict("allow", _EDITS)
             case SpawnAgent():
                 return Verdict("allow", ("what another agent does is asked for by itself",))
+            case RunScript() if action.sandboxed and not self._guarded:
+                return Verdict("ask", ("could change what runs something later, and nothing would undo it",))
             case RunScript() if action.sandboxed:
                 return Verdict("allow", ("it runs in the sandbox; its calls are asked for by themselves",))
             case Fetch() if _is_listed(action.url):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from agent.home import Home, private_folder
 from agent.safety.sandbox import secrets
+from agent.safety.sandbox.coverage import BoundaryCoverage, coverage_of
 from agent.safety.sandbox.filtered import VARIABLES, FilteredNetwork, told
 from agent.safety.sandbox.guarded_files import GuardedFinder, found_in
 from agent.safety.sandbox.launch import own_files
@@ -97,13 +98,12 @@ class SessionBoundary:
     def network(self) -> NetworkMode:
         return self._mode
 
-    @property
-    def guards_places(self) -> bool:
-        # Without mounts a part of what is writable cannot be taken out again.
-        return self._sandbox.own_tmp
+    def coverage(self, *, steps: bool) -> BoundaryCoverage:
+        """What it holds for the gate; `steps` tells whether what commands do to files is kept as steps."""
+        return coverage_of(self._sandbox, self._mode, steps=steps)
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
-        if not self.guards_places:
+        if not self._sandbox.has_mounts:
             return ()
         opened = self._opens(command, cwd)
         found = found_in(self._finders).read_only if opened.versions else ()
@@ -183,7 +183,7 @@ class SessionBoundary:
 
     def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
         """Put something read-only where a command could make what git runs programs for."""
-        if not self._sandbox.own_tmp:
+        if not self._sandbox.has_mounts:
             # Without mounts there is nothing that could keep it from being changed.
             return _nothing
         try:
@@ -201,7 +201,7 @@ class SessionBoundary:
 
     def locate(self, path: str) -> str:
         folder = next((root for root in PRIVATE_TMP if Path(path).is_relative_to(root)), None)
-        if not self._sandbox.own_tmp or folder is None:
+        if not self._sandbox.has_mounts or folder is None:
             return path
         plain = Path(os.path.normpath(path))
         shown = (self._workspace, *self._writable, *self._readable, *self._hidden)
@@ -212,7 +212,7 @@ class SessionBoundary:
 
     def called(self, path: Path) -> Path:
         own = self._tmp.resolve()
-        if not self._sandbox.own_tmp or not path.is_relative_to(own):
+        if not self._sandbox.has_mounts or not path.is_relative_to(own):
             return path
         return PRIVATE_TMP[0] / path.relative_to(own)
 
@@ -235,7 +235,7 @@ class SessionBoundary:
         return "" if self.filtered is None else told(self.filtered.refused(since))
 
     def guarded_refusal(self, output: str) -> str:
-        if not self.guards_places:
+        if not self._sandbox.has_mounts:
             return ""
         places = (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
         return explain_guarded(output, places, self._workspace)

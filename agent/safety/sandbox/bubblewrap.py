@@ -41,7 +41,7 @@ class Bubblewrap:
     """Starts programs through `path`, the bubblewrap program."""
 
     name: SandboxName = "bubblewrap"
-    own_tmp = True
+    has_mounts = True
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from tools.sandbox import SandboxName
+from tools.sandbox import NetworkMode, Sandbox, SandboxName
 
 NetworkReach = Literal["open", "filtered", "closed"]
 """`open`: every host, and nothing asks. `filtered`: listed hosts; each other one asks a person, whatever
 was decided about the command. `closed`: none."""
+_REACH: dict[NetworkMode, NetworkReach] = {
+    "on": "open",
+    "filtered": "filtered",
+    "ask": "closed",
+    "off": "closed",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,18 +24,26 @@ class BoundaryCoverage:
 
     level: SandboxName = "none"
     network: NetworkReach = "open"
-    writable: tuple[Path, ...] = ()
-    """Folders that programs can change; all else is read-only. Without a boundary it says nothing."""
-    read_only: tuple[Path, ...] = ()
-    """Guarded places inside `writable` that programs cannot change or make."""
     guards_places: bool = False
-    """Whether guarded places are read-only to programs: Landlock without mounts cannot do that."""
+    """Whether programs change no guarded place: those that stand are read-only, others are taken back."""
 
     @property
     def is_closed(self) -> bool:
-        """Whether what a program does stays in `writable`, leaves guarded places alone and asks for hosts."""
+        """Whether a program stays in the workspace, leaves guarded places alone and asks for hosts."""
         return self.level != "none" and self.guards_places and self.network != "open"
 
 
 NO_COVERAGE = BoundaryCoverage()
 """No boundary, or commands that run on another machine."""
+
+
+def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
+    """What `sandbox` holds; `steps` tells whether steps are kept, without which nothing is taken back.
+
+    A boundary without mounts, such as Landlock by itself, cannot take a part out of what is writable.
+    """
+    if sandbox.name == "none":
+        return NO_COVERAGE
+    return BoundaryCoverage(
+        level=sandbox.name, network=_REACH[network], guards_places=sandbox.has_mounts and steps
+    )

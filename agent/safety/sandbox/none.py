@@ -11,7 +11,7 @@ class NoSandbox:
     """Starts programs as they are."""
 
     name: SandboxName = "none"
-    own_tmp = False
+    has_mounts = False
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         return Wrapped(argv=list(argv), terminal=policy.terminal)

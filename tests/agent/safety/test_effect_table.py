@@ -62,14 +62,17 @@ def gate(workspace: Path, mode: Mode, coverage: BoundaryCoverage) -> Gate:
     return Gate.for_home(home, workspace, mode, coverage=coverage, undo=UndoCoverage(largest=1_000))
 
 
-def actions(tool: str, change: Change, workspace: Path) -> Iterator[Action]:
-    """What a tool asks the gate for; a script is asked about itself, then about what it calls."""
+def actions(tool: str, change: Change, workspace: Path, coverage: BoundaryCoverage) -> Iterator[Action]:
+    """What a tool asks the gate for; a script is asked about itself, then about what it calls.
+
+    Without a boundary it is asked about itself in any case, whatever it does.
+    """
     path = Path(workspace / change.path).resolve()
     if tool == "terminal":
         command = f"rm {change.path}" if change.deletes else f"echo x >> {change.path}"
         yield RunCommand(tool=tool, command=command, cwd=workspace)
         return
-    if tool == "execute_code":
+    if tool == "execute_code" and coverage.guards_places:
         yield RunScript(tool=tool, code="…", sandboxed=True)
     yield DeletePath(tool=tool, path=path) if change.deletes else WritePath(tool=tool, path=path)
 
@@ -78,7 +81,7 @@ def verdict(
     tool: str, change: Change, workspace: Path, mode: Mode, coverage: BoundaryCoverage
 ) -> VerdictKind:
     decided = gate(workspace, mode, coverage).decide
-    kinds = [decided(action).kind for action in actions(tool, change, workspace)]
+    kinds = [decided(action).kind for action in actions(tool, change, workspace, coverage)]
     return max(kinds, key=SEVERITY.index)
 
 

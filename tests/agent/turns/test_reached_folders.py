@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.context.folder_files import KEY, FolderRoom, in_view, read_folders, ways_to
+from agent.context.folder_files import FolderRoom, read_folders, ways_to
+from agent.context.folders_in_view import KEY, in_view
 from agent.events import Noticed, PrefixBroken, ToolFinished
 from agent.store.nodes import Node
 from tests.support.engines import Bench, bench
@@ -95,11 +96,11 @@ async def test_calls_side_by_side_bring_a_file_once_and_a_session_opened_again_r
 
 
 def test_what_a_compaction_took_out_of_view_is_told_again() -> None:
-    told = {KEY: [{"folder": "/p/lib"}, {"folder": ""}, {"folder": 7}, None]}
+    told = {KEY: [{"folder": "/p/lib", "name": "Project", "chars": 9}, {"folder": 7}, None]}
     nodes = [
         Node(number, "s", number - 1, "tool", 0.0, "{}", told if number == 2 else {}) for number in (1, 2, 3)
     ]
-    assert in_view(nodes) == {Path("/p/lib"), Path()}
+    assert in_view(nodes) == {Path("/p/lib")}
     for data in ({"stage": "fold", "from": 3}, {"stage": "mask", "nodes": [2]}):
         assert in_view([*nodes, Node(4, "s", 3, "compaction", 0.0, "", data)]) == frozenset()
 

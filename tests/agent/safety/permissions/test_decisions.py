@@ -207,7 +207,8 @@ TABLE: list[tuple[str, dict[str, str]]] = [
     ("disaster", dict.fromkeys(MODES, "hardline")),
     ("settings", dict.fromkeys(MODES, "ask") | {"plan": "deny", "deny": "deny"}),
     ("unknown", dict.fromkeys(MODES, "ask") | {"plan": "deny", "yolo": "allow", "deny": "deny"}),
-    ("script", dict.fromkeys(MODES, "allow") | {"careful": "ask", "plan": "deny", "deny": "deny"}),
+    # Nothing keeps guarded places from it here.
+    ("script", dict.fromkeys(MODES, "ask") | {"yolo": "allow", "plan": "deny", "deny": "deny"}),
 ]
 
 

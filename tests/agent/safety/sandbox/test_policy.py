@@ -86,7 +86,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
 
     class Leaky:
         name: SandboxName = sandbox.name
-        own_tmp = sandbox.own_tmp
+        has_mounts = sandbox.has_mounts
 
         def wrap(self, argv, policy):
             from dataclasses import replace
