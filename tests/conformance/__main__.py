@@ -37,7 +37,9 @@ def main(wanted: list[str]) -> int:
             if not passed:
                 failed.append(f"{revision} {scenario}")
                 print(said[-3_000:], flush=True)
-    print("\n".join([f"{count - len(failed)} of {count} scenarios passed.", *(f"  failed: {one}" for one in failed)]))
+    print(f"{count - len(failed)} of {count} scenarios passed.")
+    for each in failed:
+        print(f"  failed: {each}")
     return 1 if failed or not count else 0
 
 
@@ -47,7 +49,8 @@ def _node() -> Path:
     if not node.exists():
         BUILD.mkdir(parents=True, exist_ok=True)
         wheels = BUILD / "wheels"
-        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels), NODE]
+        fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(wheels)]
+        fetch.append(NODE)
         subprocess.run(fetch, check=True)
         with zipfile.ZipFile(next(wheels.glob("*.whl"))) as wheel:
             wheel.extractall(BUILD / "node")

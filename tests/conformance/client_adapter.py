@@ -59,6 +59,8 @@ class Player:
                 return self._call("test_client_elicitation_defaults", {}, "defaults")
             case "http-invalid-tool-headers":
                 return self._call_all()
+            case "sep-2322-client-request-state":
+                return self._call_all("defaults")
             case "http-custom-headers":
                 calls = self._context.get("toolCalls") or []
                 return max(self._call(each["name"], each.get("arguments") or {}) for each in calls)
@@ -69,10 +71,10 @@ class Player:
         """Call a tool as somebody who has to sign in for that."""
         return self._call("test-tool", {})
 
-    def _call_all(self) -> int:
+    def _call_all(self, elicit: str = "decline") -> int:
         listed = self._hermes("probe", NAME)
         tools = json.loads(listed.stdout)["tools"] if listed.returncode == 0 else []
-        return max((self._call(tool["name"], {}) for tool in tools), default=listed.returncode)
+        return max((self._call(tool["name"], {}, elicit) for tool in tools), default=listed.returncode)
 
     def _call(self, tool: str, arguments: dict[str, Any], elicit: str = "decline") -> int:
         return self._hermes(
