@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from agent.errors import HermesError
 from agent.messages import ToolCall
 from tools.actions import Action
-from tools.context import Checkpoints, Delegates, Folded, MemoryKeeper
+from tools.checkpoints import Checkpoints
+from tools.context import Delegates, Folded, MemoryKeeper
 from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
 from tools.skill_keeper import SkillKeeper

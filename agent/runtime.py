@@ -147,7 +147,8 @@ def _secrets(loaded: LoadedSettings, plan: RoutePlan) -> dict[str, str]:
     providers = loaded.settings.providers.values()
     headers = [provider.headers for provider in providers]
     # Agents may be sent to models that the session itself does not ask.
-    keys |= {name: loaded.environ.get(name, "") for each in providers if (name := each.api_key_env)}
+    named = [name for each in providers for name in (each.api_key_env, *each.more_key_envs) if name]
+    keys |= {name: loaded.environ.get(name, "") for name in named}
     return known_secrets(loaded.environ, keys, headers)
 
 

@@ -29,6 +29,7 @@ from app.conversation.saved_layout import SavedLayout
 from app.conversation.sender import MessageSender
 from app.conversation.session_host import Opener, SessionHost, SessionRequest
 from app.conversation.session_screen import PANES_MODULE, SessionScreen
+from app.conversation.shown_history import ShownHistory
 from app.screens.models.first_model import begin_tour, choose_model
 from app.screens.settings.preferences import Preferences
 from app.screens.skins.appearance import Appearance
@@ -47,7 +48,6 @@ from widgets.prompt.history import History
 from widgets.prompt.widget import Prompt
 
 if TYPE_CHECKING:
-    from agent.api.history import Node
     from agent.api.repository import Checkout
     from agent.api.session import SessionClient
     from agent.events import BranchSwitched, Event
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from widgets.panes.log import LogPane
     from widgets.panes.workbench import Workbench
     from widgets.prompt.dropped import FoundFile
-    from widgets.transcript.items import Item
     from widgets.transcript.view import Transcript
 
     # What reads a protocol takes a property for what it returns, but not a `cached_property`.
@@ -110,6 +109,7 @@ class HermesApp(App[None], inherit_bindings=False):
         self.attention = TerminalAttention(lambda text: self._write(text))
         self.host = SessionHost(opener, self._hear, self.session.prompt.put_before)
         self.actions = CommandActions(self)
+        self.shown = ShownHistory(self)
         self.skills = SkillNames(self)
         self.preferences = Preferences(self)
         self.beginning = Startup(self)
@@ -321,7 +321,7 @@ class HermesApp(App[None], inherit_bindings=False):
             if (model := await choose_model(self, error)) is None:
                 raise
             client = await self.host.open(wish._replace(model=model))
-        await self._show_past(client)
+        await self.shown.show_past(client)
         self.message_sender.release(client)
         self.run_worker(self.skills.look, group="skills", exclusive=True)
         if self.tour:
@@ -331,40 +331,6 @@ class HermesApp(App[None], inherit_bindings=False):
     def spill(self, text: str) -> None:
         """Put what was meant for the draft into it, as if it were pasted."""
         active_conversation.prompt(self).post_message(events.Paste(text))
-
-    def preview(self, path: Sequence[Node]) -> None:
-        """Show the end of a session that is being opened."""
-        self.session.transcript.load(earlier=self._said(path))
-
-    def show_conversation(self, client: SessionClient) -> None:
-        """Show the branch in use in place of what is shown."""
-        self.session.transcript.load(earlier=self._said(tuple(client.path)))
-
-    async def _show_past(self, client: SessionClient) -> None:
-        from agent.api.home import Home
-
-        self.session.transcript.document.archive.folder = Home.locate().root
-        self.bridge.show_head(client.branch)
-        path = tuple(client.path)
-        if len(path) > 1:
-            self.session.transcript.put_above(self._said(path))
-        await self.agents.recall(client)
-
-    def _said(self, path: Sequence[Node]) -> Iterable[Item]:
-        from app.conversation.replay import newest_first
-        from tools.registry import registry
-
-        return newest_first(path, registry)
-
-    async def _show_call_of_before(self, call: str) -> None:
-        """Show a call that only the store still has in full."""
-        from app.conversation.replay import call_in_full
-        from tools.registry import registry
-
-        if (client := self.host.client) is not None:
-            path = await client.whole_path()
-            if text := await asyncio.to_thread(call_in_full, path, call, registry):
-                self._show_in_full("Call", text)
 
     def need_client(self) -> SessionClient:
         """The session that is open. Raises `HermesError` while there is none."""
@@ -452,7 +418,11 @@ class HermesApp(App[None], inherit_bindings=False):
         if text := self.bridge.call_in_full(event.call_id):
             self._show_in_full("Call", text)
         else:
-            self.run_worker(partial(self._show_call_of_before, event.call_id))
+            self.run_worker(partial(self._show_stored_call, event.call_id))
+
+    async def _show_stored_call(self, call: str) -> None:
+        if text := await self.shown.call_in_full(call):
+            self._show_in_full("Call", text)
 
     def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)

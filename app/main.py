@@ -89,10 +89,9 @@ def _run(arguments: list[str]) -> int:
 
     start_logging()
     if args.command:
-        import importlib
+        from app.startup.command_line import module_of
 
-        module = importlib.import_module(f"app.cli.{args.command}")
-        return int(module.run(args))
+        return int(module_of(args.command).run(args))
     if args.resume and args.resume_last:
         raise ConfigError("--resume and --continue exclude each other; give one of them.")
     if args.prompt is not None or args.json or not sys.stdin.isatty():

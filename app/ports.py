@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from agent.api.session import SessionClient
+    from agent.api.session import AgentConversation, SessionClient
     from app.commands.keys import Keys
     from app.conversation.bridge import Bridge
     from app.conversation.sender import MessageSender
@@ -123,3 +123,60 @@ class OrderPort(Protocol):
     def action_order(self, id: str) -> None:
         """Carry out the command with this id."""
         ...
+
+
+class BranchViewer(Protocol):
+    """Other branches of the session."""
+
+    async def look_at(self, head: str) -> str:
+        """Show a branch by its head; a sentence about it."""
+        ...
+
+
+class BranchViewPort(Protocol):
+    """The way to another branch."""
+
+    @property
+    def history_actions(self) -> BranchViewer: ...
+
+
+class AgentControls(Protocol):
+    """What the person can do with agents, each by its id."""
+
+    drafts: dict[str, str]
+    """Texts that were begun for agents and not sent."""
+
+    async def kill(self, agent: str) -> None:
+        """End it, after a question."""
+        ...
+
+    async def pause(self, agent: str) -> None:
+        """Let it wait, or go on."""
+        ...
+
+    async def tell(self, agent: str, text: str) -> bool:
+        """Send it a message; whether that was possible."""
+        ...
+
+    async def waiting(self, agent: str) -> tuple[str, ...]:
+        """The messages it has not read yet."""
+        ...
+
+    async def past(self, agent: str) -> AgentConversation:
+        """Its conversation so far. Raises `HermesError`."""
+        ...
+
+    async def recall(self, client: SessionClient) -> None:
+        """Show the agents that were sent before the session was opened."""
+        ...
+
+    def clear_ended(self) -> None:
+        """Show those that have ended no longer."""
+        ...
+
+
+class AgentsPort(Protocol):
+    """The agents of the session."""
+
+    @property
+    def agents(self) -> AgentControls: ...

@@ -131,6 +131,18 @@ def test_the_application_has_few_folders_and_hardly_anything_beside_them() -> No
     assert loose == {"__init__.py", "application.py", "main.py", "ports.py", "version.py"}
 
 
+def test_a_conversation_needs_of_the_commands_only_what_they_are() -> None:
+    """Commands act on the conversation; it asks for what they do by ports, and knows them by name and key."""
+    needed = {
+        name.rpartition(".")[0]
+        for path in sorted((ROOT / "app/conversation").glob("*.py"))
+        for _, name in imports(path)
+        if name.startswith("app.commands.")
+    }
+    known = {f"app.commands.{module}" for module in ("command_kind", "command_list", "registry")}
+    assert needed <= known
+
+
 def test_only_what_starts_the_application_knows_it() -> None:
     knowing = [
         str(path.relative_to(ROOT))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.actions import RestoreFiles
-from tools.context import Checkpoints, ToolContext
+from tools.checkpoints import Checkpoints
+from tools.context import ToolContext
 from tools.files.diffs import shorten_diff
 from tools.registry import Arguments, registry
 from tools.results import DiffDetail, Display, ToolError

@@ -7,6 +7,13 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.audit.check import AuditReport as AuditReport
+    from agent.audit.check import verify as verify
+    from agent.audit.log import AuditError as AuditError
+    from agent.audit.record import AuditEntry as AuditEntry
+    from agent.audit.record import AuditTail as AuditTail
+    from agent.audit.record import asker as asker
+    from agent.audit.record import newest as newest
     from agent.modes import MODES as MODES
     from agent.modes import NAMES as NAMES
     from agent.modes import SUMMARIES as SUMMARIES
@@ -14,13 +21,6 @@ if TYPE_CHECKING:
     from agent.modes import ModeName as ModeName
     from agent.modes import canonical as canonical
     from agent.modes import following as following
-    from agent.safety.audit import AuditError as AuditError
-    from agent.safety.audit_check import AuditReport as AuditReport
-    from agent.safety.audit_check import verify as verify
-    from agent.safety.audit_record import AuditEntry as AuditEntry
-    from agent.safety.audit_record import AuditTail as AuditTail
-    from agent.safety.audit_record import asker as asker
-    from agent.safety.audit_record import newest as newest
     from agent.safety.gate import Gate as Gate
     from agent.safety.grants import Grant as Grant
     from agent.safety.permissions.editing import plan_rule as plan_rule
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
-        "agent.safety.audit": "AuditError",
-        "agent.safety.audit_check": "AuditReport verify",
-        "agent.safety.audit_record": "AuditEntry AuditTail asker newest",
+        "agent.audit.log": "AuditError",
+        "agent.audit.check": "AuditReport verify",
+        "agent.audit.record": "AuditEntry AuditTail asker newest",
         "agent.safety.gate": "Gate",
         "agent.safety.grants": "Grant",
         "agent.safety.permissions.editing": "plan_rule",

@@ -8,6 +8,7 @@ from agent.api.lazy import exports
 
 if TYPE_CHECKING:
     from agent.recall.opening import open_recall as open_recall
+    from agent.recall.question import words_of as words_of
     from agent.recall.recall import MODES as MODES
     from agent.recall.recall import Recall as Recall
     from agent.recall.recall import SearchMode as SearchMode
@@ -30,6 +31,7 @@ __getattr__ = exports(
     __name__,
     {
         "agent.recall.opening": "open_recall",
+        "agent.recall.question": "words_of",
         "agent.recall.recall": "MODES SearchMode Recall",
         "agent.store.matches": "spans",
         "agent.store.query": "Query parse",

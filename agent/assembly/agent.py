@@ -63,7 +63,8 @@ from agent.turns.tool_context import Acting, CallContext, acting_in_turn
 from agent.turns.turn_queue import TurnQueue
 from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
-from tools.context import Asker, Checkpoints, Delegates, MemoryChange, MemoryKeeper
+from tools.checkpoints import Checkpoints
+from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError

@@ -13,11 +13,11 @@ from agent.assembly.conversation import Conversation
 from agent.assembly.routes import open_adviser
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.assembly.terminal_backend import backend_options
+from agent.audit.log import AuditLog
+from agent.audit.record import AuditRecorder
 from agent.home import private_folder
 from agent.net.hosts import host_list
 from agent.pending_requests import PendingRequests
-from agent.safety.audit import AuditLog
-from agent.safety.audit_record import AuditRecorder
 from agent.safety.gate import Approver, Gate
 from agent.safety.grants import Grants
 from agent.safety.impact import ActionEnvironment

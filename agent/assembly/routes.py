@@ -201,20 +201,31 @@ def _client(target: Target, settings: Settings, home: Home, emit: Callable[[Even
         case "local":
             return LocalClient(target, settings, home, emit)
         case _:
-            return _remote(target, settings.model.stall_timeout)
+            return _remote(target, settings.model.stall_timeout, emit)
 
 
-def _remote(target: Target, stall_timeout: float) -> ModelClient:
+def _remote(target: Target, stall_timeout: float, emit: Callable[[Event], None]) -> ModelClient:
     from agent.model.transport.client import FormatClient
 
-    return FormatClient(
-        FORMATS.get(target.format),
-        target.base_url,
-        target.api_key,
-        headers=dict(target.headers),
-        stall_timeout=stall_timeout,
-        provider=target.provider,
-        key_hint=target.key_hint,
+    def client(variable: str, key: str) -> FormatClient:
+        return FormatClient(
+            FORMATS.get(target.format),
+            target.base_url,
+            key,
+            headers=dict(target.headers),
+            stall_timeout=stall_timeout,
+            provider=target.provider,
+            key_hint=variable,
+        )
+
+    if not target.more_keys:
+        return client(target.key_hint, target.api_key)
+    from agent.model.transport.key_pool import KeyPool
+
+    keys = {target.key_hint: target.api_key, **target.more_keys}
+    return KeyPool(
+        {variable: client(variable, key) for variable, key in keys.items()},
+        lambda text: emit(Noticed(kind="warning", text=text)),
     )
 
 

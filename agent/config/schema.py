@@ -6,7 +6,7 @@ Field descriptions are the help texts of `hermes config`.
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -87,12 +87,18 @@ class ModelInfoSettings(SettingsSection):
     )
 
 
+KeyVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
 class ProviderSettings(SettingsSection):
     base_url: str = Field(description="Address of an API, ending in /v1 as a rule.")
     api_key_env: str = Field(
         "",
         pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$",
         description="Name of the environment variable that holds the key, never the key itself.",
+    )
+    more_key_envs: list[KeyVariable] = Field(
+        [], description="Variables of further keys, used in turn when one is refused for now."
     )
     format: str | None = Field(
         None,

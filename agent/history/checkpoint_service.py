@@ -21,7 +21,7 @@ from agent.workspace.checkpoints.recorder import StepRecorder
 from agent.workspace.checkpoints.restore.hunk_restore import numbered, parted
 from agent.workspace.checkpoints.restore.plan import Choice, RestorePlan
 from agent.workspace.checkpoints.restore.step_range import check_position, inside, plan_back
-from tools.context import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
+from tools.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.results import ToolError
 from tools.safe_text import clean
 

@@ -40,6 +40,8 @@ class Target:
     """The name the provider knows the model by."""
     base_url: str = ""
     api_key: str = field(default="", repr=False)
+    more_keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Further keys, by the variables that hold them."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     format: str = DEFAULT_FORMAT
     """Name of the wire format."""
@@ -186,12 +188,23 @@ class _Resolver:
             model=model,
             base_url=provider.base_url,
             api_key=key,
+            more_keys=self._more_keys(own, provider.key_env) if key else {},
             headers=dict(own.headers) if own else {},
             format=_format(info.format or provider.format, name),
             tool_mode=info.tool_mode or (own.tool_mode if own else "native"),
             info=info,
             key_hint=provider.key_env,
         )
+
+    def _more_keys(self, own: ProviderSettings | None, first: str) -> dict[str, str]:
+        """The further keys of the settings that are set. Raises `ConfigError` for one that is none."""
+        found: dict[str, str] = {}
+        for variable in own.more_key_envs if own else ():
+            key = _variable(self._environ, variable)
+            _check_key(key, variable)
+            if key and variable != first:
+                found[variable] = key
+        return found
 
     def _provider(self, name: str, own: ProviderSettings | None) -> Provider:
         """Address and key variable of a provider. Raises `ConfigError` for an address that is none."""

@@ -3,8 +3,8 @@
 Messages that follow each other on a path have positions that follow each other, so what stands beside a
 message needs no text of its own in the index. A position is the number of a line and a place in it:
 
-- a line is a stretch of one path; a fork begins a new one,
-- a new line begins with copies of the last two messages before it, so that a fork has its neighbours too.
+- a line is a stretch of one path of at most 64 places; where one is full, and at a fork, a new one begins,
+- a new line begins with copies of the last two messages before it, so that all have their neighbours.
 
 The file holds no text, only words, and nothing that cannot be read from the session store again.
 """
@@ -20,24 +20,25 @@ from typing import NamedTuple
 APPLICATION_ID = 0x4865_7272
 """`Herr`, at offset 68 of the file."""
 
-VERSION = 1
+VERSION = 2
 
-PLACES = 20
+PLACES = 6
 """Bits of a position that count places in its line."""
 
-LONGEST_LINE = (1 << PLACES) - 1
+LONGEST_LINE = 1 << PLACES
 
 WORDS = (
-    "CREATE VIRTUAL TABLE words USING fts5(own, date, content='', columnsize=0, detail=column, "
+    "CREATE VIRTUAL TABLE words USING fts5(text, content='', columnsize=0, detail=none, "
     "tokenize='porter unicode61 remove_diacritics 2')"
 )
 
 _TABLES = (
-    # Up to which node all is indexed, how often the file was changed, and how many rows it has.
+    # Up to which node all is indexed, how often the file was changed and how often something was removed,
+    # how many rows it has, and the highest number of a line.
     "CREATE TABLE state (mark INTEGER NOT NULL, marked REAL NOT NULL, changes INTEGER NOT NULL, "
-    "rows INTEGER NOT NULL)",
-    "INSERT INTO state VALUES (0, 0, 0, 0)",
-    "CREATE TABLE lines (line INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, "
+    "rows INTEGER NOT NULL, removals INTEGER NOT NULL, lines INTEGER NOT NULL)",
+    "INSERT INTO state VALUES (0, 0, 0, 0, 0, 0)",
+    "CREATE TABLE lines (line INTEGER PRIMARY KEY, session TEXT NOT NULL, "
     "tip INTEGER NOT NULL, next INTEGER NOT NULL, first REAL NOT NULL, last REAL NOT NULL)",
     "CREATE INDEX lines_by_tip ON lines (tip)",
     "CREATE INDEX lines_by_session ON lines (session)",
@@ -55,6 +56,9 @@ class Mark(NamedTuple):
     node: int
     changes: int
     rows: int
+    removals: int
+    lines: int
+    """The highest number any line ever had."""
 
 
 class Row(NamedTuple):
@@ -67,7 +71,7 @@ class Row(NamedTuple):
     size: int
     """Characters."""
     text: str
-    date: str
+    """What is indexed, the words of its date included."""
 
 
 @dataclass(slots=True)
@@ -104,28 +108,28 @@ def _is_whole(connection: sqlite3.Connection) -> bool:
 
 def clear(connection: sqlite3.Connection) -> None:
     """Forget everything, so that the index is built again. In a transaction."""
-    changes = _changes(connection)
+    changes, removals = _changes(connection)
     for name in _NAMES:
         connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in _TABLES:
         connection.execute(statement)
     # What another process has planned on the old tables must not fit the new ones.
-    connection.execute("UPDATE state SET changes = ?", (changes + 1,))
+    connection.execute("UPDATE state SET changes = ?, removals = ?", (changes + 1, removals + 1))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
-def _changes(connection: sqlite3.Connection) -> int:
+def _changes(connection: sqlite3.Connection) -> tuple[int, int]:
     try:
-        (changes,) = connection.execute("SELECT changes FROM state").fetchone()
-        return int(changes)
+        changes, removals = connection.execute("SELECT changes, removals FROM state").fetchone()
+        return int(changes), int(removals)
     except (sqlite3.Error, TypeError, ValueError):
-        return 0
+        return 0, 0
 
 
 def mark(connection: sqlite3.Connection) -> Mark:
     """How far the index got."""
-    return Mark(*connection.execute("SELECT mark, changes, rows FROM state").fetchone())
+    return Mark(*connection.execute("SELECT mark, changes, rows, removals, lines FROM state").fetchone())
 
 
 def marked(connection: sqlite3.Connection) -> tuple[int, float]:
@@ -133,16 +137,24 @@ def marked(connection: sqlite3.Connection) -> tuple[int, float]:
     return connection.execute("SELECT mark, marked FROM state").fetchone()
 
 
-def lines_ending(connection: sqlite3.Connection, nodes: Iterable[int]) -> tuple[dict[int, PathLine], int]:
-    """The lines that end at these nodes, by node, and the highest number any line ever had."""
+def added_since(connection: sqlite3.Connection, before: Mark) -> tuple[int, int]:
+    """The lowest and the highest position of what was added since; the first is above where nothing was."""
+    low, high = connection.execute(
+        "SELECT min(position), max(position) FROM places WHERE node > ?", (before.node,)
+    ).fetchone()
+    # New lines begin with copies of older messages.
+    first = (before.lines + 1) << PLACES
+    return (first if low is None else min(low, first)), (first if high is None else max(high, first))
+
+
+def lines_ending(connection: sqlite3.Connection, nodes: Iterable[int]) -> dict[int, PathLine]:
+    """The lines that end at these nodes, by node."""
     rows = connection.execute(
         "SELECT line, session, tip, next, first, last FROM lines "
         "WHERE tip IN (SELECT value FROM json_each(?))",
         (json.dumps(list(nodes)),),
     )
-    found = {row[2]: PathLine(*row) for row in rows}
-    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'lines'").fetchone()
-    return found, row[0] if row else 0
+    return {row[2]: PathLine(*row) for row in rows}
 
 
 def add(
@@ -150,7 +162,7 @@ def add(
     before: Mark,
     after: tuple[int, float],
     rows: Sequence[Row],
-    lines: Iterable[PathLine],
+    lines: Sequence[PathLine],
 ) -> bool:
     """Add rows and move the mark to `after`. False, and nothing is done, if `before` no longer holds."""
     if mark(connection) != before:
@@ -160,15 +172,17 @@ def add(
         [row[:5] for row in rows],
     )
     connection.executemany(
-        "INSERT INTO words (rowid, own, date) VALUES (?, ?, ?)",
-        [(row.position, row.text, row.date) for row in rows],
+        "INSERT INTO words (rowid, text) VALUES (?, ?)",
+        [(row.position, row.text) for row in rows],
     )
     connection.executemany(
         "INSERT OR REPLACE INTO lines (line, session, tip, next, first, last) VALUES (?, ?, ?, ?, ?, ?)",
         [(each.line, each.session, each.tip, each.next, each.first, each.last) for each in lines],
     )
     connection.execute(
-        "UPDATE state SET mark = ?, marked = ?, changes = changes + 1, rows = rows + ?", (*after, len(rows))
+        "UPDATE state SET mark = ?, marked = ?, changes = changes + 1, rows = rows + ?, "
+        "lines = max(lines, ?)",
+        (*after, len(rows), max((each.line for each in lines), default=0)),
     )
     return True
 
@@ -197,16 +211,16 @@ def places_of(
     return found
 
 
-def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str, str]]) -> None:
-    """Take rows out: position, and the text and the date that were indexed there."""
+def remove(connection: sqlite3.Connection, rows: Iterable[tuple[int, str]]) -> None:
+    """Take rows out: position, and the text that was indexed there."""
     count = 0
-    for position, text, date in rows:
-        connection.execute(
-            "INSERT INTO words (words, rowid, own, date) VALUES ('delete', ?, ?, ?)", (position, text, date)
-        )
+    for position, text in rows:
+        connection.execute("INSERT INTO words (words, rowid, text) VALUES ('delete', ?, ?)", (position, text))
         connection.execute("DELETE FROM places WHERE position = ?", (position,))
         count += 1
-    connection.execute("UPDATE state SET changes = changes + 1, rows = rows - ?", (count,))
+    connection.execute(
+        "UPDATE state SET changes = changes + 1, removals = removals + 1, rows = rows - ?", (count,)
+    )
 
 
 def drop_lines(connection: sqlite3.Connection, names: Sequence[str]) -> None:
@@ -222,12 +236,6 @@ def merge(connection: sqlite3.Connection, *, first: bool, pages: int = 200) -> b
     before = connection.total_changes
     connection.execute("INSERT INTO words (words, rank) VALUES ('merge', ?)", (-pages if first else pages,))
     return connection.total_changes - before >= 2
-
-
-def line_count(connection: sqlite3.Connection) -> int:
-    """How many lines there are."""
-    (count,) = connection.execute("SELECT count(*) FROM lines").fetchone()
-    return count
 
 
 def lines_within(

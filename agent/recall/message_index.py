@@ -20,8 +20,8 @@ from typing import TypeVar
 
 from agent.errors import StoreError
 from agent.home import PRIVATE_FILE
+from agent.recall import bits, planning, postings, scoring, stored_messages
 from agent.recall import index_tables as tables
-from agent.recall import planning, postings, scoring, stored_messages
 from agent.recall.scoring import Known, Scored
 from agent.store.connection import Database, address
 from agent.store.faults import DamagedStore
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_CLOSE, _CLOSE_NARROWED = 150, 20_000
+_CLOSE, _CLOSE_NARROWED = 120, 20_000
 """Places that are weighed with what is known of their messages; more where filters drop some of them."""
 
 _REMOVED_AT_ONCE = 200
@@ -53,11 +53,15 @@ class MessageIndex:
         self._store = store
         self._database: Database | None = None
         self._inode = 0
+        self._remembered = postings.Remembered()
+        self._reached = 0
+        """The node up to which this process knows all to be indexed."""
         self._opening = asyncio.Lock()
         self._stepping = asyncio.Lock()
 
     async def close(self) -> None:
         """Let go of the file."""
+        self._reached = 0
         if self._database is not None:
             await self._database.close()
             self._database = None
@@ -66,6 +70,8 @@ class MessageIndex:
 
     async def catch_up(self, *, seconds: float, rest: float = 0.0) -> bool:
         """Index what is new for at most `seconds`. Whether all is indexed then. Raises `StoreError`."""
+        if self._reached and await self._store.database.read(stored_messages.newest) == self._reached:
+            return True
         give_up = time.monotonic() + seconds
         while await self._step():
             if time.monotonic() >= give_up:
@@ -89,14 +95,15 @@ class MessageIndex:
         source = self._store.database
         messages = await source.read(lambda c: stored_messages.after(c, before.node))
         if not messages:
+            self._reached = before.node
             return False
         waited = {each.before for each in messages if each.before is not None}
-        ends, last = await database.read(lambda c: tables.lines_ending(c, waited))
-        starts = planning.forks(messages, ends)
+        ends = await database.read(lambda c: tables.lines_ending(c, waited))
+        starts = planning.waited_for(messages, ends)
         earlier = {
             node: await source.read(lambda c, node=node: stored_messages.up_to(c, node)) for node in starts
         }
-        plan = await asyncio.to_thread(planning.planned, messages, ends, last, earlier)
+        plan = await asyncio.to_thread(planning.planned, messages, ends, before.lines, earlier)
         after = (messages[-1].node, messages[-1].created)
         await database.write(lambda c: tables.add(c, before, after, plan.rows, plan.lines))
         return True
@@ -111,6 +118,7 @@ class MessageIndex:
             await self._mended(lambda database: self._remove(database, sessions))
 
     async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
+        self._reached = 0
         while places := await database.read(lambda c: tables.places_of(c, sessions, _REMOVED_AT_ONCE)):
             rows = await self._store.database.read(lambda c, p=places: stored_messages.indexed(c, p))
             if rows is None:
@@ -141,18 +149,16 @@ class MessageIndex:
         moment = time.time() if now is None else now
 
         def search(connection: sqlite3.Connection) -> FoundMessages:
-            lines = None
+            within = None
             if sessions is not None or since is not None or until is not None:
-                lines = tables.lines_within(connection, sessions, since, until)
-                if not lines:
+                within = bits.of_numbers(tables.lines_within(connection, sessions, since, until))
+                if not within:
                     return FoundMessages((), {})
-            most = postings.MOST_NARROWED if narrowed or lines is not None else postings.MOST
-            rows = tables.mark(connection).rows
-            read = postings.read(connection, words, rows, lines=lines, most=most)
-            stretched = tables.line_count(connection) + (rows >> scoring.STRETCH_BITS)
-            close = scoring.scored(
-                read, stretched, _CLOSE_NARROWED if narrowed else _CLOSE, narrowed=narrowed
-            )
+            mark = tables.mark(connection)
+            self._remembered.as_of(connection, mark)
+            read = postings.read(connection, words, mark.rows, self._remembered)
+            most = _CLOSE_NARROWED if narrowed else _CLOSE
+            close = scoring.scored(read, mark.lines, most, within=within, narrowed=narrowed)
             known = tables.places_at(connection, [each.position for each in close])
             return FoundMessages(_by_node(close, known, moment), {each.word: each.rarity for each in read})
 
@@ -224,7 +230,7 @@ def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tupl
         node, kind, created, size = row
         score = scoring.weighed(each.score, kind, size, now - created)
         if node not in best or best[node].score < score:
-            best[node] = scoring.with_score(each, score)
+            best[node] = each._replace(score=score)
     return sorted(best.items(), key=lambda item: (-item[1].score, -item[0]))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from agent.recall.index_tables import LONGEST_LINE, PLACES, PathLine, Row
-from agent.recall.question import date_words
+from agent.recall.question import indexed_text
 
 
 class IndexedMessage(NamedTuple):
@@ -32,20 +32,20 @@ class Plan:
     lines: tuple[PathLine, ...]
 
 
-def forks(messages: Iterable[IndexedMessage], ends: Mapping[int, PathLine]) -> list[int]:
-    """The nodes after which a new line has to begin, whose texts are needed for it."""
-    open_at = set(ends)
-    found: list[int] = []
+def waited_for(messages: Sequence[IndexedMessage], ends: Mapping[int, PathLine]) -> list[int]:
+    """The earlier nodes after which a new line may have to begin, whose texts are needed for it."""
+    open_at = {node for node, line in ends.items() if line.next + len(messages) < LONGEST_LINE}
+    found: dict[int, None] = {}
     for message in messages:
         if not message.text:
             continue
         if message.before is not None:
             if message.before in open_at:
                 open_at.discard(message.before)
-            else:
-                found.append(message.before)
+            elif message.before < messages[0].node:
+                found[message.before] = None
         open_at.add(message.node)
-    return found
+    return list(found)
 
 
 def planned(
@@ -57,18 +57,17 @@ def planned(
     """Places for messages in the order of their ids.
 
     `ends` are lines by the node they end at, `last` the highest number of a line, `earlier` the last two
-    messages up to each node after which a line begins.
+    messages up to each node of `waited_for`.
     """
     tips = {node: replace(line) for node, line in ends.items()}
     lines: dict[int, PathLine] = {}
     rows: list[Row] = []
+    tails = {node: tuple(found) for node, found in earlier.items()}
 
     def put(line: PathLine, message: IndexedMessage) -> None:
         position = (line.line << PLACES) + line.next
-        date = date_words(message.created)
-        rows.append(
-            Row(position, message.node, message.kind, message.created, message.size, message.text, date)
-        )
+        text = indexed_text(message.text, message.created)
+        rows.append(Row(position, message.node, message.kind, message.created, message.size, text))
         line.next += 1
         line.tip = message.node
         line.first, line.last = min(line.first, message.created), max(line.last, message.created)
@@ -76,13 +75,15 @@ def planned(
     for message in messages:
         if not message.text:
             continue
+        tail = tails.get(message.before, ()) if message.before is not None else ()
         line = tips.pop(message.before, None) if message.before is not None else None
         if line is None or line.next >= LONGEST_LINE:
             last += 1
             line = PathLine(last, message.session, message.node, 0, message.created, message.created)
-            for copied in earlier.get(message.before, ()) if message.before is not None else ():
+            for copied in tail:
                 put(line, copied)
         put(line, message)
         tips[message.node] = line
+        tails[message.node] = (*tail[-1:], message)
         lines[line.line] = line
     return Plan(tuple(rows), tuple(lines.values()))

@@ -51,6 +51,19 @@ def date_words(created: float) -> str:
     return f"{day.tm_year} {_MONTHS[day.tm_mon - 1]} {day.tm_mday} {_DAYS[day.tm_wday]}"
 
 
+_ON = "ondate"
+
+
+def indexed_text(text: str, created: float) -> str:
+    """What is indexed of a message: its text, and the words of its day in a form that no text has."""
+    return " ".join((text, *map(date_term, date_words(created).split())))
+
+
+def date_term(word: str) -> str:
+    """What stands in the index for a word of a date. Pure."""
+    return _ON + word
+
+
 def names_a_day(word: str) -> bool:
     """Whether a word may be one of those that `date_words` has. Pure."""
     return word in _DATE_NAMES or (word.isascii() and word.isdigit() and len(word) in (1, 2, 4))

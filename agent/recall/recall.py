@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from dataclasses import replace
+from typing import Literal, NamedTuple, get_args
 
 from agent.errors import StoreError
 from agent.recall import scoring, stored_messages
 from agent.recall.message_index import FoundMessages, MessageIndex
 from agent.recall.question import words_of
-from agent.recall.sources import Passage, RecallSource, best
+from agent.recall.sources import Passage, RecallSource, Shelf
 from agent.store import search as finding
 from agent.store import session_list
 from agent.store.branches import BranchPaths
@@ -51,13 +51,14 @@ _MOMENT = 0.03
 """Seconds that a search spends on indexing what is new; a longer backlog is for the background."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """Something that answers: a node, or a passage of another source."""
 
     score: float
     ways: tuple[str, ...]
     node: int = 0
+    session: str = ""
+    """Of a node; empty where it does not matter."""
     passage: Passage | None = None
     source: str = MESSAGES
 
@@ -68,6 +69,7 @@ class Recall:
     def __init__(self, store: Store, *, sources: Sequence[RecallSource] = ()) -> None:
         self._store = store
         self._sources = tuple(sources)
+        self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._keeper: asyncio.Task[None] | None = None
         self._stirred = asyncio.Event()
@@ -100,6 +102,8 @@ class Recall:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
             self._keeper = None
+        for shelf in self._shelves.values():
+            shelf.close()
         await self.index.close()
 
     async def forget(self, sessions: Sequence[str]) -> None:
@@ -138,7 +142,9 @@ class Recall:
         if order == "newest" and exact:
             answers: list[_Found] = []
         else:
-            answers = await self._answers(text, asked, wanted, max(room, 1), bool(exact))
+            answers = await self._answers(
+                text, asked, wanted, max(room, 1), is_found=bool(exact), by_session=by_session
+            )
         known = set(exact)
         found = [_Found(0.0, ("exact",), node) for node in exact]
         found += [each for each in answers if each.node not in known or each.passage is not None]
@@ -152,7 +158,7 @@ class Recall:
         self, query: Query, filters: Filters, order: Order, patience: float, sources: Sequence[str]
     ) -> tuple[list[int], bool]:
         """The messages that hold all that was typed, where that is what is meant."""
-        is_meant = order == "newest" or len(query.terms) <= FEW or not query.is_plain or _is_quoted(query)
+        is_meant = order == "newest" or len(query.terms) <= FEW or is_exact(query)
         if MESSAGES not in sources or not is_meant:
             return [], True
         return await finding.matching(
@@ -165,7 +171,14 @@ class Recall:
         )
 
     async def _answers(
-        self, text: str, filters: Filters, sources: Sequence[str], room: int, is_found: bool
+        self,
+        text: str,
+        filters: Filters,
+        sources: Sequence[str],
+        room: int,
+        *,
+        is_found: bool,
+        by_session: bool,
     ) -> list[_Found]:
         """What the ranking gives; where exact matches are there, only what holds words itself."""
         words = words_of(text)
@@ -180,14 +193,17 @@ class Recall:
             if each.own or not is_found
         ]
         if MESSAGES in sources:
-            told = await self._let_through(told, filters, room)
+            told = await self._let_through(told, filters, len(told) if by_session else room)
         others = await self._passages(words, filters, sources, messages.rarities)
         return sorted([*told, *others], key=lambda each: -each.score)
 
     async def _messages(self, words: Sequence[str], filters: Filters) -> FoundMessages:
         try:
             await self.index.catch_up(seconds=_MOMENT)
-            within = await self._store.database.read(lambda c: stored_messages.sessions_within(c, filters))
+            within = None
+            if stored_messages.narrows_sessions(filters):
+                database = self._store.database
+                within = await database.read(lambda c: stored_messages.sessions_within(c, filters))
             return await self.index.find(
                 words,
                 sessions=within,
@@ -205,16 +221,19 @@ class Recall:
         database = self._store.database
         paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
         passed: list[_Found] = []
-        for start in range(0, len(found), _AT_ONCE):
-            some = found[start : start + _AT_ONCE]
+        # What lies beyond what is shown is only counted; without filters only a deletion could drop it.
+        known = len(found) if filters else min(len(found), room)
+        for start in range(0, known, _AT_ONCE):
+            some = found[start : min(start + _AT_ONCE, known)]
             nodes = [each.node for each in some]
-            allowed = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
+            sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
             if paths is not None:
-                allowed &= set(await finding.held(database, paths, sorted(allowed)))
-            passed += [each for each in some if each.node in allowed]
+                held = set(await finding.held(database, paths, sorted(sessions)))
+                sessions = {node: session for node, session in sessions.items() if node in held}
+            passed += [each._replace(session=sessions[each.node]) for each in some if each.node in sessions]
             if len(passed) >= room:
                 break
-        return passed
+        return [*passed, *found[known:]]
 
     async def _passages(
         self, words: Sequence[str], filters: Filters, sources: Sequence[str], rarities: Mapping[str, float]
@@ -226,24 +245,35 @@ class Recall:
         for source in self._sources:
             if source.name not in sources:
                 continue
-            passages = [each for each in await source.passages() if _is_within(each, filters)]
-            for passage, scored in best(words, passages, rarities, time.time()):
+            passages = await source.passages()
+            for passage, scored in await self._shelves[source.name].best(words, passages, rarities):
+                if not _is_within(passage, filters):
+                    continue
                 ways = scoring.sources(scored, len(words))
                 found.append(_Found(scored.score, ways, passage=passage, source=source.name))
         return found
 
     async def _one_each(self, found: Sequence[_Found]) -> list[_Found]:
-        nodes = [each.node for each in found if each.passage is None]
-        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, nodes))
-        seen: set[str] = set()
-        kept: list[_Found] = []
+        """The best hit of each session, exact ones first, then by all that a session holds."""
+        exact = [each.node for each in found if each.node and not each.session]
+        sessions = await self._store.database.read(lambda c: stored_messages.sessions_of(c, exact))
+        first: dict[str, _Found] = {}
+        scores: dict[str, list[float]] = {}
         for each in found:
-            session = sessions.get(each.node, "") if each.passage is None else ""
-            if each.passage is None and session in seen:
-                continue
-            seen.add(session)
-            kept.append(each)
-        return kept
+            if each.passage is None:
+                session = each.session or sessions.get(each.node, "")
+                first.setdefault(session, each)
+                scores.setdefault(session, []).append(each.score)
+        kept = [each for each in first.values() if not each.session]
+        ranked = [session for session, each in first.items() if each.session]
+        # Sessions take each other's places, so that they stand as they did among what is no message.
+        places = [first[session].score for session in ranked]
+        ranked.sort(key=lambda session: -scoring.of_session(scores[session]))
+        answers = [
+            first[session]._replace(score=score) for session, score in zip(ranked, places, strict=True)
+        ]
+        answers += [each for each in found if each.passage is not None]
+        return kept + sorted(answers, key=lambda each: -each.score)
 
     async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
         secrets = self._store.secrets
@@ -260,8 +290,13 @@ class Recall:
         return tuple(shown)
 
 
-def _is_quoted(query: Query) -> bool:
-    return any(" " in term for term in query.raw)
+def is_exact(query: Query) -> bool:
+    """Whether a text holds quoted words or symbols, beyond what stands in every sentence. Pure."""
+    return any(" " in term or _SYMBOLS.search(_SENTENCE.sub("", term)) for term in query.raw)
+
+
+_SENTENCE = re.compile(r"""^["'“”‘’(\[¿¡]+|["'“”‘’)\].,;:!?…]+$""")
+_SYMBOLS = re.compile(r"(?<!\w)-|-(?!\w)|_|[^\w\s'’-]")
 
 
 def _is_within(passage: Passage, filters: Filters) -> bool:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent.recall import index_tables as tables
 from agent.recall import postings, scoring
-from agent.recall.question import date_words
+from agent.recall.question import indexed_text
 from agent.store.node_text import fold
-
-_APART = 4
-"""Bits between two passages, so that none is beside another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,43 +44,71 @@ class RecallSource(Protocol):
         ...
 
 
-def best(
-    words: Sequence[str], passages: Sequence[Passage], rarities: Mapping[str, float], now: float
-) -> list[tuple[Passage, scoring.Scored]]:
-    """The passages that hold words of a question, best first, rated as messages are.
+_MOST = 100
+"""Passages of one source that may be hits."""
 
-    `rarities` tell what each word tells among the messages; one that none of them holds tells most.
-    """
-    if not passages or not words:
-        return []
-    highest = max(rarities.values(), default=1.0)
-    with closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute(tables.WORDS)
-        connection.executemany(
-            "INSERT INTO words (rowid, own, date) VALUES (?, ?, ?)",
-            (
-                ((number << _APART), fold(f"{each.title}\n{each.text}"), date_words(each.created))
-                for number, each in enumerate(passages, 1)
-            ),
-        )
-        read = postings.read(connection, words, len(passages))
+
+class Shelf:
+    """The words of a source's passages, kept until it has others."""
+
+    def __init__(self) -> None:
+        self._passages: tuple[Passage, ...] = ()
+        self._connection: sqlite3.Connection | None = None
+        self._building = asyncio.Lock()
+
+    async def best(
+        self, words: Sequence[str], passages: Sequence[Passage], rarities: Mapping[str, float]
+    ) -> list[tuple[Passage, scoring.Scored]]:
+        """The passages that hold words of a question, best first, rated as messages are.
+
+        `rarities` tell what each word tells among the messages; one that none of them holds tells most.
+        """
+        given = tuple(passages)
+        if not given or not words:
+            return []
+        async with self._building:
+            if self._connection is None or given != self._passages:
+                self.close()
+                self._connection = await asyncio.to_thread(_indexed, given)
+                self._passages = given
+            return _best(self._connection, words, given, rarities)
+
+    def close(self) -> None:
+        """Forget them."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _indexed(passages: Sequence[Passage]) -> sqlite3.Connection:
+    # Made on another thread, as hundreds of passages take a while, and read where it is asked.
+    connection = sqlite3.connect(":memory:", check_same_thread=False)
+    connection.execute(tables.WORDS)
+    connection.executemany(
+        "INSERT INTO words (rowid, text) VALUES (?, ?)",
+        (
+            (number << tables.PLACES, indexed_text(fold(f"{each.title}\n{each.text}"), each.created))
+            for number, each in enumerate(passages, 1)
+        ),
+    )
+    return connection
+
+
+def _best(
+    connection: sqlite3.Connection,
+    words: Sequence[str],
+    passages: Sequence[Passage],
+    rarities: Mapping[str, float],
+) -> list[tuple[Passage, scoring.Scored]]:
+    now, highest = time.time(), max(rarities.values(), default=1.0)
+    read = postings.read(connection, words, len(passages))
     rated = [replace(each, rarity=rarities.get(each.word, highest)) for each in read]
-    missing = sum(rarity for word, rarity in rarities.items() if word not in {each.word for each in read})
+    known = {each.word for each in read}
+    missing = sum(rarity for word, rarity in rarities.items() if word not in known)
     found: list[tuple[Passage, scoring.Scored]] = []
-    for each in scored_alone(rated, missing):
-        passage = passages[(each.position >> _APART) - 1]
+    for each in scoring.scored(rated, len(passages), _MOST, missing=missing, alone=True):
+        passage = passages[(each.position >> tables.PLACES) - 1]
         age = now - passage.created if passage.created else 0.0
         score = scoring.weighed(each.score, passage.kind, len(passage.text), age)
-        found.append((passage, scoring.with_score(each, score)))
+        found.append((passage, each._replace(score=score)))
     return sorted(found, key=lambda item: -item[1].score)
-
-
-def scored_alone(rated: Iterable[postings.Postings], missing: float) -> list[scoring.Scored]:
-    """Places that hold the words themselves; `missing` is what the words tell that none holds."""
-    rated = list(rated)
-    held = {place for each in rated for place in (*each.own, *each.dated)}
-    return [
-        each
-        for each in scoring.scored(rated, len(held), len(held) * 8, missing=missing)
-        if each.position in held
-    ]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agent.recall.planning import IndexedMessage
-from agent.recall.question import date_words
+from agent.recall.question import indexed_text
 from agent.store.filters import Filters, conditions_of
 
 INDEXED_CHARS = 20_000
@@ -74,7 +74,7 @@ def up_to(connection: sqlite3.Connection, node: int) -> list[IndexedMessage]:
 
 def indexed(
     connection: sqlite3.Connection, places: Sequence[tuple[int, int, float]]
-) -> list[tuple[int, str, str]] | None:
+) -> list[tuple[int, str]] | None:
     """What was indexed at these places (position, node, moment). None if a node is gone already."""
     nodes = json.dumps([node for _, node, _ in places])
     texts = {
@@ -85,7 +85,7 @@ def indexed(
     }
     if any(node not in texts for _, node, _ in places):
         return None
-    return [(position, texts[node], date_words(created)) for position, node, created in places]
+    return [(position, indexed_text(texts[node], created)) for position, node, created in places]
 
 
 def newest(connection: sqlite3.Connection) -> int:
@@ -106,31 +106,37 @@ def without(connection: sqlite3.Connection, names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in there]
 
 
-def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str] | None:
-    """The sessions to which filters narrow a search; None if they narrow none."""
-    narrowing = Filters(
+def _of_sessions(filters: Filters) -> Filters:
+    return Filters(
         session=filters.session,
         session_begins=filters.session_begins,
         project=filters.project,
         branch=filters.branch,
     )
-    if not narrowing:
-        return None
-    conditions, values = conditions_of(narrowing)
+
+
+def narrows_sessions(filters: Filters) -> bool:
+    """Whether filters leave whole sessions out. Pure."""
+    return bool(_of_sessions(filters))
+
+
+def sessions_within(connection: sqlite3.Connection, filters: Filters) -> list[str]:
+    """The sessions to which filters narrow a search."""
+    conditions, values = conditions_of(_of_sessions(filters))
     where = " AND ".join(condition.replace("nodes.session", "sessions.id") for condition in conditions)
     return [name for (name,) in connection.execute(f"SELECT id FROM sessions WHERE {where}", values)]
 
 
-def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> set[int]:
-    """Those of the nodes that filters let through and whose session is there."""
+def let_through(connection: sqlite3.Connection, filters: Filters, nodes: Sequence[int]) -> dict[int, str]:
+    """Those of the nodes that filters let through and whose session is there, each with its session."""
     conditions, values = conditions_of(filters)
     where = "".join(f" AND {condition}" for condition in conditions)
     statement = (
-        "SELECT nodes.id FROM nodes JOIN sessions ON sessions.id = nodes.session "
+        "SELECT nodes.id, nodes.session FROM nodes JOIN sessions ON sessions.id = nodes.session "
         f"WHERE nodes.id IN (SELECT value FROM json_each(?)){where}"
     )
     given: list[Any] = [json.dumps(list(nodes)), *values]
-    return {node for (node,) in connection.execute(statement, given)}
+    return dict(connection.execute(statement, given).fetchall())
 
 
 def sessions_of(connection: sqlite3.Connection, nodes: Sequence[int]) -> dict[int, str]:

@@ -38,12 +38,6 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 _PUBLIC = re.compile(r"known_hosts|.*\.pub|config\.example", re.IGNORECASE)
-_VARIABLE = re.compile(
-    r"(?:.*_)?(?:TOKEN|SECRET|PASSWORD|PASSWD|PASS|APIKEY|API_KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY"
-    r"|CREDENTIALS?)(?:_.*)?"
-    r"|.*_KEY|.*_PAT|DATABASE_URL|.*_DSN",
-    re.IGNORECASE,
-)
 # What a pattern such as `.e*` or `~/.s*/id_*` may stand for.
 _SAMPLES = (
     ".env",
@@ -78,21 +72,6 @@ def _known(name: str) -> bool | None:
     if _PUBLIC.fullmatch(name):
         return False
     return True if _NAMES.fullmatch(name.replace(UNKNOWN, "")) else None
-
-
-def may_hold(folder: str) -> bool:
-    """Whether files whose names say nothing may be secret because they lie in this folder."""
-    return _has_start(f"{folder}/") is not None
-
-
-def says_nothing(name: str) -> bool:
-    """Whether a name without marks is neither that of a secret nor surely that of something public."""
-    return _known(name) is None
-
-
-def is_secret_variable(name: str) -> bool:
-    """Whether an environment variable of this name is likely to hold a secret."""
-    return _VARIABLE.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=512)

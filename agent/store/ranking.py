@@ -84,8 +84,9 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
     # Whole words around what is shown: a token that is cut off would not be recognised.
     first = max(text.rfind(" ", 0, max(0, at - _MASKED)), 0)
     last = text.find(" ", at + width + _MASKED)
-    text = redact(text[first : last if last >= 0 else None], secrets)
-    at = _first_match(text, query)
+    piece = text[first : last if last >= 0 else None]
+    text = redact(piece, secrets)
+    at = at - first if text == piece else _first_match(text, query)
     start = max(0, at - _LEAD)
     if start:
         # Begin with a whole word, if one begins before the match.
@@ -98,7 +99,14 @@ def snippet(text: str, query: Query, secrets: Mapping[str, str] | None = None, w
 
 def _first_match(text: str, query: Query) -> int:
     """Where the first term occurs as it was typed, else its words, else its folded form."""
+    lowered = text.lower() if text.isascii() else ""
     for term in query.raw:
+        if lowered and term.isascii():
+            # Several times as quick as an expression, and right where no letter changes its length.
+            if (at := lowered.find(term.lower())) >= 0:
+                return at
+            if term.isalnum():
+                continue
         match = re.search(re.escape(term), text, re.IGNORECASE)
         if match is None and (parts := re.findall(r"\w+", term)):
             match = re.search(r"[\W_]+".join(map(re.escape, parts)), text, re.IGNORECASE)

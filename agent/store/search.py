@@ -13,6 +13,7 @@ milliseconds only, on the one connection that also writes.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -276,14 +277,16 @@ def _with_sessions(connection: sqlite3.Connection, ids: Sequence[int]) -> Iterat
 
     A session that is just being deleted has none left to show.
     """
+    rows = connection.execute(
+        "SELECT nodes.id, nodes.session, nodes.parent, kind, nodes.created, content, data, "
+        "title, workspace FROM nodes JOIN sessions ON sessions.id = nodes.session "
+        "WHERE nodes.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(ids)),),
+    )
+    found = {row[0]: row for row in rows}
     for node in ids:
-        row = connection.execute(
-            "SELECT nodes.id, nodes.session, nodes.parent, kind, nodes.created, content, data, "
-            "title, workspace FROM nodes JOIN sessions ON sessions.id = nodes.session WHERE nodes.id = ?",
-            (node,),
-        ).fetchone()
-        if row is not None:
-            *fields, title, workspace = row
+        if node in found:
+            *fields, title, workspace = found[node]
             yield node_tree.load(tuple(fields)), title, workspace
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.assembly.agent import Agent, AgentServices, AgentSpec, open_agent
 from agent.assembly.agent_workspace import AgentWorkspace
+from agent.audit.record import called
 from agent.errors import HermesError
 from agent.events import Decision, Event
 from agent.model.catalog import UNKNOWN
@@ -18,7 +19,6 @@ from agent.model.transport.reply import ModelRoute
 from agent.model.transport.throttle import Throttle
 from agent.model.usage import Meter
 from agent.pending_requests import PendingRequests
-from agent.safety.audit_record import called
 from agent.safety.gate import Gate, Verdict
 from agent.sessions.live_session import LiveSession
 from agent.spending.budget import BudgetAccount, BudgetReachedError

@@ -8,7 +8,6 @@ of the calls. A call that repeats itself without any change is stopped.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
 from agent.turns.hooked_call import CallHooks, hooked_call
 from agent.turns.reached_folders import ReachedFolders
+from agent.turns.repeat_guard import REPEATS_HINT, RepeatGuard
 from agent.turns.shown_call import SMALL_RESULT, as_data, describe, shown_arguments, shown_masked, shown_name
 from agent.turns.task_state import TaskState
 from agent.turns.unasked_changes import UnaskedChanges
@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 
 PREVIEW = 1_500
 """Characters of a spilled result that stay in the conversation."""
-
-REPEATS_HINT = 3
-REPEATS_STOP = 5
-"""Identical calls with identical results in a row before a hint, and before refusal."""
 
 INTERRUPTED = (
     '{"error": "Interrupted by the user before this call ended; its effects may be partial.", '
@@ -72,27 +68,6 @@ class FinishedCall:
     call: ToolCall
     outcome: Outcome
     result: str
-
-
-@dataclass(slots=True)
-class RepeatGuard:
-    """Counts identical calls with identical results in a row, over a whole turn."""
-
-    last: str = ""
-    count: int = 0
-
-    def reset(self) -> None:
-        self.last, self.count = "", 0
-
-    def refuses(self, call: ToolCall) -> bool:
-        return self.count >= REPEATS_STOP and self.last.startswith(_fingerprint(call))
-
-    def note(self, call: ToolCall, result: str) -> int:
-        """Record a result; the number of times in a row that exactly this was called and answered."""
-        seen = _fingerprint(call) + hashlib.sha256(result.encode("utf-8", "replace")).hexdigest()
-        self.count = self.count + 1 if seen == self.last else 1
-        self.last = seen
-        return self.count
 
 
 class CallRunner:
@@ -434,7 +409,3 @@ def _arguments(call: ToolCall) -> dict[str, Any]:
 
 def _error(sentence: str) -> str:
     return json.dumps({"error": sentence}, ensure_ascii=False)
-
-
-def _fingerprint(call: ToolCall) -> str:
-    return hashlib.sha256(f"{call.name}\0{call.arguments}".encode("utf-8", "replace")).hexdigest()

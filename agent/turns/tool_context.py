@@ -15,11 +15,11 @@ from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent
+from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
     Asker,
     Assignment,
-    Checkpoints,
     Delegates,
     FileMemory,
     Folded,

@@ -45,7 +45,7 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
 
     async def open_session(wish: SessionRequest, listener: Listener) -> SessionClient:
         # Imported here, in a thread: the screen is drawn before the engine is read.
-        show = changing(app.preview)
+        show = changing(app.shown.preview)
         if not app.host.session and (wanted := goes_on(wish)) is not None:
             await resume_preview(home, wanted, show)
         await bring_surface()

@@ -16,12 +16,19 @@ from app.conversation.session_host import SessionRequest
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from app.commands.agent_actions import AgentsPort
     from app.commands.history_actions import HistoryPort
     from app.commands.skill_names import SkillNamesPort
     from app.conversation.active_conversation import ConversationPort
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import DialogPort, EventsPort, KeysPort, NoticePort, SendingPort, SessionPort
+    from app.ports import (
+        AgentsPort,
+        DialogPort,
+        EventsPort,
+        KeysPort,
+        NoticePort,
+        SendingPort,
+        SessionPort,
+    )
     from app.screens.settings.preferences import Preferences
     from app.screens.skins.appearance import AppearancePort
 

@@ -102,10 +102,3 @@ class AgentActions:
             self._app.complain(str(error))
             return False
         return True
-
-
-class AgentsPort(Protocol):
-    """What the person can do with agents."""
-
-    @property
-    def agents(self) -> AgentActions: ...

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from agent.api.session import SessionClient, SessionHistory
     from agent.events import BranchSwitched
     from app.conversation.session_screen import SessionScreenPort
+    from app.conversation.shown_history import ShownHistory
     from app.ports import DialogPort, EventsPort, KeysPort, NoticePort, SessionPort, WorkPort
     from app.screens.history.timeline_services import What
 
@@ -26,9 +27,8 @@ if TYPE_CHECKING:
     ):
         """What going back and forth asks of the application."""
 
-        def show_conversation(self, client: SessionClient) -> None:
-            """Show the branch in use in place of what is shown."""
-            ...
+        @property
+        def shown(self) -> ShownHistory: ...
 
 
 Choices = Mapping[str, "Choice"]
@@ -199,7 +199,7 @@ class HistoryActions:
         """The conversation goes on elsewhere: show it from its end upwards, then what goes with it."""
         app = self._app
         client = app.need_client()
-        app.show_conversation(client)
+        app.shown.show_branch(client)
         self._offer(event.draft)
         app.run_worker(partial(self._show_branch, client), group="branch", exclusive=True)
 

@@ -10,9 +10,8 @@ from app.conversation.conversation_screen import ConversationScreen
 if TYPE_CHECKING:
     from textual.screen import Screen
 
-    from app.commands.agent_actions import AgentsPort
     from app.conversation.session_screen import SessionScreen
-    from app.ports import DialogPort, EventsPort
+    from app.ports import AgentsPort, DialogPort, EventsPort
     from widgets.prompt.widget import Prompt
     from widgets.transcript.view import Transcript
 

@@ -42,10 +42,9 @@ from widgets.transcript.view import Transcript
 
 if TYPE_CHECKING:
     from agent.api.history import Node
-    from app.commands.agent_actions import AgentActions
     from app.conversation.bridge import Bridge
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import KeysPort, NoticePort, SlashPort
+    from app.ports import AgentControls, KeysPort, NoticePort, SlashPort
     from app.screens.skins.appearance import AppearancePort
 
     class AgentScreenPorts(AppearancePort, KeysPort, NoticePort, SessionScreenPort, SlashPort, Protocol):
@@ -90,7 +89,7 @@ class AgentScreen(ConversationScreen):
         Binding("f1,question_mark", "app.order('program.help')", "Help", show=False, id="agent.help"),
     ]
 
-    def __init__(self, agent: str, agents: AgentActions, bridge: Bridge) -> None:
+    def __init__(self, agent: str, agents: AgentControls, bridge: Bridge) -> None:
         clock = bridge.clock
         self.header = AgentHeader(lambda: bridge.team.row(agent), clock=clock)
         super().__init__(self.header, Prompt(), agent)

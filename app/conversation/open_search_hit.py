@@ -13,12 +13,11 @@ from tools.safe_text import clean
 from widgets.transcript.items import AnswerItem, CallItem, Item, NoticeItem, UserItem
 
 if TYPE_CHECKING:
-    from app.commands.history_actions import HistoryPort
     from app.conversation.session_screen import SessionScreenPort
-    from app.ports import NoticePort, SessionPort
+    from app.ports import BranchViewPort, NoticePort, SessionPort
     from app.screens.sessions.search import ChosenHit
 
-    class SearchHitPorts(HistoryPort, NoticePort, SessionPort, SessionScreenPort, Protocol):
+    class SearchHitPorts(BranchViewPort, NoticePort, SessionPort, SessionScreenPort, Protocol):
         """What opening a hit asks of the application."""
 
 

@@ -9,9 +9,9 @@ from textual.actions import SkipAction
 from textual.binding import Binding, BindingType
 from textual.messages import Prune
 
-from app.commands.double_press import DoublePress
 from app.commands.registry import bindings
 from app.conversation.conversation_screen import ConversationScreen
+from app.conversation.double_press import DoublePress
 from app.startup.preload import bring
 from widgets.panes.arrangement import Arrangement
 from widgets.panes.status import StatusBar

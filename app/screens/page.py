@@ -12,8 +12,7 @@ from textual.widget import Widget
 from app.screens.closable import ClosableModal
 from app.screens.head import ScreenHeader
 from app.screens.keyline import KeyLine
-from themes.skin import Skin
-from widgets.palette import Palette
+from app.screens.skin_of import palette_of
 from widgets.row_list import RowList
 
 Outcome = TypeVar("Outcome")
@@ -73,4 +72,4 @@ class Page(ClosableModal[Outcome]):
         self.dismiss(None)
 
     def _wear_skin(self) -> None:
-        self.rows.use(Palette(getattr(self.app, "skin", None) or Skin()))
+        self.rows.use(palette_of(self.app))

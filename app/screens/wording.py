@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 
-from themes.skin import Skin
+from app.screens.skin_of import palette_of
 from tools.safe_text import left_out, reveal
-from widgets.palette import Palette
 from widgets.reader import Reader
 from widgets.reader_rows import Gutter
 
@@ -22,7 +21,7 @@ class Skinned(Reader):
         self.app.theme_changed_signal.subscribe(self, lambda _theme: self._wear_skin())
 
     def _wear_skin(self) -> None:
-        self.use(Palette(getattr(self.app, "skin", None) or Skin()))
+        self.use(palette_of(self.app))
 
 
 def line(text: str, limit: int = 4_000) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 from collections.abc import Sequence
+from types import ModuleType
 
 from agent.api.permissions import NAMES
 from agent.errors import ExitCode
@@ -19,6 +20,7 @@ SUBCOMMANDS = {
     "memory": "list, add, edit and remove what is remembered between sessions",
     "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
+    "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",
@@ -30,6 +32,14 @@ SUBCOMMANDS = {
     "permissions": "list, explain, test and change what may be done",
     "doctor": "check that everything Hermes needs is in order",
 }
+
+_MODULES = {"import": "importing"}
+"""Subcommands whose name no module can have."""
+
+
+def module_of(command: str) -> ModuleType:
+    """The module in `app/cli` of a subcommand."""
+    return importlib.import_module(f"app.cli.{_MODULES.get(command, command)}")
 
 
 def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -73,7 +83,7 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
     for name, summary in SUBCOMMANDS.items():
         if name == named:
-            importlib.import_module(f"app.cli.{name}").add_parser(subparsers)
+            module_of(name).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
     return parser

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from agent.audit.record import newest
 from agent.events import ApprovalAsked, Decision, Event, Noticed, SessionOpened
-from agent.safety.audit_record import newest
 from tests.support.engines import Bench, bench
 from tests.support.replies import Reply, by_step, call, refuse, say
 

@@ -11,8 +11,8 @@ import pytest
 from textual.widget import Widget
 
 from agent.events import BranchSwitched, StepTaken
-from app.commands.double_press import DoublePress
 from app.conversation import session_screen
+from app.conversation.double_press import DoublePress
 from app.screens import dialog as dialogs
 from app.screens.history.hunks import HunkScreen
 from app.screens.history.restoring import RestoringScreen

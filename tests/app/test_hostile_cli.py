@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from agent.audit.log import AuditLog
 from agent.home import Home
-from agent.safety.audit import AuditLog
 from agent.store.store import Store
 from tests.support.command import HERMES, environment
 from tests.support.hostile import SECRET, SHORT

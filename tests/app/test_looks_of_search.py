@@ -12,6 +12,7 @@ from textual.pilot import Pilot
 
 from agent.api.local.stored import LocalStored
 from agent.home import Home
+from agent.recall.recall import Recall
 from app.screens.sessions.search import SearchScreen
 from tests.support import found
 from tests.support.staged import Staged, scene
@@ -65,6 +66,22 @@ def test_the_search_looks_as_it_should(
     snap_compare: Any, tmp_path: Path, size: tuple[int, int], text: str, keys: tuple[str, ...]
 ) -> None:
     assert snap_compare(Staged(), terminal_size=size, run_before=searched(tmp_path, text, *keys))
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_each_answer_to_a_question_says_how_it_was_found(
+    snap_compare: Any, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        async with await found.filled(tmp_path / "state.db") as store:
+            recall = Recall(store)
+            stored = LocalStored(store, Home(Path()), recall)
+            text = "which of the tests here were the slowest in october"
+            app.push_screen(SearchScreen(stored, text, now=lambda: found.NOW))
+            await still(app, pilot)
+            await recall.close()
+
+    assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))
 
 
 @pytest.mark.parametrize("skin", ["paper", "contrast-dark", "mono"])

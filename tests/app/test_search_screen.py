@@ -17,7 +17,7 @@ from agent.store.query import parse
 from agent.store.search import SearchHits
 from agent.store.store import Store
 from app.screens.sessions.search import ChosenHit, SearchScreen
-from app.screens.sessions.search_rows import HitRows, around, when
+from app.screens.sessions.search_rows import HitRows, around, found_by, when
 from tests.support import found
 from themes.skin import Skin
 from widgets.palette import Palette, css_variables
@@ -156,3 +156,16 @@ async def test_around_a_hit_stand_its_neighbours_and_the_match_is_known(store: S
 )
 def test_ages_are_short(age: float, shown: str) -> None:
     assert when(found.NOW - age, found.NOW) == shown
+
+
+@pytest.mark.parametrize(
+    ("ways", "shown"),
+    [
+        (("exact",), "exact"),
+        (("some words", "nearby", "date"), "some words + neighbours + date"),
+        (("meaning",), "meaning"),
+        ((), ""),
+    ],
+)
+def test_a_hit_says_how_it_was_found(ways: tuple[str, ...], shown: str) -> None:
+    assert found_by(ways) == shown

@@ -24,16 +24,8 @@ from agent.absent import (
     NO_SKILLS,
 )
 from tools.actions import Action, SpawnAgent
-from tools.context import (
-    Assignment,
-    Checkpoints,
-    Delegates,
-    Folded,
-    MemoryKeeper,
-    PersonAnswer,
-    SeenFile,
-    Todo,
-)
+from tools.checkpoints import Checkpoints
+from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
 from tools.found import FoundNote, FoundSession
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError

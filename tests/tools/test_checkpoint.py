@@ -12,7 +12,7 @@ import pytest
 from tests.support.tool_context import FakeContext, allow_all, deny_all
 from tools import checkpoint_tool as module
 from tools.actions import RestoreFiles
-from tools.context import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
+from tools.checkpoints import FileStep, PermitBack, PointList, SavedPoint, SinceThen, TakenBack
 from tools.registry import call_tool, registry
 from tools.results import DiffDetail, ToolError
 

@@ -17,9 +17,10 @@ from widgets.prompt.completion import (
     rank_commands,
 )
 from widgets.prompt.menu import CompletionMenu
+from widgets.prompt.reference_forms import Form, form_choices, form_of, names_lines, path_choices
 
 _COMMAND = re.compile(r"/([\w:.-]*)")
-_FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@("[^"\n]*|[^\s"]*)\Z""")
+_FILE = re.compile(r"""(?:^|(?<=[\s(\['"]))@((?:file:|folder:)?"[^"\n]*|[^\s"]*)\Z""")
 
 
 class Mention(NamedTuple):
@@ -29,6 +30,8 @@ class Mention(NamedTuple):
     start: int
     end: int
     query: str
+    form: Form = ""
+    """What stands before the query, where the word attaches something."""
 
 
 class Completer:
@@ -62,7 +65,7 @@ class Completer:
             self._closed = None
         if mention is None or mention.kind != "file":
             self._index = None
-        if mention is None or (mention.kind, mention.start) == self._closed:
+        if mention is None or (mention.kind, mention.start) == self._closed or _is_written(mention):
             self.menu.show(())
             return None
         if mention.kind == "command":
@@ -80,10 +83,11 @@ class Completer:
             self._index = mention.start, asyncio.ensure_future(listing)
         # Shielded: the next key cancels this ranking, but the listing serves all of them.
         index, agents = await asyncio.shield(self._index[1])
+        if mention.form == "folder":
+            index = await asyncio.to_thread(index.folders)
         paths = await asyncio.to_thread(index.rank, mention.query)
         if mention == self._mention:
-            meant, others = agent_choices(agents, mention.query)
-            self.menu.show([*meant, *file_choices(paths, mention.query), *others])
+            self.menu.show(_choices(mention, paths, agents))
 
     def close(self) -> bool:
         """Close the menu until another word is begun. False when it was not open."""
@@ -124,6 +128,9 @@ class Completer:
         if buffer.text[end : end + 1] == " ":
             end += 1
         buffer.replace(mention.start, end, chosen.text)
+        if not chosen.text.endswith((" ", ":")):
+            # The word goes on, but there is nothing more to choose.
+            self._closed = mention.kind, mention.start
         self.menu.show(())
         return chosen
 
@@ -137,8 +144,23 @@ def mention_at(text: str, cursor: int) -> Mention | None:
         return Mention("command", 0, match.end(), text[1:cursor])
     line = text.rfind("\n", 0, cursor) + 1
     if match := _FILE.search(text[line:cursor]):
-        return Mention("file", line + match.start(), cursor, match[1].removeprefix('"'))
+        form, query = form_of(match[1])
+        return Mention("file", line + match.start(), cursor, query, form)
     return None
+
+
+def _is_written(mention: Mention) -> bool:
+    return names_lines(mention.form, mention.query)
+
+
+def _choices(
+    mention: Mention, paths: Sequence[str], agents: Iterable[CommandChoice]
+) -> list[CompletionChoice]:
+    """What the menu offers for a mention: behind a form only paths, else whatever can be named."""
+    if mention.form:
+        return path_choices(mention.form, paths, mention.query)
+    meant, others = agent_choices(agents, mention.query)
+    return [*form_choices(mention.query), *meant, *file_choices(paths, mention.query), *others]
 
 
 def _listed(

@@ -116,7 +116,14 @@ class PathIndex:
         self._paths = [path for key in sorted(buckets) for path in buckets[key]]
         self._lowered = [path.lower() for path in self._paths]
         self._all = "\n".join(self._lowered)
+        self._folders: PathIndex | None = None
         self._starts = list(accumulate((len(path) + 1 for path in self._lowered), initial=0))
+
+    def folders(self) -> PathIndex:
+        """The folders of the paths, made when they are first asked for."""
+        if self._folders is None:
+            self._folders = PathIndex(folders_of(self._paths))
+        return self._folders
 
     def __contains__(self, path: str) -> bool:
         return path in self._paths
@@ -169,6 +176,18 @@ class PathIndex:
             if len(found) >= _CONSIDERED:
                 break
         return found[:_CONSIDERED]
+
+
+def folders_of(paths: Iterable[str]) -> list[str]:
+    """The folders that hold the files, each once, with a stroke at its end."""
+    found: dict[str, None] = {}
+    for path in paths:
+        at = path.rfind("/")
+        # Where a folder is known, so are those above it.
+        while at > 0 and (folder := path[: at + 1]) not in found:
+            found[folder] = None
+            at = path.rfind("/", 0, at)
+    return list(found)
 
 
 def hits(label: str, query: str, start: int = 0) -> tuple[int, ...]:

@@ -23,6 +23,8 @@ class Edit:
     home: Home
     before: bytes | None
     after: bytes
+    old: RuleVerdict | None
+    """The verdict the rule had; None if there was no such rule."""
     widens: bool
     """Whether more would pass than before."""
 
@@ -55,13 +57,15 @@ def plan_rule(home: Home, text: str, verdict: RuleVerdict, setting: Setting) -> 
             path = (*path, "verdict")
     except (KeyError, TypeError):
         pass
-    old = next((rule.verdict for rule in known.rules if rule.text == text and not rule.surface), None)
+    old: RuleVerdict | None = next(
+        (rule.verdict for rule in known.rules if rule.text == text and not rule.surface), None
+    )
     after = set_value(content, path, verdict)
     if problems := parse_file(after, "permissions.yaml", setting).problems:
         message = problems[0].message
         raise ConfigError(message[0].upper() + message[1:])
     widens = (verdict == "allow" and old != "allow") or (verdict == "ask" and old == "deny")
-    return Edit(home, before, after, widens)
+    return Edit(home, before, after, old, widens)
 
 
 def _content(home: Home) -> bytes | None:

@@ -20,10 +20,9 @@ from app.screens.head import ScreenHeader
 from app.screens.history.timeline_services import FileDifferenceRow, Sides, TimelineServices
 from app.screens.keyline import KeyLine
 from app.screens.page import HELP, PAGE_STYLE, Page
+from app.screens.skin_of import palette_of
 from app.screens.wording import line
-from themes.skin import Skin
 from tools.files.diffs import diff_texts
-from widgets.palette import Palette
 from widgets.row_list import RowList
 from widgets.row_text import one_line, spread
 from widgets.timeline.diff_rows import DiffRows
@@ -148,7 +147,7 @@ class FileScreen(ClosableModal[None]):
         return " · ".join(filter(None, (happened, self._note)))
 
     def on_mount(self) -> None:
-        self.rows.use(Palette(getattr(self.app, "skin", None) or Skin()))
+        self.rows.use(palette_of(self.app))
 
     def show(self, diff: str, nothing: str) -> None:
         """Show the diff, or why there is none."""

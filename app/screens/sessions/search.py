@@ -14,7 +14,17 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from agent.api.search import MAX_HITS, PATIENCE, Order, Query, QueryLine, SearchHits, parse, parse_line
+from agent.api.search import (
+    MAX_HITS,
+    PATIENCE,
+    Order,
+    Query,
+    QueryLine,
+    SearchHits,
+    parse,
+    parse_line,
+    words_of,
+)
 from agent.api.session import StoredSessions
 from agent.errors import HermesError
 from app.screens.closable import ClosableModal
@@ -22,9 +32,8 @@ from app.screens.field import Field
 from app.screens.head import ScreenHeader
 from app.screens.keyline import KeyLine
 from app.screens.sessions.search_rows import EMPTY, LOOKING, NOTHING, HitPreview, HitRows, around, chips
+from app.screens.skin_of import palette_of
 from app.screens.wording import line
-from themes.skin import Skin
-from widgets.palette import Palette
 from widgets.row_list import RowList
 
 FIRST = 24
@@ -152,6 +161,9 @@ class SearchScreen(ClosableModal[ChosenHit | None]):
         )
 
     def _show(self, hits: SearchHits, query: Query, *, keep: bool) -> None:
+        if hits.hits and not any("exact" in hit.ways for hit in hits.hits) and hits.hits[0].ways:
+            # An answer to a question was not found by words such as `in`, which stand in many others.
+            query = parse(" ".join(words_of(self._asked.text))) if self._asked else query
         self._query = query
         hint = EMPTY if not self._asked else NOTHING if hits.complete else LOOKING
         self._rows.take(hits.hits, query, hint, keep=keep)
@@ -209,7 +221,7 @@ class SearchScreen(ClosableModal[ChosenHit | None]):
         self._head.say(text)
 
     def _wear_skin(self) -> None:
-        palette = Palette(getattr(self.app, "skin", None) or Skin())
+        palette = palette_of(self.app)
         self._rows.use(palette)
         self._around.use(palette)
         self._preview()

@@ -73,7 +73,8 @@ class HitRows(RowList):
     def _draw_hit(self, index: int, width: int) -> list[Text]:
         hit = self.hits[index]
         title = Text(" ", self.ink("text")).append(line(hit.title) or NO_TITLE, self.ink("text", bold=True))
-        about = " · ".join(filter(None, (who(hit.kind, hit.tool), when(hit.created, self._now()))))
+        found = found_by(hit.ways)
+        about = " · ".join(filter(None, (found, who(hit.kind, hit.tool), when(hit.created, self._now()))))
         head = spread(title, Text(about + " ", self.ink("dim")), width)
         return [head, self._snippet(hit, width)]
 
@@ -187,6 +188,11 @@ def chips(asked: QueryLine) -> Content:
     if asked.notes:
         parts.append((f"! {asked.notes[-1]}", "$warning"))
     return Content.assemble(*parts) if parts else Content.styled(HINT, "$text-muted")
+
+
+def found_by(ways: Sequence[str]) -> str:
+    """How a hit was found. Pure."""
+    return " + ".join("neighbours" if way == "nearby" else line(way) for way in ways)
 
 
 def who(kind: str, tool: str = "") -> str:

@@ -50,9 +50,7 @@ async def check(store: Store, file: Path) -> None:
     with closing(sqlite3.connect(file)) as connection:
         (rows,) = connection.execute("SELECT rows FROM state").fetchone()
         assert rows == sum(map(len, places(file)))
-        (indexed,) = connection.execute(
-            "SELECT count(*) FROM words WHERE words MATCH 'own : needle'"
-        ).fetchone()
+        (indexed,) = connection.execute("SELECT count(*) FROM words WHERE words MATCH 'needle'").fetchone()
         held = [node for line in places(file) for node in line if "needle" in messages[node].text]
         assert indexed == len(held)
 
@@ -303,3 +301,30 @@ async def test_a_builder_that_is_killed_loses_nothing(store: Store, session: Ses
     await index.catch_up(seconds=60)
     await check(store, file)
     await index.close()
+
+
+async def test_what_is_added_is_found_by_words_that_were_asked_for_before(
+    store: Store, session: Session, index: MessageIndex
+) -> None:
+    nodes = await talk(store, session, *[f"needle {number}" for number in range(300)])
+    await index.catch_up(seconds=10)
+    await index.find(words_of("needle and thread"))
+    (new,) = await talk(store, session, "a needle with a thread")
+    await store.fork(session.id, nodes[5], "side")
+    (fork,) = await talk(store, session, "needle and thread on a side", head="side")
+    await index.catch_up(seconds=10)
+    assert set((await found(index, "needle and thread"))[:2]) == {new, fork}
+    await store.delete(session.id, clearing=index.remove)
+    other = await store.create_session(workspace="/w", model="m")
+    (last,) = await talk(store, other, "one needle")
+    await index.catch_up(seconds=10)
+    assert await found(index, "needle and thread") == [last]
+
+
+async def test_a_common_word_is_not_passed_over(store: Store, session: Session, index: MessageIndex) -> None:
+    other = await store.create_session(workspace="/w", model="m")
+    await talk(store, session, *[f"the lantern of part {number}" for number in range(2_000)])
+    (both,) = await talk(store, other, "a lantern beside the sextant")
+    await talk(store, other, *[f"a sextant on shelf {number}" for number in range(300)])
+    await index.catch_up(seconds=30)
+    assert (await found(index, "which sextant has a lantern"))[0] == both

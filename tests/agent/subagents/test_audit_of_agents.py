@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from agent.audit.check import verify
+from agent.audit.record import asker, newest
 from agent.events import ApprovalAsked, Decision
-from agent.safety.audit_check import verify
-from agent.safety.audit_record import asker, newest
 from tests.agent.subagents.test_delegation import team
 from tests.support.model_server import call, say
 from tests.support.team import report

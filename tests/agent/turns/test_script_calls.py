@@ -14,7 +14,7 @@ from agent.events import ToolFinished, ToolStarted
 from tests.support.engines import Bench, bench
 from tests.support.replies import by_step, call, say
 from tools.discovery import discover
-from tools.registry import registry
+from tools.registry import Registry, registry
 
 CODE = """
 from hermes_tools import gather, {tool}
@@ -48,9 +48,10 @@ async def crowd(folder: Path, monkeypatch: pytest.MonkeyPatch, tool: str, call_t
         finally:
             inside -= 1
 
-    get = registry.get
+    get = Registry.get
     watched = dataclasses.replace(entry, handler=handler, is_async=True)
-    monkeypatch.setattr(registry, "get", lambda name: watched if name == tool else get(name))
+    # A session has a registry of its own, made from the one of all tools.
+    monkeypatch.setattr(Registry, "get", lambda self, name: watched if name == tool else get(self, name))
     code = CODE.format(tool=tool, call=call_text)
     async with bench(folder, by_step([call("execute_code", code=code), say("done")])) as b:
         for number in range(8):

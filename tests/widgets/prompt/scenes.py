@@ -44,6 +44,11 @@ async def slash_menu(pilot: Pilot[None]) -> None:
     await pilot.press("down")
 
 
+async def form_menu(pilot: Pilot[None]) -> None:
+    await type_in(pilot, "look at @")
+    await settle(pilot)
+
+
 async def file_menu(pilot: Pilot[None]) -> None:
     await type_in(pilot, "look at @mon")
     await settle(pilot)
@@ -75,5 +80,14 @@ async def reverse_search(pilot: Pilot[None]) -> None:
 
 SCENES = {
     scene.__name__: scene
-    for scene in (empty, long_text, slash_menu, file_menu, paste_token, busy_with_queue, reverse_search)
+    for scene in (
+        empty,
+        long_text,
+        slash_menu,
+        form_menu,
+        file_menu,
+        paste_token,
+        busy_with_queue,
+        reverse_search,
+    )
 }

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.context.references import references
 from tests.widgets.prompt.host import COMMANDS
 from widgets.prompt.completer import Mention, mention_at
 from widgets.prompt.completion import PathIndex, hits, mention_of, rank_commands
+from widgets.prompt.reference_forms import form_choices, names_lines, path_choices
 
 MENTIONS = [
     ("/", 1, Mention("command", 0, 1, "")),
@@ -25,6 +27,10 @@ MENTIONS = [
     ("a\n@b", 4, Mention("file", 2, 4, "b")),
     ('see @"my fi', 11, Mention("file", 4, 11, "my fi")),
     ("(@b", 3, Mention("file", 1, 3, "b")),
+    ("@file:src/m", 11, Mention("file", 0, 11, "src/m", "file")),
+    ('@file:"my fi', 12, Mention("file", 0, 12, "my fi", "file")),
+    ("see @folder:", 12, Mention("file", 4, 12, "", "folder")),
+    ("@git:2", 6, Mention("file", 0, 6, "git:2")),
     ("me@home.org", 11, None),
     ("see @b now", 10, None),
 ]
@@ -105,3 +111,40 @@ def test_many_paths_give_as_many_as_asked_for() -> None:
 def _has_in_order(path: str, wanted: str) -> bool:
     rest = iter(path)
     return all(character in rest for character in wanted)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("", ["file:", "folder:", "diff", "staged", "git:"]),
+        ("f", ["file:", "folder:"]),
+        ("ST", ["staged"]),
+        ("git:2", []),
+        ("file:x", []),
+        ("money", []),
+    ],
+)
+def test_the_forms_that_attach_something_are_offered_by_how_they_begin(query: str, names: list[str]) -> None:
+    assert [each.label for each in form_choices(query)] == names
+
+
+def test_what_the_menu_writes_is_read_as_it_is_meant() -> None:
+    index = PathIndex(["src/my money.py", "src/api/money.py", "top.py"])
+    files = path_choices("file", index.rank("money"), "money")
+    folders = path_choices("folder", index.folders().rank("s"), "s")
+    assert [each.text for each in folders] == ["@folder:src/ ", "@folder:src/api/ "]
+    assert [each.text for each in files] == ["@file:src/api/money.py", '@file:"src/my money.py"']
+    read = references(" ".join(each.text for each in (*folders, *files, *form_choices("git"))))
+    assert [(each.kind, each.target) for each in read] == [
+        ("folder", "src/"),
+        ("folder", "src/api/"),
+        ("file", "src/api/money.py"),
+        ("file", "src/my money.py"),
+        ("git", "3"),
+    ]
+
+
+def test_nothing_is_offered_while_the_lines_of_a_file_are_written() -> None:
+    words = ("src/a.py:", "src/a.py:1", "src/a.py:10-", "src/a.py:10-20")
+    assert all(names_lines("file", each) for each in words)
+    assert not any(names_lines("file", each) for each in ("", ":", "src/a.py", "src/a:b"))

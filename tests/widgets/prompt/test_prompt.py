@@ -11,6 +11,7 @@ import pytest
 from textual import events
 from textual.pilot import Pilot
 
+from tests.support.waiting import until
 from tests.widgets.prompt.host import FILES, Host
 from tests.widgets.prompt.scenes import paste, settle, type_in
 from widgets.prompt.widget import Prompt
@@ -273,6 +274,21 @@ async def test_a_ranking_that_comes_late_is_dropped() -> None:
         release.set()
         await settle(pilot)
         assert not prompt.menu.is_open
+
+
+async def test_a_file_is_attached_by_its_form_and_its_lines_are_typed_behind_it() -> None:
+    async with running() as (_, prompt, pilot):
+        await type_in(pilot, "@fi")
+        await until(pilot, lambda: prompt.menu.is_open)
+        assert prompt.menu.choices[0].label == "file:"
+        await pilot.press("tab")
+        assert prompt.text == "@file:"
+        await type_in(pilot, "mon")
+        await until(pilot, lambda: prompt.menu.is_open and prompt.menu.choices[0].label == "src/money.py")
+        await pilot.press("tab")
+        await type_in(pilot, ":1-2")
+        await settle(pilot)
+        assert (prompt.text, prompt.menu.is_open) == ("@file:src/money.py:1-2", False)
 
 
 async def test_up_from_the_empty_prompt_takes_the_last_queued_message_back() -> None:

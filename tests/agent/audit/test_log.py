@@ -19,15 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.safety import audit
-from agent.safety.audit import AuditError, AuditLog, canonical, digest, files
-from agent.safety.audit_check import AuditReport, verify
+from agent.audit import log as audit
+from agent.audit.check import AuditReport, verify
+from agent.audit.log import AuditError, AuditLog, canonical, digest, files
 
 ROOT = Path(__file__).parents[3]
 WRITER = """
 import sys
 from pathlib import Path
-from agent.safety.audit import AuditLog
+from agent.audit.log import AuditLog
 log = AuditLog(Path(sys.argv[1]), int(sys.argv[3]))
 for number in range(int(sys.argv[4])):
     log.append({"by": sys.argv[2], "number": number, "text": "x" * (number % 300)}, durable=number % 7 == 0)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from agent.audit.check import verify
+from agent.audit.log import AuditLog, canonical, files
+from agent.audit.record import MAX_TEXT, AuditRecorder, AuditTail, entry, newest
 from agent.events import Decision
-from agent.safety.audit import AuditLog, canonical, files
-from agent.safety.audit_check import verify
-from agent.safety.audit_record import MAX_TEXT, AuditRecorder, AuditTail, entry, newest
 from agent.safety.gate import Gate, Ruling
 from agent.safety.verdict import Verdict
 from tools.actions import Action, Fetch, RunCommand, WritePath

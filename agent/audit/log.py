@@ -3,7 +3,7 @@
 `~/.hermes/audit/audit-000001.jsonl` and so on, 0600, only ever appended to. Every
 line is canonical JSON with a number (`seq`), the SHA-256 of the line before
 (`previous`) and its own (`hash`), so that a line that was changed, taken out,
-put in or moved is found by `agent.safety.audit_check`. `head` beside the files names
+put in or moved is found by `agent.audit.check`. `head` beside the files names
 the last line that surely is on the disk, so that lines cut off at the end are missed.
 
 Several processes may append at once: each append holds a lock that the system

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from agent.safety.audit import (
+from agent.audit.log import (
     MENDED,
     START,
     AuditError,

@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.safety.audit import MENDED, AuditError, AuditLog, Record, files, parsed
+from agent.audit.log import MENDED, AuditError, AuditLog, Record, files, parsed
 from tools.actions import Action, ReadPath
 from tools.redact import redact
 from tools.results import DeniedError

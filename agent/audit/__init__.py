@@ -1,0 +1,1 @@
+"""The log of what the gate ruled: written, checked, read."""
