@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from agent.api.servers import Servers
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     )
     from agent.api.permissions import Grant, Mode, ModeName
     from agent.api.search import Filters, Order, SearchHits, SearchMode
-    from agent.api.servers import Servers
     from agent.api.usage import ContextTable, SpendingOverview
 
 Reply = PersonAnswer | Decision | CeilingReply
