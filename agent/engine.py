@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agent.attempts.parallel_attempts import ParallelAttempts
     from agent.history.navigation import HistoryNavigation
     from agent.mcp.service import McpService
+    from agent.plugins.session_plugins import SessionPlugins
     from agent.recall.recall import Recall
     from agent.spending.metering import Metering
     from agent.subagents.scheduler import Scheduler
@@ -52,6 +53,7 @@ class Engine:
         attempts: ParallelAttempts | None,
         agents: Scheduler | None,
         recall: Recall,
+        plugins: SessionPlugins,
         servers: McpService,
         effort: SessionEffort,
     ) -> None:
@@ -62,9 +64,12 @@ class Engine:
         self.model = model
         self.metering = metering
         """What the session spends, and what happens when a ceiling is reached."""
+        self.plugins = plugins
+        """What plugins bring into the session."""
         self.recall = recall
-        self.servers = servers
         """Finds what was said and noted before."""
+        self.servers = servers
+        """The MCP servers of the session."""
         self.travel = travel
         """Going back, branching, undo and redo."""
         self._agent = agent

@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_plugins import open_plugins
 from agent.assembly.session_servers import open_servers, resource_reader
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
@@ -38,13 +39,13 @@ from agent.model.effort import SessionEffort
 from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
-from agent.recall.memory_source import MemoryNotes
+from agent.plugins.skill_catalog import catalog_for
+from agent.recall.opening import recall_sources
 from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
 from agent.sessions.permission_notices import permission_problems
 from agent.sessions.session_prompt import kept_back, memory_files, tone_of
-from agent.skills.catalog import catalog_for
 from agent.skills.offer import SaveOffer
 from agent.spending.ceiling_questions import CeilingQuestions
 from agent.spending.decisions import Decisions
@@ -59,6 +60,7 @@ from agent.subagents.session_agents import SessionAgents, open_session_agents
 from agent.subagents.subagent import Services
 from agent.subagents.workspaces import AgentWorkspaces
 from agent.turns.attaching import ReferenceReader
+from agent.turns.background_changes import BackgroundChanges
 from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
@@ -91,9 +93,10 @@ async def open_engine(
     secrets = _secrets(loaded, plan)
     store = await Store.open(home.database, secrets=secrets)
     notes = memory_files(home, options.workspace, loaded.settings)
-    recall = Recall(store, sources=[MemoryNotes(notes)] if loaded.settings.memory.enabled else ())
+    recall = Recall(store, sources=recall_sources(store, home, options.workspace, loaded.settings, notes))
     stream.subscribe(lambda _event: recall.stir())
-    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store)]
+    plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
+    closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
     base = SharedServices(
         options=options,
         home=home,
@@ -104,6 +107,7 @@ async def open_engine(
         store=store,
         recall=recall,
         tools=registry.copy(),
+        plugins=plugins,
         stream=stream,
         secrets=secrets,
         closers=closers,
@@ -136,7 +140,7 @@ def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Pa
     if loaded.settings.memory.enabled:
         blocks = memory_files(home, workspace, loaded.settings).read_blocks()
         problems += [block.problem for block in blocks if block.problem]
-    if (skills := catalog_for(home, workspace, loaded.settings)) is not None:
+    if (skills := catalog_for(home, workspace, loaded.settings, ())) is not None:
         problems += skills.load().troubles()
     return problems + [f"The tools of {each.module} are missing: {each.reason}" for each in discover()]
 
@@ -156,6 +160,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     definitions = Definitions(base.home, base.options.workspace)
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
+    base.plugins.offer(base.tools)
     servers, answers, told_of_servers = await open_servers(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
@@ -168,6 +173,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
     # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
     steps = await _steps(base, talk, turn_queue)
+    looks: list[BackgroundChanges] = []
+    base.closers.append(partial(_look_again, looks))
     scope = session_scope(base, talk, pending_requests, steps=steps is not None)
     place = AgentWorkspace(reach=await open_execution(base, talk, scope))
     answers.begin(base, talk, place.reach.gate, PersonAsker(pending_requests, MAIN_AGENT))
@@ -175,6 +182,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     if steps is not None:
         steps.own_work = partial(watch.during, "")
         place.steps, place.position = steps, lambda: steps.position
+        looks.append(_background(base, place, steps, turn_queue))
+        place.before_programs = [looks[0].acting]
     hooks, waiting = await _hooks(base, talk)
     services = _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks)
     team = _team(
@@ -194,8 +203,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts = ParallelAttempts(session, steps, travel, services, spec.max_steps)
         base.closers.append(attempts.close)
     gate = place.reach.gate
-    told = [*problems, *told_of_servers, *waiting, *permission_problems(gate.policy), *kinds.told()]
-    told += kept_back(session)
+    told = [*problems, *base.plugins.problems, *told_of_servers, *waiting]
+    told += [*permission_problems(gate.policy), *kinds.told(), *kept_back(session)]
     announce(
         base.stream,
         session,
@@ -222,6 +231,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         attempts,
         None if team is None else team.scheduler,
         base.recall,
+        base.plugins,
         servers,
         services.effort,
     )
@@ -293,6 +303,24 @@ async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
     return decisions
 
 
+def _background(
+    base: SharedServices, place: AgentWorkspace, steps: Steps, turn_queue: TurnQueue
+) -> BackgroundChanges:
+    """What looks after programs in the background."""
+
+    def tell(text: str) -> None:
+        base.emit(Noticed(kind="warning", text=text))
+        turn_queue.remember(f"[{text}]")
+
+    return BackgroundChanges(steps, place.reach.terminals, place.reach.closed_places, tell)
+
+
+async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
+    """Once nothing runs any more, and steps are still kept."""
+    for each in looks:
+        await each.aclose()
+
+
 async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue) -> Steps | None:
     """The recorder of what happens to files; None where that is not kept."""
     # Before the recorder looks: what a call that was cut off did is then all of it.
@@ -332,13 +360,14 @@ async def _watch(base: SharedServices, turn_queue: TurnQueue) -> ProjectWatch:
 
 
 async def _hooks(base: SharedServices, talk: Conversation) -> tuple[SessionHooks, list[str]]:
-    """The person's hooks, and what is to be said of those they have not agreed to."""
+    """The hooks of the person and of plugins, and what is to be said of those nobody agreed to."""
     declared = hooks_of(base.settings)
     agreed = await asyncio.to_thread(HookConsent(base.home.hooks).agreed) if declared else frozenset()
     active = [hook for hook in declared if hook.digest in agreed]
     environment = child_environment(base.environ, base.settings.terminal.env_passthrough)
-    hooks = SessionHooks(active, talk.session.id, base.options.workspace, environment, base.emit)
-    if active:
+    all_hooks = [*active, *base.plugins.hooks()]
+    hooks = SessionHooks(all_hooks, talk.session.id, base.options.workspace, environment, base.emit)
+    if all_hooks:
         base.stream.subscribe(hooks.hear)
         base.closers.append(hooks.close)
     missing = len(declared) - len(active)
@@ -372,7 +401,8 @@ def _services(
         options=base.tool_options(),
         hooks=hooks,
         effort=_effort(base, talk),
-        skills=catalog_for(base.home, base.options.workspace, base.settings),
+        plugins=base.plugins,
+        skills=catalog_for(base.home, base.options.workspace, base.settings, base.plugins.skill_folders()),
         environ=base.variables,
         root=talk.session.id,
         models=_models(base, talk),

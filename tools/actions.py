@@ -6,7 +6,7 @@ A tool never acts first and asks later. It builds one of these, hands it to
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -260,6 +260,49 @@ CallServer.effect = declare_effect(
         lasting=lambda action: f"call {action.server}/{action.name} with exactly these arguments",
         example=CallServer.of,
     )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallPlugin(Action):
+    """Call a tool of a plugin. `arguments` is what it gets, as JSON text."""
+
+    plugin: str
+    name: str
+    arguments: str = ""
+
+    def headline(self) -> str:
+        return f"call {self.plugin}/{self.name} {self.arguments}".rstrip()
+
+    @classmethod
+    def of(cls, example: str) -> CallPlugin:
+        """The call that `plugin/tool` stands for."""
+        plugin, _, name = example.partition("/")
+        return cls(tool=name or "plugin", plugin=plugin, name=name)
+
+
+CallPlugin.effect = declare_effect(
+    Effect(
+        name="plugin",
+        why="calls a plugin, which may change files or reach hosts that you agreed to",
+        subject=lambda action: f"{action.plugin}/{action.name}",
+        runs_programs=True,
+        lasting=lambda action: f"call {action.plugin}/{action.name} with exactly these arguments",
+        example=CallPlugin.of,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallConfinedPlugin(CallPlugin):
+    """Call a tool of a plugin whose boundary opens no host and no place to write to."""
+
+
+CallConfinedPlugin.effect = replace(
+    CallPlugin.effect,
+    why="calls a plugin whose boundary lets it change and reach nothing of yours",
+    default="allow",
+    runs_programs=False,
 )
 
 

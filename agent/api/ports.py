@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from inspect import isfunction
 
+from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, SessionClient, SessionHistory, StoredSessions
 
@@ -13,6 +14,7 @@ PORTS: dict[str, type] = {
     "agents": Agents,
     "attempts": Attempts,
     "approvals": Approvals,
+    "plugins": PluginCommands,
     "stored": StoredSessions,
     "servers": Servers,
 }

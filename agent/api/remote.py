@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from agent.api.link import Link
+from agent.api.plugin_commands import PluginCommands
 from agent.api.ports import CALLS
 from agent.api.servers import Servers
 from agent.api.session import (
@@ -71,6 +72,7 @@ class RemoteSession:
         self.agents = cast(Agents, _Port(self._link, "agents"))
         self.attempts = cast(Attempts, _Port(self._link, "attempts"))
         self.approvals = cast(Approvals, _Port(self._link, "approvals"))
+        self.plugins = cast(PluginCommands, _Port(self._link, "plugins"))
         self.stored = cast(StoredSessions, _Port(self._link, "stored"))
         self.servers = cast(Servers, _Port(self._link, "servers"))
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
@@ -485,6 +486,9 @@ class SessionClient(Protocol):
 
     @property
     def approvals(self) -> Approvals: ...
+
+    @property
+    def plugins(self) -> PluginCommands: ...
 
     @property
     def stored(self) -> StoredSessions: ...

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.plugins.skill_catalog import catalog_for as catalog_for
+    from agent.plugins.skill_catalog import skill_catalog as skill_catalog
     from agent.skills.catalog import SkillCatalog as SkillCatalog
-    from agent.skills.catalog import catalog_for as catalog_for
     from agent.skills.catalog import missing_variables as missing_variables
-    from agent.skills.catalog import skill_catalog as skill_catalog
     from agent.skills.discover import BrokenSkill as BrokenSkill
     from agent.skills.discover import SkillIndex as SkillIndex
     from agent.skills.discover import SkillOff as SkillOff
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
-        "agent.skills.catalog": "SkillCatalog catalog_for missing_variables skill_catalog",
+        "agent.skills.catalog": "SkillCatalog missing_variables",
+        "agent.plugins.skill_catalog": "catalog_for skill_catalog",
         "agent.skills.discover": "BrokenSkill SkillIndex SkillOff SkillSet",
         "agent.skills.frontmatter": "SkillFormatError validate",
         "agent.skills.project": "read_project_skills trust_skills",

@@ -36,6 +36,7 @@ MODULES = frozenset(
         "agent.model.detect",
         "agent.model.protocol",
         "agent.options",
+        "agent.plugins.commands",
         "agent.safety.grants",
         "agent.safety.verdict",
         "agent.spending.overview",

@@ -39,6 +39,7 @@ from agent.model.protocol import Thinking, ToolSpec
 from agent.model.transport.reply import ModelRoute
 from agent.model.transport.retry import RetryPolicy
 from agent.model.usage import Meter
+from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.recall.tool_search import ToolSearch
 from agent.safety.gate import Gate
@@ -90,6 +91,8 @@ class AgentServices:
     hooks: CallHooks
     """What may have a say in calls and answers."""
     effort: SessionEffort
+    plugins: SessionPlugins | None = None
+    """What plugins bring; None where there are none."""
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -183,7 +186,14 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
     async def renew_system() -> bool:
         workspace = place.reach.workspace
         return await ensure_system(
-            session, workspace, services.home, services.settings, spec.profile, tools, spec.meter.window
+            session,
+            workspace,
+            services.home,
+            services.settings,
+            spec.profile,
+            tools,
+            spec.meter.window,
+            services.plugins,
         )
 
     is_renewed = await renew_system()
@@ -345,7 +355,7 @@ def _context_factory(
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
     away = () if place.origin is None else (apart(place.origin, reach.workspace),)
-    acting = acting_in_turn([*away, *spec.acting, keeps])
+    acting = acting_in_turn([*away, *spec.acting, *place.before_programs, keeps])
 
     def context_for(call: ToolCall) -> CallContext:
         return CallContext(

@@ -10,6 +10,7 @@ from agent.assembly.routes import RoutePlan
 from agent.events import Event
 from agent.home import Home
 from agent.options import Options
+from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.store.store import Store
 from agent.stream import EventStream
@@ -38,7 +39,9 @@ class SharedServices:
     store: Store
     recall: Recall
     tools: Registry
-    """The tools of this session: those of the program, and those that servers offer."""
+    """The tools of this session: those of the program, of plugins and of servers."""
+    plugins: SessionPlugins
+    """What plugins bring into it."""
     stream: EventStream
     secrets: Mapping[str, str]
     """What is masked wherever text is shown, stored or sent, by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from agent.context.context_files import ContextFile
 from agent.context.quarantine import KeptPassage
@@ -69,6 +70,16 @@ class SkillEntry:
     description: str
 
 
+class PluginSection(Protocol):
+    """A section that a plugin adds."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def text(self) -> str: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What is known when a session begins."""
@@ -92,6 +103,8 @@ class Facts:
     """Whether there is little room: layers of the program say only what matters most."""
     skills: Sequence[SkillEntry] = ()
     """The skills that can be used, nearest scope first."""
+    plugins: Sequence[PluginSection] = ()
+    """What plugins add."""
     branch: str = ""
     """The branch of git that is checked out; empty without one."""
     budgets: Mapping[str, int] = field(default_factory=dict)

@@ -33,7 +33,7 @@ class HookAnswer:
 
 
 def parse_answer(output: bytes) -> HookAnswer:
-    """The answer on a hook's standard output. Raises `HookError` for what is none."""
+    """The answer on the standard output of a hook. Raises `HookError` for what is none."""
     text = output.decode("utf-8", "replace").strip()
     if not text:
         return HookAnswer()
@@ -43,6 +43,13 @@ def parse_answer(output: bytes) -> HookAnswer:
         raise HookError("its output is no JSON") from None
     if not isinstance(data, dict):
         raise HookError("its output is no JSON object")
+    return answer_of(data)
+
+
+def answer_of(data: Any) -> HookAnswer:
+    """The answer that data stands for. Raises `HookError` for what is none."""
+    if not isinstance(data, dict):
+        raise HookError("its answer is no object")
     decision = data.get("decision", "allow")
     if decision not in _STRICTNESS:
         raise HookError("its `decision` is not allow, ask or block")

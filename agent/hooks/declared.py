@@ -6,7 +6,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Literal, get_args
+from typing import Any, Literal, Protocol, get_args
+
+from agent.hooks.answer import HookAnswer
 
 HookEvent = Literal[
     "session_start",
@@ -46,6 +48,11 @@ class Hook:
     """Whether a call is refused when the hook fails."""
 
     @property
+    def title(self) -> str:
+        """What a person knows it by."""
+        return self.command
+
+    @property
     def digest(self) -> str:
         """What consent is bound to: everything that decides what is run, and when."""
         parts = (self.event, self.command, self.match, f"{self.timeout:g}", str(self.required))
@@ -58,9 +65,38 @@ class Hook:
         return any(fnmatchcase(tool, pattern.strip()) for pattern in self.match.split("|"))
 
 
-def by_event(hooks: Sequence[Hook]) -> Mapping[HookEvent, tuple[Hook, ...]]:
+class OtherHook(Protocol):
+    """A hook that is no command of the person's own, such as one of a plugin."""
+
+    @property
+    def event(self) -> HookEvent: ...
+
+    @property
+    def title(self) -> str:
+        """What a person knows it by."""
+        ...
+
+    @property
+    def required(self) -> bool: ...
+
+    @property
+    def digest(self) -> str:
+        """What tells it apart from others."""
+        ...
+
+    def hears_of(self, tool: str) -> bool: ...
+
+    async def answer(self, payload: Mapping[str, Any]) -> HookAnswer:
+        """What it says of an event. Raises `HookError`."""
+        ...
+
+
+AnyHook = Hook | OtherHook
+
+
+def by_event(hooks: Sequence[AnyHook]) -> Mapping[HookEvent, tuple[AnyHook, ...]]:
     """Hooks by what they hear of, in the order of the settings."""
-    found: dict[HookEvent, tuple[Hook, ...]] = {}
+    found: dict[HookEvent, tuple[AnyHook, ...]] = {}
     for hook in hooks:
         found[hook.event] = (*found.get(hook.event, ()), hook)
     return found

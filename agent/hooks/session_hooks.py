@@ -21,7 +21,7 @@ from agent.events import (
     UsageChanged,
 )
 from agent.hooks.answer import HookAnswer, HookError, combined
-from agent.hooks.declared import Hook, HookEvent, by_event
+from agent.hooks.declared import AnyHook, Hook, HookEvent, by_event
 from agent.hooks.process import run_hook
 
 MOST_WAITING = 1_000
@@ -35,7 +35,7 @@ class SessionHooks:
 
     def __init__(
         self,
-        hooks: Sequence[Hook],
+        hooks: Sequence[AnyHook],
         session: str,
         workspace: Path,
         environment: Mapping[str, str],
@@ -136,11 +136,11 @@ class SessionHooks:
             if tool:
                 payload["tool"] = tool
             try:
-                said = await run_hook(hook, payload, self._workspace, self._environment)
+                said = await self._said(hook, payload)
             except HookError as error:
                 self._complain(hook, str(error))
                 if hook.required:
-                    return HookAnswer("block", f"The hook `{hook.command}` is required and failed: {error}.")
+                    return HookAnswer("block", f"The hook `{hook.title}` is required and failed: {error}.")
                 continue
             answer = combined(answer, said)
             if answer.decision == "block":
@@ -151,10 +151,16 @@ class SessionHooks:
                 fields = {**fields, "result": said.result}
         return answer
 
-    def _complain(self, hook: Hook, cause: str) -> None:
+    async def _said(self, hook: AnyHook, payload: dict[str, Any]) -> HookAnswer:
+        """The answer of one hook. Raises `HookError`."""
+        if isinstance(hook, Hook):
+            return await run_hook(hook, payload, self._workspace, self._environment)
+        return await hook.answer(payload)
+
+    def _complain(self, hook: AnyHook, cause: str) -> None:
         """Say once in a session what is wrong with a hook."""
         if hook.digest in self._failed:
             return
         self._failed.add(hook.digest)
-        text = f"The hook `{hook.command[:200]}` for {hook.event} failed: {cause}; it is told once."
+        text = f"The hook `{hook.title[:200]}` for {hook.event} failed: {cause}; it is told once."
         self._emit(Noticed(kind="warning", text=text))

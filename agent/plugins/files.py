@@ -59,14 +59,16 @@ def read_part(root: Path, name: str, limit: int = LARGEST) -> bytes | None:
         raise OSError(error.errno, reason or "it cannot be read") from error
 
 
-def hashes(root: Path) -> dict[str, str]:
-    """What stands for each file by its path below `root`. Raises `PluginError` for what cannot be read.
+def hashes(root: Path, below: Path | None = None) -> dict[str, str]:
+    """What stands for each file by its path below `root`; with `below`, for those in that folder only.
+
+    Raises `PluginError` for what cannot be read.
 
     A link stands for what it leads to inside; one that leads out stands for itself, as it is never read.
     """
     found: dict[str, str] = {}
     total = 0
-    for path in _walk(root):
+    for path in _walk(below or root):
         name = path.relative_to(root).as_posix()
         try:
             content, mode = _content(root, path)

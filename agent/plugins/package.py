@@ -123,7 +123,7 @@ def _agent_plugin(root: Path, data: Path) -> PluginPackage:
             prefix = ""
     else:
         prefix = ""
-    handler, hooks = _code(root, prefix, skipped) if prefix else (None, ())
+    handler, hooks = _code(root, prefix, own.capabilities, skipped) if prefix else (None, ())
     return PluginPackage(
         name=about.name,
         version=about.version or own.version,
@@ -146,7 +146,7 @@ def _short(root: Path, data: Path) -> PluginPackage:
         own = read_extras(_fatal(root, extras.FILE), extras.FILE, named=True)
     except ExtrasError as error:
         raise PluginError(f"{extras.FILE} in {quoted(root, 300)} cannot be used: {error}.") from None
-    handler, hooks = _code(root, "", skipped)
+    handler, hooks = _code(root, "", own.capabilities, skipped)
     return PluginPackage(
         name=own.name,
         version=own.version,
@@ -163,7 +163,9 @@ def _short(root: Path, data: Path) -> PluginPackage:
     )
 
 
-def _code(root: Path, prefix: str, skipped: list[SkippedPart]) -> tuple[Path | None, tuple[Hook, ...]]:
+def _code(
+    root: Path, prefix: str, granted: DeclaredCapabilities, skipped: list[SkippedPart]
+) -> tuple[Path | None, tuple[Hook, ...]]:
     """Its handler and its hooks."""
     handler: Path | None = None
     name = prefix + extras.HANDLER
@@ -179,8 +181,13 @@ def _code(root: Path, prefix: str, skipped: list[SkippedPart]) -> tuple[Path | N
     name = prefix + extras.HOOKS
     if (content := _optional(root, name, skipped)) is not None:
         try:
-            hooks, wrong = read_hooks(content, name)
+            found, wrong = read_hooks(content, name)
             skipped += wrong
+            hooks = tuple(each for each in found if each.event in granted.events)
+            skipped += [
+                SkippedPart(f"{name}: {event}", "capabilities.events does not declare it")
+                for event in dict.fromkeys(each.event for each in found if each not in hooks)
+            ]
         except ExtrasError as error:
             skipped.append(SkippedPart(name, str(error)))
     return handler, hooks

@@ -187,7 +187,7 @@ class _Reader:
             return _no("the properties of its parameters are no object")
         if len(json.dumps(parameters)) > LARGEST_SCHEMA:
             return _no(f"its parameters have more than {LARGEST_SCHEMA:,} characters")
-        return RegisteredTool(name, _description(entry), _cleaned(parameters))
+        return RegisteredTool(name, _description(entry), cleaned(parameters))
 
     def _command(self, name: str, entry: dict[str, Any]) -> RegisteredCommand | SkippedPart:
         if not is_name(name):
@@ -242,12 +242,12 @@ def _description(entry: dict[str, Any]) -> str:
     return clean(text).strip()[:LONGEST_DESCRIPTION] if isinstance(text, str) else ""
 
 
-def _cleaned(value: Any) -> Any:
-    """A schema whose texts steer no terminal."""
+def cleaned(value: Any) -> Any:
+    """Data whose texts steer no terminal."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, list):
-        return [_cleaned(each) for each in value]
+        return [cleaned(each) for each in value]
     if isinstance(value, dict):
-        return {clean(str(key)): _cleaned(each) for key, each in value.items()}
+        return {clean(str(key)): cleaned(each) for key, each in value.items()}
     return value

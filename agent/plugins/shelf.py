@@ -116,6 +116,17 @@ def find(
     return tuple(found)
 
 
+def find_agreed(home: Home, workspace: Path) -> tuple[ShelvedPlugin, ...]:
+    """The same for a session: none where nobody agreed to any, and others only where they may matter."""
+    agreed = [Path(folder) for folder in ConsentFile(home.plugin_consent).read()]
+    if not agreed:
+        return ()
+    own = Path(os.path.realpath(home.plugins))
+    # Looking through all installed packages takes longer than anything else here.
+    is_elsewhere = any(not folder.is_relative_to(own) for folder in agreed)
+    return find(home, workspace, installed if is_elsewhere else tuple)
+
+
 def _shelved(
     home: Home, folder: Path, place: PluginPlace, consent: PluginConsent | None, refused: str
 ) -> ShelvedPlugin:

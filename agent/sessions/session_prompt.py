@@ -18,8 +18,9 @@ from agent.memory.scopes import Scope, project_id, project_root
 from agent.memory.service import MemoryFiles
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
+from agent.plugins.session_plugins import SessionPlugins
+from agent.plugins.skill_catalog import catalog_for
 from agent.sessions.live_session import LiveSession
-from agent.skills.catalog import catalog_for
 from agent.skills.skill import SCOPES
 
 if TYPE_CHECKING:
@@ -37,11 +38,12 @@ async def ensure_system(
     profile: Profile,
     tools: Sequence[ToolSpec],
     window: int | None = None,
+    plugins: SessionPlugins | None = None,
 ) -> bool:
     """Put the system prompt in force; True if a resumed session had to get a new one.
 
     A stored prompt is kept byte for byte as long as profile and tools are the same. `window` is that of
-    the model, in tokens, of which the layers get a share.
+    the model, in tokens, of which the layers get a share. `plugins` add sections and skills.
     """
     offered = [
         {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools
@@ -54,7 +56,9 @@ async def ensure_system(
     ):
         return False
     learned = await _learned(session, workspace, settings) if profile.system_prompt is None else ()
-    parts = await asyncio.to_thread(_prompt, workspace, home, settings, profile, tools, window, learned)
+    parts = await asyncio.to_thread(
+        _prompt, workspace, home, settings, profile, tools, window, learned, plugins
+    )
     about = {"profile": profile.name, "tools": offered, "parts": recorded(parts)}
     await session.add("system", joined(parts), about)
     return stored is not None
@@ -68,6 +72,7 @@ def _prompt(
     tools: Sequence[ToolSpec],
     window: int | None,
     learned: Sequence[str] = (),
+    plugins: SessionPlugins | None = None,
 ) -> tuple[Part, ...]:
     today = date.today().isoformat()
     if profile.system_prompt is not None:
@@ -93,7 +98,8 @@ def _prompt(
         memory=[block for block in blocks if block.text],
         learnings=learned,
         brief=profile.brief,
-        skills=_skills(home, workspace, settings) if profile.context_files else (),
+        skills=_skills(home, workspace, settings, plugins) if profile.context_files else (),
+        plugins=() if plugins is None else plugins.sections(),
         branch=branch(workspace) or "",
         budgets=settings.context.budgets.model_dump(),
         whole=None if window is None else int(window * settings.context.prompt_share),
@@ -120,9 +126,11 @@ async def _learned(session: LiveSession, workspace: Path, settings: Settings) ->
     return entries(await store.listed(("learning",), limit=MOST_LEARNINGS))
 
 
-def _skills(home: Home, workspace: Path, settings: Settings) -> list[SkillEntry]:
+def _skills(
+    home: Home, workspace: Path, settings: Settings, plugins: SessionPlugins | None
+) -> list[SkillEntry]:
     """The skills that the index names: those of the project and the person before those that ship."""
-    catalog = catalog_for(home, workspace, settings)
+    catalog = catalog_for(home, workspace, settings, () if plugins is None else plugins.skill_folders())
     found = catalog.load().skills if catalog is not None else ()
     ordered = sorted(found, key=lambda each: (SCOPES.index(each.scope), each.name))
     return [SkillEntry(each.name, each.description) for each in ordered]

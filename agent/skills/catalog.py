@@ -40,6 +40,8 @@ class SkillCatalog:
     bundled: Path = BUNDLED
     further: Sequence[Path] = ()
     """Folders that the person named in the settings."""
+    plugins: Sequence[Path] = ()
+    """Folders of skills that plugins bring, one each."""
     disabled: frozenset[str] = frozenset()
     """Names of skills that the person switched off."""
     doubts: Sequence[Doubt] = ()
@@ -54,7 +56,10 @@ class SkillCatalog:
         if project is not None and state != "trusted":
             notes = (f"{project.problem} They are not used." if project.problem else NOT_TRUSTED,)
         root = project.root if project is not None and state == "trusted" else None
-        return roots(self.home.root, self.user, root, self.bundled, further=self.further), notes
+        found = roots(
+            self.home.root, self.user, root, self.bundled, further=self.further, plugins=self.plugins
+        )
+        return found, notes
 
     def load(self) -> SkillSet:
         """All skills as they are now. Touches the disk."""
@@ -77,7 +82,7 @@ class SkillCatalog:
 
 
 def skill_catalog(home: Home, workspace: Path, settings: Settings) -> SkillCatalog:
-    """The skills of a workspace, as the settings have them."""
+    """The skills of a workspace, as the settings have them; those of plugins are added by others."""
     try:
         user = Path.home()
     except RuntimeError:  # nobody knows where the person's home is
@@ -90,11 +95,6 @@ def skill_catalog(home: Home, workspace: Path, settings: Settings) -> SkillCatal
         disabled=frozenset(settings.skills.disabled),
         doubts=(SkillApprovals(home).doubt,),
     )
-
-
-def catalog_for(home: Home, workspace: Path, settings: Settings) -> SkillCatalog | None:
-    """The skills of a session; None where they are switched off."""
-    return skill_catalog(home, workspace, settings) if settings.skills.enabled else None
 
 
 def missing_variables(skill: Skill, environ: Mapping[str, str]) -> tuple[str, ...]:

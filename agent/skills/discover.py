@@ -37,6 +37,8 @@ class SkillRoot:
 
     path: Path
     scope: Scope
+    deepest: int = DEEPEST
+    """Levels of folders below it in which skills are looked for; 0: it is itself one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +102,14 @@ def roots(
     """Where skills are looked for, nearest first.
 
     `home` is that of Hermes, `user` that of the person; `project` is the root of a project whose skills
-    are trusted, else None; `further` are folders that the person named.
+    are trusted, else None; `further` are folders that the person named, `plugins` those of single skills.
     """
     found: list[SkillRoot] = []
     if project is not None:
         found += [SkillRoot(project / folder / "skills", "project") for folder in PROJECT_FOLDERS]
     found += [SkillRoot(home / "skills", "user"), SkillRoot(user / ".agents" / "skills", "user")]
     found += [SkillRoot(path, "user") for path in further]
-    found += [SkillRoot(path, "plugin") for path in plugins]
+    found += [SkillRoot(path, "plugin", 0) for path in plugins]
     found.append(SkillRoot(bundled, "bundled"))
     return tuple(found)
 
@@ -125,7 +127,7 @@ class SkillIndex:
         broken: list[BrokenSkill] = []
         seen: set[Path] = set()
         for root in places:
-            for folder, category in _folders(root.path):
+            for folder, category in _folders(root.path, root.deepest):
                 real = folder.resolve()
                 if real in seen:
                     continue
@@ -158,7 +160,7 @@ class SkillIndex:
         return found
 
 
-def _folders(root: Path) -> Iterator[tuple[Path, str]]:
+def _folders(root: Path, deepest: int) -> Iterator[tuple[Path, str]]:
     """Folders with a SKILL.md below a root, and their category; links that lead out of it are passed over."""
     try:
         real_root = root.resolve(strict=True)
@@ -171,11 +173,11 @@ def _folders(root: Path) -> Iterator[tuple[Path, str]]:
         looked += 1
         if looked > MOST_FOLDERS:
             return
-        if depth and skill_file(folder) is not None:
-            category = folder.parent.relative_to(root).as_posix()
+        if (depth or not deepest) and skill_file(folder) is not None:
+            category = folder.parent.relative_to(root).as_posix() if depth else "."
             yield folder, "" if category == "." else clean(category)
             continue
-        if depth < DEEPEST:
+        if depth < deepest:
             waiting += [(each, depth + 1) for each in _subfolders(folder, real_root)]
 
 

@@ -10,6 +10,7 @@ import sys
 
 from agent.api.models import NoModelError
 from agent.api.opening import open_session
+from agent.api.plugin_commands import run_called
 from agent.errors import ConfigError, HermesError
 from agent.events import (
     Asked,
@@ -61,8 +62,11 @@ async def _loop(args: FastOptions | argparse.Namespace) -> int:
         while (text := await console.read("❯ ")) is not None:
             if text in ("/quit", "/exit"):
                 break
-            if text:
-                await client.run(text)
+            try:
+                if text and await run_called(client.plugins, text) is None:
+                    await client.run(text)
+            except HermesError as error:
+                say(str(error), sys.stderr)
     finally:
         with contextlib.suppress(ConfigError, HermesError):
             await client.aclose()

@@ -17,8 +17,9 @@ from typing import TextIO
 
 from agent.api.attachments import Attachment
 from agent.api.opening import Listener, open_session
+from agent.api.plugin_commands import run_called
 from agent.api.session import SessionClient
-from agent.errors import ConfigError
+from agent.errors import ConfigError, ExitCode
 from agent.events import (
     Event,
     ReplyCut,
@@ -95,6 +96,11 @@ async def _turn(args: FastOptions | argparse.Namespace, text: str, images: Seque
         _stop_on_signals(client)
         if isinstance(view, JsonView):
             view.stop = client.interrupt
+        said = await run_called(client.plugins, text, show=args.json)
+        if said is not None:
+            if not args.json:
+                print(said, flush=True)
+            return int(ExitCode.DONE)
         ended = await client.run(text, images)
     finally:
         await client.aclose()

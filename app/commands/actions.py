@@ -103,10 +103,14 @@ class CommandActions:
         """Carry out what was typed after a slash."""
         call = read_slash(text)
         if isinstance(call, str):
-            if not await self._app.skills.run(text):
-                self._app.complain(call)
+            await self._guarded(partial(self._run_named, call), text)
         else:
             await self.run(call.command, call.argument)
+
+    async def _run_named(self, wrong: str, text: str) -> None:
+        """Run a skill or a command of a plugin; `wrong` is told where there is none of that name."""
+        if not await self._app.skills.run(text):
+            self._app.complain(wrong)
 
     async def run_shell(self, command: str) -> None:
         """Carry out what was typed after an exclamation mark."""

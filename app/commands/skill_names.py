@@ -37,26 +37,36 @@ class SkillNamesPort(Protocol):
 
 
 class SkillNames:
-    """The skills of the session that is open, as far as the person can name them."""
+    """Skills and commands of plugins of the session that is open, as far as the person can name them."""
 
     def __init__(self, app: SkillNamePorts) -> None:
         self._app = app
         self.known: Sequence[CommandChoice] = ()
+        self.commands: Sequence[CommandChoice] = ()
+        """Commands that plugins registered."""
 
     async def look(self) -> None:
         """Find the skills there are now, aside, and offer them."""
         client = self._app.host.client
         if client is not None:
+            said = await client.plugins.commands()
+            self.commands = [CommandChoice(each.name, _short(each.description), "[text]") for each in said]
             self.known = await yielding_thread(partial(_found, client.workspace))
-            offer_commands(self._app.session.prompt, self.known)
+            offer_commands(self._app.session.prompt, [*self.known, *self.commands])
 
     async def run(self, text: str) -> bool:
-        """Send `name words` to the session if there is such a skill; False if there is none."""
-        name = text.split(maxsplit=1)[0]
-        if all(each.name != name for each in self.known):
+        """Send `name words` to the session if there is such a skill, or run the command of a plugin.
+
+        False if there is neither. Raises `HermesError` where a plugin fails.
+        """
+        name, _, argument = text.strip().partition(" ")
+        if all(each.name != name for each in (*self.known, *self.commands)):
             await self.look()
         if all(each.name != name for each in self.known):
-            return False
+            if all(each.name != name for each in self.commands):
+                return False
+            await self._app.need_client().plugins.run(name, argument.strip())
+            return True
         self._app.message_sender.send(f"/{text}")
         return True
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from agent.api.local.agents import LocalAgents
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.attempts import LocalAttempts
+from agent.api.local.plugins import LocalPlugins
 from agent.api.local.servers import LocalServers
 from agent.api.local.stored import LocalStored
+from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
 from agent.engine import Engine
@@ -43,6 +45,7 @@ class LocalSession:
         self._agents = LocalAgents(engine)
         self._attempts = LocalAttempts(engine)
         self._approvals = LocalApprovals(engine.grants, engine.pending_requests.pending)
+        self._plugins = LocalPlugins(engine.plugins, engine.stream.emit)
         self._stored = LocalStored(engine.session.store, home, engine.recall)
         self._servers = LocalServers(engine.servers)
 
@@ -196,6 +199,10 @@ class LocalSession:
     @property
     def approvals(self) -> Approvals:
         return self._approvals
+
+    @property
+    def plugins(self) -> PluginCommands:
+        return self._plugins
 
     @property
     def stored(self) -> StoredSessions:

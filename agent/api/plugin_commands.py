@@ -1,0 +1,37 @@
+"""The slash commands of plugins, as every surface runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from agent.plugins.commands import PluginCommand
+
+
+class PluginCommands(Protocol):
+    """The commands that the plugins of the session registered."""
+
+    async def commands(self) -> Sequence[PluginCommand]:
+        """All of them, by plugin."""
+        ...
+
+    async def run(self, name: str, text: str, show: bool = True) -> str:
+        """Carry one out with the text behind it; what it says. With `show` that becomes a notice."""
+        ...
+
+
+def called(text: str) -> tuple[str, str] | None:
+    """The name and the rest of a message `/name rest`; None for any other one. Pure."""
+    if not text.startswith("/"):
+        return None
+    name, _, rest = text[1:].strip().partition(" ")
+    return (name, rest.strip()) if name else None
+
+
+async def run_called(commands: PluginCommands, text: str, *, show: bool = True) -> str | None:
+    """What the command that a message calls says; None where it calls none of a plugin."""
+    call = called(text)
+    if call is None or all(each.name != call[0] for each in await commands.commands()):
+        return None
+    return await commands.run(*call, show)
