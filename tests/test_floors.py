@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.source_facts import facts
+
 ROOT = Path(__file__).parents[1]
 FLOORS = ("app", "widgets", "agent", "tools", "themes")
 ROOMS = [floor for floor in FLOORS if (ROOT / floor).is_dir()]
@@ -43,10 +45,10 @@ def modules(*floors: str) -> list[str]:
 def imports(path: Path) -> Iterator[tuple[int, str]]:
     """Every imported name as (line, dotted name), relative ones resolved; also inside functions."""
     package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in facts(path).imports:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             base = list(package[: len(package) - node.level + 1]) if node.level else []
             source = ".".join([*base, *([node.module] if node.module else [])])
             yield from ((node.lineno, f"{source}.{alias.name}") for alias in node.names)
@@ -98,10 +100,10 @@ def test_imports_in_functions_are_seen() -> None:
 def below(path: Path, known: set[str]) -> set[str]:
     """The modules that a module needs, be it for types only."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in facts(path).imports:
         if isinstance(node, ast.Import):
             names = {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             inner = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
             names = {name if name in known else node.module for name in inner.values()}
         else:
@@ -169,8 +171,8 @@ def test_there_is_one_place_where_the_parts_of_an_agent_are_put_together(part: s
     makers = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "agent").rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == part
+        for _, name in facts(path).calls
+        if name == part
     ]
     assert makers == ["agent/assembly/agent.py"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.source_facts import facts, facts_of
 
 ROOT = Path(__file__).parents[1]
 LINES = 500
@@ -54,19 +54,17 @@ def own_program(path: Path) -> bool:
 
 def test_engine_and_tools_never_print() -> None:
     printing = [
-        f"{named(path)}:{node.lineno}"
+        f"{named(path)}:{line}"
         for path in CODE
         if named(path).startswith(("agent/", "tools/")) and not own_program(path)
-        for text in [path.read_text("utf-8")]
-        if "print" in text
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+        for line, name in facts(path).calls
+        if name == "print"
     ]
     assert printing == []
 
 
 def test_every_module_says_what_it_is() -> None:
-    silent = [named(path) for path in CODE if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
+    silent = [named(path) for path in CODE if not facts(path).docstring]
     assert silent == []
 
 
@@ -75,7 +73,7 @@ CLAUSES = {"What", "How", "Where", "Which", "When", "Who", "Whether", "Why", "Fr
 
 
 def test_docstrings_of_modules_begin_with_a_noun_or_a_verb() -> None:
-    first = {named(path): ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "" for path in CODE}
+    first = {named(path): facts(path).docstring for path in CODE}
     assert {
         name: text.splitlines()[0]
         for name, text in first.items()
@@ -170,20 +168,6 @@ OWN_WORDS = {
 """Words of our own that no name in the code uses, and what the field says. See docs/glossary.md."""
 
 
-def names(tree: ast.AST) -> Iterator[str]:
-    """Every name that a module gives to something."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
-                yield node.name
-            case ast.Name(ctx=ast.Store()):
-                yield node.id
-            case ast.Attribute(ctx=ast.Store()):
-                yield node.attr
-            case ast.arg():
-                yield node.arg
-
-
 def words(name: str) -> set[str]:
     """The words in a name, in small letters."""
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
@@ -193,7 +177,7 @@ def test_names_in_the_code_are_words_of_the_field() -> None:
     found = [
         f"{named(path)}: {name} ({OWN_WORDS[word]})"
         for path in CODE
-        for name in {path.stem, path.parent.name, *names(ast.parse(path.read_text("utf-8")))}
+        for name in {path.stem, path.parent.name, *facts(path).names}
         for word in words(name) & OWN_WORDS.keys()
     ]
     assert found == []
@@ -201,7 +185,7 @@ def test_names_in_the_code_are_words_of_the_field() -> None:
 
 def test_the_words_of_a_name_are_found() -> None:
     assert words("HTTPLull_of2Desks") == {"http", "lull", "of", "desks"}
-    assert set(names(ast.parse("class A:\n def b(self, c): self.d = e = 1"))) == {
+    assert facts_of("class A:\n def b(self, c): self.d = e = 1").names == {
         "A",
         "b",
         "self",
@@ -216,9 +200,9 @@ def test_no_two_public_classes_have_one_name() -> None:
     for path in CODE:
         if own_program(path):
             continue
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(named(path))
+        for name, _ in facts(path).classes:
+            if not name.startswith("_"):
+                places.setdefault(name, []).append(named(path))
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
@@ -227,13 +211,12 @@ def test_no_class_is_a_slice_of_another_one() -> None:
     texts = {path: path.read_text("utf-8") for path in CODE}
     homes: dict[str, Path] = {}
     heirs: dict[str, list[Path]] = {}
-    for path, text in texts.items():
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.ClassDef) and (bases := [ast.unparse(base) for base in node.bases]):
-                for base in bases:
-                    heirs.setdefault(base.split("[")[0], []).append(path)
-                if "Protocol" not in bases:
-                    homes[node.name] = path
+    for path in CODE:
+        for name, bases in facts(path).classes:
+            for base in bases:
+                heirs.setdefault(base.split("[")[0], []).append(path)
+            if bases and "Protocol" not in bases:
+                homes[name] = path
     slices = {
         name: named(heirs[name][0])
         for name, home in homes.items()
@@ -254,13 +237,11 @@ KINDS = {"COMMAND": "_command.py", "PANE": "_pane.py", "QUESTION": "_question.py
 
 def test_files_of_parts_end_as_they_are_found() -> None:
     declaring = [
-        (path, target.id)
+        (path, name)
         for path in CODE
         if named(path).startswith("app/")
-        for node in ast.parse(path.read_text("utf-8")).body
-        if isinstance(node, ast.Assign)
-        for target in node.targets
-        if isinstance(target, ast.Name) and target.id in KINDS
+        for name in facts(path).assigned
+        if name in KINDS
     ]
     assert len(declaring) > 8
     assert [named(path) for path, kind in declaring if not path.name.endswith(KINDS[kind])] == []

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.context.fold import folded_into as folded_into
     from agent.history.navigation import BUSY as BUSY
     from agent.history.navigation import NavigationResult as NavigationResult
     from agent.store.marks import NodeMark as NodeMark
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.context.fold": "folded_into",
         "agent.store.marks": "NodeMark",
         "agent.store.nodes": "BranchHead MAIN Node Session",
         "agent.store.operations": "Operation SessionPlace",

@@ -141,6 +141,15 @@ def fold_text(fold: ContextFold, path: Sequence[Node]) -> str:
     return "\n\n".join(parts)
 
 
+def folded_into(node: Node, path: Sequence[Node]) -> str:
+    """What the model reads in place of what the compaction of a node folded; empty if it folded nothing.
+
+    `path` are the nodes before it.
+    """
+    fold = fold_of(node)
+    return fold_text(fold, path) if fold is not None else ""
+
+
 def _ledger(files: Sequence[ReadFile]) -> str:
     """The files read last first, in detail as far as there is room, then by their paths."""
     lines: list[str] = []

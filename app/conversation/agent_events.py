@@ -9,6 +9,7 @@ from agent.api.attachments import shown
 from agent.events import (
     AssistantMessageAdded,
     Event,
+    Noticed,
     PrefixBroken,
     ReasoningAdded,
     ReplyCut,
@@ -51,6 +52,8 @@ def tell(transcript: Transcript, event: Event) -> None:
                 transcript.add_notice(kind, words)
         case PrefixBroken():
             transcript.add_notice("info", f"The provider's cache begins anew: {event.reason}.")
+        case Noticed():
+            transcript.add_notice(event.kind, event.text, event.detail)
         case _ if said := event.notice():
             transcript.add_notice(*said)
 

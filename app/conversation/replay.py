@@ -39,6 +39,9 @@ def newest_first(path: Sequence[Node], tools: Registry) -> Iterator[Item]:
         if node.kind == "tool" and asked > at:
             asked = _asked_by(path, at)
             arguments = dict(_calls(path[asked].data.get("calls"))) if asked >= 0 else {}
+        if node.kind == "compaction":
+            yield _compaction(node, path[:at])
+            continue
         yield from reversed(_items_of(node, arguments, tools))
 
 
@@ -82,10 +85,15 @@ def _items_of(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Regist
             return [NoticeItem(*ended(str(node.data.get("outcome")), clean(str(node.data.get("error", "")))))]
         case "notice" if node.data.get("kind") not in ("todos", "mention"):
             return [NoticeItem(str(node.data.get("kind", "info")), clean(node.content))]
-        case "compaction":
-            return [NoticeItem("compaction", clean(node.content))]
         case _:
             return []
+
+
+def _compaction(node: Node, before: Sequence[Node]) -> NoticeItem:
+    """The line of a compaction, with what the model reads since then behind it."""
+    from agent.api.history import folded_into
+
+    return NoticeItem("compaction", clean(node.content), clean(folded_into(node, before)))
 
 
 def _asked_by(path: Sequence[Node], at: int) -> int:

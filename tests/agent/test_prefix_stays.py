@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.events import PrefixBroken, ToolFinished
 from tests.support.engines import bench
 from tests.support.model_server import Reply, call, say
@@ -26,6 +28,9 @@ CALLS: list[Callable[[int], Reply]] = [
 ]
 """What a turn begins with: each kind of write beside the conversation, and a look at what was written."""
 
+WRITERS = ("memory", "skills_list", "memory", "save_learning", "skill_view", "", "skill_manage", "")
+"""The tools of these calls that do what they are asked for."""
+
 SKILL = """---
 name: way-{turn}
 description: How step {turn} is done. Use it when step {turn} is to be done.
@@ -34,8 +39,9 @@ Do step {turn}, then look at what came of it.
 """
 
 
-async def test_a_hundred_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_was(
-    tmp_path: Path,
+@pytest.mark.parametrize("turns", [40, pytest.param(100, marks=pytest.mark.thorough)])
+async def test_many_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_was(
+    tmp_path: Path, turns: int
 ) -> None:
     def script(request: Any) -> Reply:
         last = request.messages[-1]
@@ -48,7 +54,7 @@ async def test_a_hundred_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_w
         rules = b.workspace / "AGENTS.md"
         rules.write_text("Use spaces.\n")
         async with b.engine() as engine:
-            for turn in range(100):
+            for turn in range(turns):
                 ended = await engine.run(f"Message {turn}.")
                 assert ended.outcome == "done", ended.error
                 rules.write_text(f"Use {turn} spaces.\n")
@@ -61,7 +67,7 @@ async def test_a_hundred_turns_with_writes_of_all_kinds_leave_the_prefix_as_it_w
         assert "Use spaces." in str(bodies[-1]["messages"][0])
         assert b.seen(PrefixBroken) == []
         outcomes = Counter((each.tool, each.outcome) for each in b.seen(ToolFinished))
-        done = {"memory": 25, "skills_list": 13, "save_learning": 13, "skill_view": 13, "skill_manage": 12}
+        done = Counter(WRITERS[turn % len(CALLS)] for turn in range(1, turns + 1)) - Counter({"": turns})
         assert {tool: outcomes[tool, "done"] for tool in done} == done, outcomes
         assert "Part 3 has rules of its own." in str(bodies[-1]["messages"][1:])
         assert not b.server.refusals

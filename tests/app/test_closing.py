@@ -110,7 +110,7 @@ def test_every_screen_is_among_those_that_are_closed() -> None:
     assert {each.__name__ for each in screens_of_ours() ^ BASES ^ set(OPENED)} == set()
 
 
-@pytest.mark.parametrize("count", some(0, 1, 3, 21))
+@pytest.mark.parametrize("count", some(1, 21))
 async def test_every_screen_may_be_dismissed_at_any_moment(tmp_path: Path, count: int) -> None:
     async def act(app: Staged, made: World) -> None:
         await panes_mounted(app)
@@ -140,14 +140,15 @@ async def test_every_screen_may_be_dismissed_soon_after_its_key(tmp_path: Path, 
     await played(tmp_path, act)
 
 
-@pytest.mark.parametrize(("kind", "number"), KINDS)
+# Each screen is ended in one of the two ways in every run, and in both in thorough ones.
+@pytest.mark.parametrize(("kind", "number"), KINDS[::2])
 async def test_the_application_may_end_while_a_screen_opens(
     tmp_path: Path, kind: type[Screen[Any]], number: int
 ) -> None:
     await _ended(tmp_path, kind, SPREAD[number % len(SPREAD)])
 
 
-@pytest.mark.parametrize(("kind", "number"), KINDS[::2])
+@pytest.mark.parametrize(("kind", "number"), KINDS[1::2])
 async def test_the_application_may_end_soon_after_a_key(
     tmp_path: Path, kind: type[Screen[Any]], number: int
 ) -> None:
@@ -199,7 +200,7 @@ def opening(app: Staged) -> bool:
     return app.listener is not None
 
 
-@pytest.mark.parametrize("count", some(0, 2, 13))
+@pytest.mark.parametrize("count", some(0, 13))
 @pytest.mark.parametrize("moment", [drawn, furnishing, furnished_already, opening])
 async def test_the_application_may_end_while_it_starts(
     tmp_path: Path, moment: Callable[[Staged], bool], count: int

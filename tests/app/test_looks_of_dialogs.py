@@ -25,6 +25,7 @@ from app.screens.models.onboarding import OnboardingScreen
 from tests.app.setup_stage import PROVIDER, Doubtful, Halfway
 from tests.support import story
 from tests.support.staged import Act, Staged, drawn, scene
+from tests.support.thorough import thoroughly
 from tests.support.waiting import until
 
 NARROW, WIDE = (80, 24), (120, 40)
@@ -194,13 +195,13 @@ def test_a_dialog_looks_as_it_should(snap_compare: Any, size: tuple[int, int], n
     assert snap_compare(Staged(), terminal_size=size, run_before=scene(DIALOGS[name]))
 
 
-@pytest.mark.parametrize("skin", ["paper", "amber", "contrast-light", "ansi"])
+@pytest.mark.parametrize("skin", ["paper", "ansi", *thoroughly("amber", "contrast-light")])
 @pytest.mark.parametrize("name", ["approval-long", "approval-parts"])
 def test_an_approval_looks_as_it_should_in_other_skins(snap_compare: Any, name: str, skin: str) -> None:
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=scene(DIALOGS[name]))
 
 
-@pytest.mark.parametrize("skin", ["paper", "contrast-light"])
+@pytest.mark.parametrize("skin", ["paper", *thoroughly("contrast-light")])
 @pytest.mark.parametrize("name", ["onboarding", "onboarding-refused", "onboarding-held"])
 def test_the_first_minutes_look_as_they_should_in_other_skins(
     snap_compare: Any, name: str, skin: str

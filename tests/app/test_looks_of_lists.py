@@ -17,6 +17,7 @@ from app.screens.sessions import sessions
 from app.screens.sessions.sessions import SessionsScreen
 from tests.support import shelf
 from tests.support.staged import Staged, scene
+from tests.support.thorough import thoroughly
 from tests.support.waiting import until
 
 NARROW, WIDE = (80, 24), (120, 40)
@@ -82,6 +83,6 @@ def test_a_change_of_a_session_looks_as_it_should(
     assert snap_compare(Staged(), terminal_size=NARROW, run_before=run)
 
 
-@pytest.mark.parametrize("skin", ["paper", "amber", "contrast-light"])
+@pytest.mark.parametrize("skin", ["paper", *thoroughly("amber", "contrast-light")])
 def test_the_list_looks_as_it_should_in_other_skins(snap_compare: Any, tmp_path: Path, skin: str) -> None:
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=listed(tmp_path, "j"))

@@ -11,6 +11,7 @@ from agent.events import Noticed, ReplyCut, TextAdded
 from agent.workspace.repository import Checkout
 from tests.support import story
 from tests.support.staged import Staged, drawn, scene
+from tests.support.thorough import thoroughly
 
 NARROW, WIDE, BARE = (80, 24), (120, 40), (59, 24)
 
@@ -113,7 +114,7 @@ def test_a_session_looks_as_it_should(snap_compare: Any, size: tuple[int, int], 
     assert snap_compare(Staged(branch=MAIN), terminal_size=size, run_before=scene(act))
 
 
-@pytest.mark.parametrize("skin", ["paper", "amber", "contrast-light", "mono"])
+@pytest.mark.parametrize("skin", ["paper", "mono", *thoroughly("amber", "contrast-light")])
 def test_a_session_looks_as_it_should_in_other_skins(snap_compare: Any, skin: str) -> None:
     detached = Checkout("3f9c2a1", True)
     app = Staged(skin, branch=detached)

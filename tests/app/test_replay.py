@@ -5,6 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.context.fold import ContextFold
 from agent.store.nodes import Node
 from app.conversation.replay import CUT_OFF, call_in_full, newest_first
 from tools.registry import Registry
@@ -65,6 +66,23 @@ def test_reasoning_stands_above_its_answer_and_results_without_a_message_are_sho
     path = [result(1, "x"), node(2, "assistant", "yes", reasoning="hm", calls=None)]
     shown = [*newest_first(path, Registry())][::-1]
     assert [type(item) for item in shown] == [CallItem, ReasoningItem, AnswerItem]
+
+
+def test_a_compaction_opens_to_what_the_model_reads_since_then_also_after_the_session_was_closed():
+    fold = ContextFold(start=3, summary="They want it rounded.", shortened={2: "[a long paste]"})
+    path = [
+        node(1, "user", "Never use float.", origin="prompt"),
+        node(2, "user", "x" * 9_000, origin="prompt"),
+        node(3, "user", "Go on.", origin="prompt"),
+        node(4, "compaction", "Made room.", **fold.data()),
+        node(5, "compaction", "Masked.", stage="mask", nodes=[]),
+    ]
+    masked, folded, *_ = newest_first(path, Registry())
+    assert masked == NoticeItem("compaction", "Masked.")
+    assert folded.text == "Made room."
+    for said in ("They want it rounded.", "Never use float.", "[a long paste]"):
+        assert said in folded.detail
+    assert "Go on." not in folded.detail and "xxx" not in folded.detail
 
 
 def test_a_call_is_read_in_full_from_the_path():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,18 +17,32 @@ from tests.support.waiting import until
 from themes.loader import load_skin
 from widgets.palette import Palette, textual_theme
 
+HANDLERS = ("on_mount", "on_unmount", "on_resize", "on_prune", "on_screen_resume")
+LOOKED_AT = {*HANDLERS, "run_worker"}
 
-def calls(name: str) -> Iterator[tuple[str, ast.Call, ast.Attribute]]:
-    """Where a method of this name is called in what draws."""
+MethodCall = tuple[str, ast.Call, ast.Attribute]
+"""Its place, the call, and what is called."""
+
+
+@cache
+def method_calls() -> dict[str, list[MethodCall]]:
+    """Where methods are called in what draws, by their names."""
+    found: dict[str, list[MethodCall]] = {}
     for package in (app, widgets):
         for file in Path(package.__path__[0]).rglob("*.py"):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if (
-                    isinstance(node, ast.Call)
-                    and isinstance(node.func, ast.Attribute)
-                    and node.func.attr == name
-                ):
-                    yield f"{file}:{node.lineno}", node, node.func
+                match node:
+                    case ast.Call(func=ast.Attribute(attr=name) as called) if name in LOOKED_AT:
+                        found.setdefault(name, []).append((f"{file}:{node.lineno}", node, called))
+                    case _:
+                        pass
+    return found
+
+
+def calls(name: str) -> list[MethodCall]:
+    """Where a method of this name is called in what draws."""
+    assert name in LOOKED_AT
+    return method_calls().get(name, [])
 
 
 def test_work_is_handed_over_as_a_function() -> None:
@@ -38,7 +52,7 @@ def test_work_is_handed_over_as_a_function() -> None:
         assert not isinstance(work, ast.Call) or ast.unparse(work.func) == "partial", place
 
 
-@pytest.mark.parametrize("handler", ["on_mount", "on_unmount", "on_resize", "on_prune", "on_screen_resume"])
+@pytest.mark.parametrize("handler", HANDLERS)
 def test_no_handler_calls_the_one_above_it(handler: str) -> None:
     """Textual calls those of all classes, so it would run twice."""
     assert [place for place, _, called in calls(handler) if ast.unparse(called.value) == "super()"] == []

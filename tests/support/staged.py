@@ -86,14 +86,15 @@ async def drawn(pilot: Pilot[Any]) -> None:
     await pilot.pause()
     app.session.transcript.flush()
     await pilot.pause(0.05)
-    end, before = monotonic() + PATIENCE, ""
+    end, before = monotonic() + PATIENCE, None
     while (picture := _picture(app)) != before and monotonic() < end:
         before = picture
         await pilot.pause(0.05)
 
 
-def _picture(app: Staged) -> str:
-    return f"{app.focused!r} {app.screen.size} " + app.export_screenshot(simplify=True)
+def _picture(app: Staged) -> object:
+    """What is shown, to be compared with what is shown later."""
+    return app.focused, app.screen.size, app.screen._compositor.render_strips()
 
 
 def scene(act: Act) -> Callable[[Pilot[Any]], Awaitable[None]]:

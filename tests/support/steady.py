@@ -12,6 +12,9 @@ from textual.pilot import Pilot
 TURNS = 100
 """Turns of the event loop that a chain of messages takes at most: a key, what it posts, what that draws."""
 
+STILL = 20
+"""Turns after one another in which nothing was left to do: the chain has come to its end."""
+
 _SHORT = 0.01
 """Seconds of a pause after which a test looks again anyway."""
 
@@ -44,8 +47,13 @@ def steady_press(press: Callable[..., Awaitable[None]]) -> Callable[..., Awaitab
 
 
 async def _come_to_rest(pilot: Pilot[object]) -> None:
+    loop, still = asyncio.get_running_loop(), 0
     for _ in range(TURNS):
         await asyncio.sleep(0)
+        # What is to be done in the next turn; the loop has no other word for it.
+        still = 0 if getattr(loop, "_ready", True) else still + 1
+        if still == STILL:
+            break
     # What was done may have been to quit.
     if pilot.app.is_running:
         with suppress(ScreenStackError):

@@ -68,6 +68,8 @@ class NoticeItem:
 
     kind: str
     text: str
+    detail: str = ""
+    """What there is to open behind it, such as what the model reads after a compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ Item = UserItem | ReasoningItem | AnswerItem | CallItem | NoticeItem | CutItem
 def source_of(item: Item) -> str:
     """The words of an item: what is searched, and what copying takes. Not yet cleaned."""
     match item:
+        case NoticeItem(text=text, detail=detail) if detail:
+            return f"{text}\n\n{detail}"
         case NoticeItem(text=text) | UserItem(text=text) | ReasoningItem(text=text) | AnswerItem(text=text):
             return text
         case CutItem(reason=reason):
@@ -132,6 +136,8 @@ def first_fold(item: Item) -> Fold:
 
 def folds(item: Item) -> bool:
     """Whether there is something to open."""
+    if isinstance(item, NoticeItem):
+        return bool(item.detail)
     return isinstance(item, (UserItem, ReasoningItem, CallItem))
 
 

@@ -22,6 +22,9 @@ from widgets.transcript.part_types import GAP, MarkupPart, Part, WordsPart, chun
 USER_ROWS = 20
 """Rows of a message of the person that are shown before it is unfolded."""
 
+MOST_BEHIND = 60_000
+"""Characters behind a notice that are shown where it stands."""
+
 _NOTICE_ROLES = {"warning": "warning", "recovery": "warning", "store": "warning", "error": "error"}
 _ORIGINS = {"queue": "queued", "steer": "steered"}
 
@@ -37,6 +40,8 @@ def parts_of(item: Item, fold: Fold) -> list[Part]:
             return spaced([MarkupPart(block) for block in split(clean(text))])
         case CallItem():
             return call_parts(item, fold)
+        case NoticeItem(detail=detail) if detail:
+            return _opening(item, fold)
         case NoticeItem(kind=kind, text=text):
             role = _NOTICE_ROLES.get(kind, "dim")
             if kind == "error":
@@ -82,6 +87,19 @@ def _reasoning(item: ReasoningItem, fold: Fold) -> list[Part]:
     if closed:
         return [title]
     return [title, *_long(clean(item.text).strip("\n"), "reasoning")]
+
+
+def _opening(item: NoticeItem, fold: Fold) -> list[Part]:
+    """A notice with something behind it, bounded: all of it is shown where it is opened in full."""
+    closed = fold is Fold.CLOSED
+    role = _NOTICE_ROLES.get(item.kind, "dim")
+    title = WordsPart(clean(item.text), role, glyph="▸" if closed else "▾", glyph_role=role)
+    if closed:
+        return [title]
+    shown = clean(item.detail[:MOST_BEHIND]).strip("\n")
+    if (more := len(item.detail) - MOST_BEHIND) > 0:
+        shown += f"\n… {more:,} more characters; opened in full, all of it is there"
+    return [title, *_long(shown, "dim")]
 
 
 def _thought(item: ReasoningItem) -> str:

@@ -185,9 +185,9 @@ class Transcript(KeptRow, can_focus=True):
         """The person said something."""
         self._add(UserItem(text, node, origin))
 
-    def add_notice(self, kind: str, text: str) -> None:
-        """Something happened that neither person nor model said."""
-        self._add(NoticeItem(kind, text))
+    def add_notice(self, kind: str, text: str, detail: str = "") -> None:
+        """Something happened that neither person nor model said; `detail` can be opened behind it."""
+        self._add(NoticeItem(kind, text, detail))
 
     def add_text(self, text: str) -> None:
         """A piece of the answer."""

@@ -10,7 +10,7 @@ from tests.widgets.transcript.support import DIFF, Host, call, converse
 from themes.skin import NIGHT, Skin
 from tools.results import DiffDetail, Display, TextDetail
 from widgets.palette import Palette
-from widgets.transcript.items import AnswerItem, CallItem, UserItem
+from widgets.transcript.items import AnswerItem, CallItem, UserItem, source_of
 from widgets.transcript.part_types import MarkupPart
 
 LONG = "\n\n".join(f"Paragraph {number} of an answer." for number in range(60))
@@ -217,6 +217,27 @@ async def test_keys_move_the_bar_and_open_and_fold_and_copy():
         await pilot.pause()
         assert host.copied[0].startswith("read src/money.py 1–80 80 lines\npath  src/money.py")
         assert isinstance(host.opened[0], CallItem)
+
+
+async def test_a_notice_with_something_behind_it_opens_by_key_and_click_and_is_bounded():
+    host = Host()
+    async with host.run_test(size=(80, 24)) as pilot:
+        detail = "# Summary\n" + "kept word for word\n" * 9_000
+        host.transcript.add_notice("compaction", "Made room.", detail)
+        host.transcript.add_notice("info", "Nothing behind it.")
+        host.transcript.focus()
+        await pilot.pause()
+        assert host.screen_text().count("▸") == 1 and "# Summary" not in host.screen_text()
+        await pilot.press("k", "k", "enter", "g")
+        assert "▾ Made room." in host.screen_text() and "# Summary" in host.screen_text()
+        await pilot.press("o", "G")
+        assert "more characters; opened in full, all of it is there" in host.screen_text()
+        await pilot.pause()
+        assert source_of(host.opened[0]) == f"Made room.\n\n{detail}"
+        await pilot.press("space")
+        at = next(y for y, row in enumerate(host.rows()) if "▸ Made room." in row)
+        await pilot.click(offset=(10, at))
+        assert "# Summary" in host.screen_text()
 
 
 async def test_a_click_on_a_head_folds_and_one_on_the_gap_does_nothing():

@@ -60,6 +60,36 @@ async def _unread(host: Host) -> None:
     host.transcript.add_notice("compaction", "Older messages were summed up.")
 
 
+MADE_ROOM = (
+    "Made room: the conversation so far is folded into a summary and your own words (52,000 → 9,100 tokens)."
+)
+FOLDED = """[To make room, the conversation up to here was folded.]
+
+# Summary, written by a model
+## Goal
+Round amounts by the currency of the order.
+## Next
+Run the tests of src/money.py.
+
+# What the user wrote
+<user id="4">
+Never use float for [bold]money[/bold].
+</user>"""
+
+
+async def _folded(host: Host) -> None:
+    """A compaction that was opened, and one below it that is closed."""
+    host.transcript.add_user("Go on.")
+    host.transcript.add_notice("compaction", MADE_ROOM, FOLDED)
+    host.transcript.finish_answer("I go on with the tests.", "", 2)
+    host.transcript.add_notice("compaction", MADE_ROOM, FOLDED)
+    host.transcript.flush()
+    host.transcript.focus()
+    for _ in range(3):
+        host.transcript.action_move(-1)
+    host.transcript.action_open()
+
+
 async def _search(host: Host) -> None:
     converse(host)
     await host.transcript.navigator.find("round")
@@ -68,7 +98,7 @@ async def _search(host: Host) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=["80x24", "120x40"])
-@pytest.mark.parametrize("state", [_empty, _full])
+@pytest.mark.parametrize("state", [_empty, _full, _folded])
 def test_looks(snap_compare, state, size):
     assert snap_compare(Host(), terminal_size=size, run_before=shown(state))
 

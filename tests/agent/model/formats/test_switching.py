@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from tests.support.responses_form import ResponsesForm
 from tests.support.switching import Walk
 
 
-async def walked(folder: Path, seeds: Iterable[int], switches: int) -> None:
+async def walked(folder: Path, seeds: range, switches: int) -> None:
     """Each seed is a conversation with so many switches."""
     prefixes = hits = 0
     for seed in seeds:
@@ -28,12 +27,12 @@ async def walked(folder: Path, seeds: Iterable[int], switches: int) -> None:
         assert walk.switches >= switches
         prefixes += walk.messages.prefixes
         hits += walk.messages.hits
-    assert prefixes > 50
+    assert prefixes > switches * len(seeds) / 4
     assert hits >= 0.95 * prefixes
 
 
 async def test_models_and_formats_change_in_the_middle_of_a_turn(tmp_path: Path) -> None:
-    await walked(tmp_path, range(4), 50)
+    await walked(tmp_path, range(2), 40)
 
 
 @pytest.mark.thorough
