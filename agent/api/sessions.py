@@ -9,6 +9,7 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.sessions.script_journal import discard as discard
     from agent.store.connection import address as address
+    from agent.store.copying import copy_session as copy_session
     from agent.store.faults import explain as explain
     from agent.store.importing import parse_sessions as parse_sessions
     from agent.store.locks import SessionLock as SessionLock
@@ -21,6 +22,7 @@ __getattr__ = exports(
     {
         "agent.sessions.script_journal": "discard",
         "agent.store.connection": "address",
+        "agent.store.copying": "copy_session",
         "agent.store.faults": "explain",
         "agent.store.importing": "parse_sessions",
         "agent.store.locks": "SessionLock",

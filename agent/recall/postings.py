@@ -91,7 +91,7 @@ class _Kept:
 
 
 class Remembered:
-    """WordPlaces of frequent words, kept between questions. Used on one thread, for one connection."""
+    """Places of frequent words, kept between questions. Used on one thread, for one connection."""
 
     def __init__(self) -> None:
         self._mark: Mark | None = None

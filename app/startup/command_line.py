@@ -20,6 +20,7 @@ SUBCOMMANDS = {
     "memory": "list, add, edit and remove what is remembered between sessions",
     "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
+    "acp": "work in an editor that speaks the Agent Client Protocol",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",

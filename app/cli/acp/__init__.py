@@ -1,0 +1,40 @@
+"""`hermes acp`: Hermes as the agent of an editor, over the Agent Client Protocol."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from agent.errors import ConfigError, ExitCode
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "acp",
+        help="work in an editor that speaks the Agent Client Protocol",
+        description="Work in an editor that speaks the Agent Client Protocol, such as Zed. The editor starts "
+        "this command and speaks with it over stdin and stdout.",
+    )
+    # Named otherwise than the options before the subcommand, which it would hide.
+    parser.add_argument("--with-model", metavar="M", dest="acp_model", help="model to use")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve the editor until it leaves. Raises `HermesError`."""
+    if sys.stdin.isatty():
+        raise ConfigError("An editor starts `hermes acp` and speaks with it over pipes; see docs/acp.md.")
+    try:
+        import acp as _protocol  # noqa: F401 - whether it is there
+    except ImportError:
+        raise ConfigError(
+            "`hermes acp` needs the package agent-client-protocol; install it with `pip install "
+            "'hermes[acp]'`."
+        ) from None
+    from app.cli.acp.server import serve
+
+    asyncio.run(serve(args.acp_model or args.model))
+    return int(ExitCode.DONE)

@@ -1,0 +1,59 @@
+"""Slash commands that an editor can have carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from agent.api.session import SessionClient
+from tools.safe_text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class EditorCommand:
+    """One command. `act` gives what is said of it; it raises `HermesError`."""
+
+    name: str
+    description: str
+    act: Callable[[SessionClient, str], Awaitable[str]]
+    hint: str = ""
+    """What may follow it; empty where nothing does."""
+
+
+async def _compact(client: SessionClient, focus: str) -> str:
+    return await client.compact(focus)
+
+
+async def _context(client: SessionClient, _words: str) -> str:
+    table = await client.context()
+    window = "unknown" if table.window is None else f"{table.window:,}"
+    rows = [f"- {clean(layer.name)}: {layer.tokens:,} tokens" for layer in table.layers]
+    return "\n".join([f"{table.used:,} tokens of a window of {window}:", "", *rows])
+
+
+async def _undo(client: SessionClient, _words: str) -> str:
+    operation, result = await client.history.undo()
+    return clean(f"Undone: {operation.label}. {result.sentence()}")
+
+
+async def _redo(client: SessionClient, _words: str) -> str:
+    operation, result = await client.history.redo()
+    return clean(f"Done again: {operation.label}. {result.sentence()}")
+
+
+_ALL = (
+    EditorCommand("compact", "Fold the conversation so far into a summary.", _compact, "what matters most"),
+    EditorCommand("context", "What fills the window of the model.", _context),
+    EditorCommand("undo", "Take the last turn back, its files with it.", _undo),
+    EditorCommand("redo", "Do again what was undone last.", _redo),
+)
+COMMANDS = {each.name: each for each in _ALL}
+
+
+def command_of(text: str) -> tuple[EditorCommand, str] | None:
+    """The command that a message is, and what follows it; None for any other message. Pure."""
+    if not text.startswith("/"):
+        return None
+    name, _, rest = text[1:].partition(" ")
+    command = COMMANDS.get(name.strip())
+    return None if command is None else (command, rest.strip())
