@@ -59,6 +59,7 @@ from agent.subagents.session_agents import SessionAgents, open_session_agents
 from agent.subagents.subagent import Services
 from agent.subagents.workspaces import AgentWorkspaces
 from agent.turns.attaching import ReferenceReader
+from agent.turns.background_changes import BackgroundChanges
 from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
@@ -171,12 +172,16 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     talk.metering.reached = partial(ceiling_questions.ask, agent=MAIN_AGENT)
     # Before what acts: it ends after the last program, and the gate has to know whether undo is there.
     steps = await _steps(base, talk, turn_queue)
+    looks: list[BackgroundChanges] = []
+    base.closers.append(partial(_look_again, looks))
     scope = session_scope(base, talk, pending_requests, steps=steps is not None)
     place = AgentWorkspace(reach=await open_execution(base, talk, scope))
     watch = await _watch(base, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
         place.steps, place.position = steps, lambda: steps.position
+        looks.append(_background(base, place, steps, turn_queue))
+        place.before_programs = [looks[0].acting]
     hooks, waiting = await _hooks(base, talk)
     services = _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks)
     team = _team(
@@ -291,6 +296,24 @@ async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:
         ceilings = talk.metering.spending.session
         decisions.apply(ceilings.owner, ceilings)
     return decisions
+
+
+def _background(
+    base: SharedServices, place: AgentWorkspace, steps: Steps, turn_queue: TurnQueue
+) -> BackgroundChanges:
+    """What looks after programs in the background."""
+
+    def tell(text: str) -> None:
+        base.emit(Noticed(kind="warning", text=text))
+        turn_queue.remember(f"[{text}]")
+
+    return BackgroundChanges(steps, place.reach.terminals, place.reach.closed_places, tell)
+
+
+async def _look_again(looks: Sequence[BackgroundChanges]) -> None:
+    """Once nothing runs any more, and steps are still kept."""
+    for each in looks:
+        await each.aclose()
 
 
 async def _steps(base: SharedServices, talk: Conversation, turn_queue: TurnQueue) -> Steps | None:

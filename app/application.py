@@ -427,6 +427,21 @@ class HermesApp(App[None], inherit_bindings=False):
     def on_files_pane_opened(self, event: FilesPane.Opened) -> None:
         self._show_in_full(event.change.path, event.change.diff or NO_DIFF)
 
+    def on_files_pane_ignored_asked(self) -> None:
+        self.run_worker(self._show_ignored_files, group="ignored", exclusive=True)
+
+    async def _show_ignored_files(self) -> None:
+        from app.panes.branch_rows import ignored_files
+
+        pane = self.session.files
+        try:
+            found = await ignored_files(self.need_client().history, {each.path for each in pane.changes})
+        except HermesError as error:
+            self.complain(str(error))
+            return
+        if not pane.show_ignored(found):
+            self.say("The session changed no ignored files.")
+
     def on_agents_pane_opened(self, event: AgentsPane.Opened) -> None:
         active_conversation.attach(self, event.agent)
 

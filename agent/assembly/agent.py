@@ -355,7 +355,7 @@ def _context_factory(
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
     away = () if place.origin is None else (apart(place.origin, reach.workspace),)
-    acting = acting_in_turn([*away, *spec.acting, keeps])
+    acting = acting_in_turn([*away, *spec.acting, *place.before_programs, keeps])
 
     def context_for(call: ToolCall) -> CallContext:
         return CallContext(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.absent import FileSteps, NoSteps
 from agent.assembly.execution_context import ExecutionContext, ExecutionScope
+from agent.turns.tool_context import Acting
 
 if TYPE_CHECKING:
     from agent.assembly.shared_services import Closer
@@ -33,6 +34,8 @@ class AgentWorkspace:
     """The workspace that was copied; None for an agent that works in it."""
     news: str = ""
     """What an agent that begins there is told."""
+    before_programs: Sequence[Acting] = ()
+    """Hear of a program that is about to run, before anything else does."""
     closers: list[Closer] = field(default_factory=list)
 
     async def close(self) -> None:

@@ -52,6 +52,8 @@ class ExecutionContext:
     scripts: CodeRunner
     confined: bool
     """Whether the operating system confines scripts."""
+    closed_places: Callable[[], Sequence[Path] | None]
+    """Guarded places that are read-only to programs now; None where nothing can be."""
     runs_in: str
     """What confines commands, or the machine they run on, for the person."""
 
@@ -136,6 +138,7 @@ async def open_execution(
         audit=audit,
         scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
         confined=boundary.level != "none",
+        closed_places=boundary.closed_places,
         runs_in=boundary.level if far is None else far.title,
     )
 

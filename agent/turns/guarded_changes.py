@@ -46,7 +46,7 @@ def guarded_changes(step: Step, allowed: Collection[Path] = ()) -> GuardedChange
 
     `allowed` are places that a person said yes to in the same call; a folder stands for all below it.
     """
-    if step.kind != "command":
+    if step.kind not in ("command", "outside"):
         return GuardedChanges()
     root = Path(step.root)
     fetched = tuple(_fetched(step.changes))

@@ -43,6 +43,8 @@ class UnaskedChanges:
             if each == call or each.startswith(f"{call}.")
             for place in self._allowed.pop(each)
         ]
+        if step.kind != "command":
+            return
         found = await asyncio.to_thread(guarded_changes, step, allowed)
         if found.brought:
             text = "What was fetched runs something later where it is opened; look at it first: "

@@ -35,6 +35,7 @@ _PREFIXES: Mapping[str, Surface] = {
     "rows": "lists",
     "pane": "lists",
     "agents": "lists",
+    "files": "lists",
     "bar": "bar",
     "workbench": "frame",
 }
@@ -114,12 +115,13 @@ def _widgets() -> Iterator[Bindable]:
 
     from widgets.panes.agents import AgentsPane
     from widgets.panes.bar import PaneBar
+    from widgets.panes.files import FilesPane
     from widgets.panes.pane import Pane
     from widgets.panes.workbench import Workbench
     from widgets.row_list import RowList
     from widgets.transcript.view import Transcript
 
-    for owner in (Transcript, RowList, Pane, AgentsPane, PaneBar, Workbench):
+    for owner in (Transcript, RowList, Pane, AgentsPane, FilesPane, PaneBar, Workbench):
         for binding in owner.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
                 keys = tuple(key.key for key in Binding.make_bindings([binding]))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING
 
+from agent.api.checkpoints import PathChange, git_apart
 from agent.api.history import Node
 from app.conversation.replay import call_at
 from app.screens.history.file_changes import FileChanges
@@ -33,7 +34,25 @@ def last_calls(path: Sequence[Node]) -> list[tuple[CallItem, float]]:
 
 async def panes_of(history: SessionHistory) -> list[PaneFileChange]:
     """How files differ from the beginning of the session, by what it did. Raises `HermesError`."""
+    return await _rows(history, await _files(history))
+
+
+async def ignored_files(history: SessionHistory, listed: Container[str]) -> list[PaneFileChange]:
+    """The same of files in the workspace that are not `listed`: the watch leaves out only ignored ones."""
+    changes = await _files(history)
+    return await _rows(
+        history, [each for each in changes if each.path not in listed and not each.path.startswith("/")]
+    )
+
+
+async def _files(history: SessionHistory) -> list[PathChange]:
+    """All that leads from the beginning to now, without folders and without what git keeps for itself."""
     changes = await history.changes(0, (await history.place()).step)
+    sides = ((each, each.after or each.before) for each in git_apart(changes).files)
+    return [each for each, entry in sides if entry is not None and entry.kind.value != "folder"]
+
+
+async def _rows(history: SessionHistory, changes: Sequence[PathChange]) -> list[PaneFileChange]:
     files = FileChanges(history.contents)
     found: list[PaneFileChange] = []
     for change, told in zip(changes[:FILES], await files.described(changes[:FILES]), strict=True):

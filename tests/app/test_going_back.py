@@ -127,6 +127,20 @@ async def test_panes_and_status_bar_follow_the_branch(tmp_path: Path) -> None:
         assert app.bridge.state.head == ""
 
 
+async def test_ignored_files_are_listed_when_they_are_asked_for(tmp_path: Path) -> None:
+    async with worked(tmp_path, "run echo made >.gitignore; mkdir made; echo x >made/b; echo y >a") as scene:
+        pane = scene.app.session.files
+        await scene.until(lambda: {change.path for change in pane.changes} == {".gitignore", "a"})
+        pane.focus()
+        await scene.pilot.press("full_stop")
+        await scene.until(lambda: pane.figure() == "2 + 1 ignored")
+        rows = [pane.render_line(y).text for y in range(pane.size.height)]
+        assert any("made/b" in row for row in rows)
+        assert {change.path for change in pane.changes} == {".gitignore", "a"}
+        await scene.pilot.press("full_stop")
+        await scene.until(lambda: pane.figure() == "2")
+
+
 async def test_a_card_tells_how_many_files_its_call_changed_and_does_so_again_later(tmp_path: Path) -> None:
     async with worked(tmp_path, "run touch a b c", "run true") as scene:
         assert [item.files for item in scene.items(CallItem)] == [3, 0]

@@ -119,7 +119,7 @@ def check_request(body: Any, rules: Rules = Rules()) -> None:
     _check_fields(body, rules)
     _check_numbers(body)
     if "tools" in body:
-        _check_tools(body["tools"])
+        _check_tools_once(body["tools"])
     messages = body.get("messages")
     if not isinstance(messages, list):
         raise Refused("Missing required parameter: 'messages'.", "messages", "missing_required_parameter")
@@ -167,6 +167,17 @@ def _check_numbers(body: dict[str, Any]) -> None:
         or not 0 <= temperature <= 2
     ):
         raise Refused("Invalid 'temperature': expected a number from 0 to 2.", "temperature", "invalid_type")
+
+
+_good_tools: set[str] = set()
+"""Lists of tools that were found good: every request of a session comes with the same one."""
+
+
+def _check_tools_once(tools: Any) -> None:
+    written = json.dumps(tools, default=repr)
+    if written not in _good_tools:
+        _check_tools(tools)
+        _good_tools.add(written)
 
 
 def _check_tools(tools: Any) -> None:

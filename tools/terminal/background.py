@@ -62,6 +62,8 @@ class BackgroundProcess:
         self.exit_code: int | None = None
         self.was_killed = False
         self._child = child
+        self.created = time.time()
+        """When it was started, in seconds since the epoch."""
         self._started = time.monotonic()
         self._ended: float | None = None
         self._lock = threading.Lock()
@@ -186,6 +188,10 @@ class BackgroundProcess:
             self._text.append(rest)
             return rest
 
+    def when_over(self, tell: Callable[[], None]) -> None:
+        """Call `tell` on the event loop once it has ended, or nobody waits for it any more."""
+        self._waiter.add_done_callback(lambda _: tell())
+
     async def aclose(self) -> None:
         """Stop waiting; the process itself is killed by its backend."""
         self._waiter.cancel()
@@ -195,7 +201,8 @@ class BackgroundProcess:
 class ProcessTable:
     """The background processes of one task, at most `MAX_PROCESSES`; the oldest finished ones make room."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        self._ended = ended
         self._processes: dict[str, BackgroundProcess] = {}
 
     def make_room(self) -> None:
@@ -210,6 +217,7 @@ class ProcessTable:
 
     def add(self, process: BackgroundProcess) -> None:
         self._processes[process.id] = process
+        process.when_over(self._ended)
 
     def all(self) -> Sequence[BackgroundProcess]:
         return tuple(self._processes.values())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +36,16 @@ class Caller(Protocol):
     def options(self) -> Mapping[str, Any]: ...
 
 
+@dataclass(frozen=True, slots=True)
+class BackgroundRun:
+    """Processes in the background that run, or have ended since somebody looked at what they did."""
+
+    since: float
+    """When the first of them was started, in seconds since the epoch."""
+    ended: frozenset[str]
+    """Those that have ended, by their ids."""
+
+
 class Terminals:
     """One per engine. Tasks share nothing but the backend.
 
@@ -60,6 +71,11 @@ class Terminals:
         """What commands on this machine are kept in; None = nothing."""
         self._shells: dict[str, Shell] = {}
         self._tables: dict[str, ProcessTable] = {}
+        self.background_ended: Callable[[], None] = _nothing
+        """Called on the event loop when a process in the background has ended."""
+        self._past: dict[str, float] = {}
+        """When processes were started of which nobody has looked yet at what they did, by their ids."""
+        self._over: set[str] = set()
         self.secrets: Mapping[str, str] = {**(secrets or {}), **secret_values(self._environ)}
         """Values to mask in output, by name of their variable."""
 
@@ -120,7 +136,27 @@ class Terminals:
 
     def processes(self, task: str) -> ProcessTable:
         """The background processes of a task."""
-        return self._tables.setdefault(task, ProcessTable())
+        if task not in self._tables:
+            self._tables[task] = ProcessTable(lambda: self.background_ended())
+        return self._tables[task]
+
+    def in_background(self) -> BackgroundRun | None:
+        """What runs in the background or has run since `looked_at`; None where nothing did."""
+        running: set[str] = set()
+        for process in (each for table in self._tables.values() for each in table.all()):
+            if process.id not in self._over:
+                self._past.setdefault(process.id, process.created)
+            if process.is_running:
+                running.add(process.id)
+        if not self._past:
+            return None
+        return BackgroundRun(min(self._past.values()), frozenset(self._past.keys() - running))
+
+    def looked_at(self, run: BackgroundRun) -> None:
+        """Somebody has looked at what the processes of `run` did: those that have ended are over."""
+        for id in run.ended:
+            self._past.pop(id, None)
+        self._over |= run.ended
 
     def running(self) -> int:
         """How many background processes run now, over all tasks."""
@@ -128,6 +164,7 @@ class Terminals:
 
     async def end(self, task: str) -> None:
         """Kill what one task has started and still runs. It may begin anew."""
+        self.in_background()
         if (table := self._tables.pop(task, None)) is not None:
             await table.aclose()
         if (shell := self._shells.pop(task, None)) is not None:
@@ -137,6 +174,7 @@ class Terminals:
 
     async def aclose(self) -> None:
         """Kill everything that was ever started here and still runs."""
+        self.in_background()
         await asyncio.gather(*(table.aclose() for table in self._tables.values()))
         if self._backend is not None:
             await self._backend.aclose()
@@ -146,3 +184,7 @@ class Terminals:
             shell.forget()
         self._shells.clear()
         self._tables.clear()
+
+
+def _nothing() -> None:
+    pass

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import ClassVar, Literal
 
 from rich.cells import cell_len
 from rich.text import Text
+from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from widgets.panes.pane import Pane, Summary
@@ -40,8 +41,14 @@ class PaneFileChange:
 class FilesPane(Pane):
     """One row a file with the lines added and removed; the file changed last stands last.
 
-    A file that others changed has a row of its own, with the mark of notices before it.
+    A file that others changed has a row of its own, with the mark of notices before it. Files that git
+    ignores are left out until they are asked for; then they stand above the others.
     """
+
+    KEYS: ClassVar[str] = "⏎ diff · . ignored files · / filter · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("full_stop", "ignored", "Show ignored files, or leave them out", id="files.ignored")
+    ]
 
     class Opened(Message):
         """The person wants to see what changed in a file."""
@@ -49,6 +56,9 @@ class FilesPane(Pane):
         def __init__(self, change: PaneFileChange) -> None:
             super().__init__()
             self.change = change
+
+    class IgnoredAsked(Message):
+        """The person wants to see which ignored files changed; answer with `show_ignored`."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -61,6 +71,8 @@ class FilesPane(Pane):
         )
         self._changes: dict[tuple[str, bool], PaneFileChange] = {}
         self._order: list[PaneFileChange] = []
+        self._ignored: tuple[PaneFileChange, ...] = ()
+        """Ignored files, while they are shown."""
         self._unnamed = 0
         """Files that only were counted."""
 
@@ -70,8 +82,8 @@ class FilesPane(Pane):
 
     @property
     def changes(self) -> tuple[PaneFileChange, ...]:
-        """Every changed file, the newest change last."""
-        return tuple(self._order)
+        """Every changed file, the newest change last; ignored ones are none of them."""
+        return tuple(self._changes.values())
 
     def record(self, changes: Iterable[PaneFileChange], *, outside: bool = False) -> None:
         """These changes were made, by others if `outside`; lines add up over the session."""
@@ -89,7 +101,24 @@ class FilesPane(Pane):
             for oldest in list(islice(self._changes, surplus)):
                 del self._changes[oldest]
             self._unnamed += surplus
-        self._order = list(self._changes.values())
+        self._arrange()
+
+    def show_ignored(self, changes: Iterable[PaneFileChange]) -> int:
+        """Show these above the others, except for those that are listed already; how many that are."""
+        listed = {path for path, _ in self._changes}
+        self._ignored = tuple(change for change in changes if change.path not in listed)
+        self._arrange()
+        return len(self._ignored)
+
+    def action_ignored(self) -> None:
+        """Ask for the ignored files, or leave them out again."""
+        if self._ignored:
+            self.show_ignored(())
+        else:
+            self.post_message(self.IgnoredAsked())
+
+    def _arrange(self) -> None:
+        self._order = [*self._ignored, *self._changes.values()]
         self.reset(len(self._order))
         self.reshaped()
 
@@ -101,16 +130,17 @@ class FilesPane(Pane):
     def clear(self) -> None:
         """Forget all changes, as when another session opens."""
         self._changes.clear()
-        self._order = []
+        self._ignored = ()
         self._unnamed = 0
-        self.reset(0)
-        self.reshaped()
+        self._arrange()
 
     def on_row_list_activated(self, event: RowList.Activated) -> None:
         event.stop()
         self.post_message(self.Opened(self._order[event.index]))
 
     def figure(self) -> str:
+        if self._ignored:
+            return f"{self._total()} + {len(self._ignored):,} ignored"
         others = sum(change.outside for change in self._order)
         # Where not all are listed, that is what there is room to say.
         return f"{self._total()} · {others:,} by others" if others and not self._unnamed else self._total()
@@ -120,7 +150,7 @@ class FilesPane(Pane):
 
     def _total(self) -> str:
         """How many files changed, and how many of them are listed where that is not all."""
-        named = len(self._order)
+        named = len(self._changes)
         if self._unnamed:
             return f"{named:,} of {named + self._unnamed:,}"
         return f"{named:,}" if named else ""
@@ -129,7 +159,10 @@ class FilesPane(Pane):
         change = self._order[index]
         end = self._lines(change).append(" ")
         room = max(width - end.cell_len - 4, 1)
-        mark = Text(" ┊ " if change.outside else "   ", self.ink("warning"))
+        if index < len(self._ignored):
+            mark = Text(" · ", self.ink("dim"))
+        else:
+            mark = Text(" ┊ " if change.outside else "   ", self.ink("warning"))
         return [spread(mark.append_text(self._path(one_line(change.path, 4096), room)), end, width)]
 
     def _lines(self, change: PaneFileChange) -> Text:

@@ -235,10 +235,13 @@ class SessionBoundary:
         return "" if self.filtered is None else told(self.filtered.refused(since))
 
     def guarded_refusal(self, output: str) -> str:
+        return explain_guarded(output, self.closed_places() or (), self._workspace)
+
+    def closed_places(self) -> tuple[Path, ...] | None:
+        """Guarded places that are read-only to what starts now; None where nothing can be."""
         if not self._sandbox.has_mounts:
-            return ""
-        places = (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
-        return explain_guarded(output, places, self._workspace)
+            return None
+        return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
 
     def _secrets(self, environ: Mapping[str, str], more: Iterable[Path]) -> Iterable[Path]:
         yield self._home.root

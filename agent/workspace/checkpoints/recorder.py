@@ -222,12 +222,14 @@ class StepRecorder:
 
         None where nothing changed, or where it could not be done; then the person is told. Never raises.
         """
-        from agent.workspace.checkpoints.restore.plan import plan_restore
+        from agent.workspace.checkpoints.restore.plan import plan_restore, with_others
 
         def planned() -> RestorePlan:
             steps = self._line.steps()
-            limit = self.limits.file
-            return plan_restore(self.root, steps, position, self.store.objects, limit=limit, paths=paths)
+            objects, limit = self.store.objects, self.limits.file
+            plan = plan_restore(self.root, steps, position, objects, limit=limit, paths=paths)
+            theirs = [step for step in steps if step.kind == "outside" and step.number > position]
+            return with_others(plan, theirs, objects, limit=limit, paths=paths)
 
         plan = await self._guarded(planned)
         if plan is None or not plan.items:

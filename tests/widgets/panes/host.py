@@ -139,6 +139,13 @@ class Host(App[None]):
     def action_jump(self) -> None:
         self.bench.action_jump()
 
+    def on_files_pane_ignored_asked(self) -> None:
+        changes = [
+            PaneFileChange("build/app.js", 0, 0, "", "added"),
+            PaneFileChange("src/money.py", 6, 3, ""),
+        ]
+        self.files.show_ignored(changes)
+
     def note(self, message: Message) -> None:
         self.seen.append(message)
 

@@ -36,6 +36,8 @@ def keys(*pressed: str) -> Any:
         pytest.param(NARROW, PAPER, True, ("alt+j",), id="narrow-light-jump"),
         pytest.param(NARROW, NIGHTLY, True, ("alt+j", "l", "up"), id="narrow-overlay"),
         pytest.param(NARROW, PAPER, False, (), id="narrow-light-empty"),
+        pytest.param(WIDE, NIGHTLY, True, ("alt+j", "f", "full_stop"), id="wide-ignored-files"),
+        pytest.param(NARROW, PAPER, True, ("alt+j", "f", "full_stop"), id="narrow-ignored-files"),
     ],
 )
 def test_the_workbench(
