@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent.assembly.plugin_servers import plugin_servers
 from agent.assembly.shared_services import SharedServices
 from agent.errors import HermesError
 from agent.events import Noticed
+from agent.home import private_folder
 from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person
 from agent.mcp.host_process import RefusedError
@@ -57,6 +59,11 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
+    names = {each.config.name for each in declared.servers}
+    brought, problems = plugin_servers(base.plugins.servers(), names)
+    servers = (*declared.servers, *brought)
+    for each in base.plugins.servers():
+        await asyncio.to_thread(private_folder, each.data)
     around = LaunchEnvironment(
         home=home,
         workspace=options.workspace,
@@ -65,11 +72,11 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
         variables=base.variables,
     )
     answers = SessionAnswers()
-    service = McpService(declared.servers, around, answers, lambda kind, text: _say(base, kind, text))
+    service = McpService(servers, around, answers, lambda kind, text: _say(base, kind, text))
     base.closers.append(service.close)
-    if declared.servers:
+    if servers:
         await asyncio.to_thread(service.load)
-    told = [*declared.problems, *service.notices()]
+    told = [*declared.problems, *problems, *service.notices()]
     if service.unknown():
         if options.attended:
             service.learn_beside()
