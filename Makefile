@@ -1,6 +1,6 @@
 # `make run` and `make test` set up everything they need in .venv; a second run reuses it and needs no network.
 .DEFAULT_GOAL := run
-.PHONY: run test lint style types house bench test-realmodel test-thorough constraints clean
+.PHONY: run test test-conformance lint style types house bench test-realmodel test-thorough constraints clean
 
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
@@ -53,6 +53,12 @@ bench:
 test-realmodel:
 	@sh .ci/environment dev local
 	@$(PYTEST) -m realmodel $(ARGS)
+
+# Runs the official conformance suite of the Model Context Protocol through our command line, one scenario at a
+# time. The first run fetches the suite and Node. One scenario: make test-conformance ARGS="auth/basic-cimd"
+test-conformance:
+	@sh .ci/environment dev
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 # Pins every dependency anew, with hashes. Run it on the oldest supported Python.
 constraints:

@@ -17,7 +17,7 @@ from agent.assembly.conversation import Conversation, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_plugins import open_plugins
-from agent.assembly.session_servers import open_servers
+from agent.assembly.session_servers import open_servers, resource_reader
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
 from agent.attempts.parallel_attempts import ParallelAttempts
@@ -33,6 +33,7 @@ from agent.history.session_checkpoints import open_recorder
 from agent.home import Home, private_folder
 from agent.hooks.consent import HookConsent
 from agent.hooks.session_hooks import SessionHooks
+from agent.mcp.prompts import with_prompts
 from agent.memory.keeper import SessionMemory
 from agent.model.effort import SessionEffort
 from agent.model.transport.retry import RetryPolicy
@@ -70,6 +71,7 @@ from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
     from agent.config.loader import LoadedSettings
+    from agent.mcp.service import McpService
     from agent.workspace.checkpoints.recorder import StepRecorder as Steps
 
 
@@ -165,7 +167,6 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         base.stream.subscribe(SaveOffer(base.emit))
     session, opened = talk.session, talk.opened
     pending_requests = PendingRequests(base.emit, attended=base.options.attended, secrets=base.secrets)
-    answers.asker = PersonAsker(pending_requests, MAIN_AGENT)
     turn_queue = TurnQueue(base.emit)
     decisions = await _decisions(base, talk)
     ceiling_questions = CeilingQuestions(pending_requests, base.emit, decisions)
@@ -176,6 +177,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     base.closers.append(partial(_look_again, looks))
     scope = session_scope(base, talk, pending_requests, steps=steps is not None)
     place = AgentWorkspace(reach=await open_execution(base, talk, scope))
+    answers.begin(base, talk, place.reach.gate, PersonAsker(pending_requests, MAIN_AGENT))
     watch = await _watch(base, turn_queue)
     if steps is not None:
         steps.own_work = partial(watch.during, "")
@@ -187,13 +189,14 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
-    spec = _spec(base, talk, place, pending_requests, turn_queue)
+    spec = _spec(base, talk, place, pending_requests, turn_queue, servers)
     if team is not None:
         meant = Mentions(definitions, base.options.workspace)
         spec = replace(spec, delegates=team.of_main, step_of=team.step_of, meant=meant)
     if steps is not None:
         spec = replace(spec, checkpoints=CheckpointService(session, steps, lambda: travel))
-    agent = await open_agent(services, replace(spec, around=watch))
+    spec = replace(spec, around=watch, meant=with_prompts(servers, spec.meant))
+    agent = await open_agent(services, spec)
     travel = HistoryNavigation(session, steps, base.emit, agent.moved)
     attempts = None
     if steps is not None:
@@ -240,6 +243,7 @@ def _spec(
     place: AgentWorkspace,
     pending_requests: PendingRequests,
     turn_queue: TurnQueue,
+    servers: McpService,
 ) -> AgentSpec:
     """The session's own agent."""
     asker = PersonAsker(pending_requests, MAIN_AGENT)
@@ -273,11 +277,11 @@ def _spec(
         beginning=memory.turn_began,
         turn_queue=turn_queue,
         emit=base.emit,
-        attach=_references(base, place),
+        attach=_references(base, place, servers),
     )
 
 
-def _references(base: SharedServices, place: AgentWorkspace) -> ReferenceReader:
+def _references(base: SharedServices, place: AgentWorkspace, servers: McpService) -> ReferenceReader:
     """What reads the references of the person's messages."""
     meter, share = base.plan.meter, base.settings.context.references_share
 
@@ -285,7 +289,8 @@ def _references(base: SharedServices, place: AgentWorkspace) -> ReferenceReader:
         return meter.characters(int((meter.window or UNKNOWN_WINDOW) * share))
 
     options = base.tool_options()
-    return ReferenceReader(base.options.workspace, place.reach.gate, options, base.secrets, room)
+    gate, read = place.reach.gate, resource_reader(servers)
+    return ReferenceReader(base.options.workspace, gate, options, base.secrets, room, read)
 
 
 async def _decisions(base: SharedServices, talk: Conversation) -> Decisions:

@@ -19,6 +19,8 @@ from themes.skin_problem import SkinProblem, nearest
 from themes.skin_text import quoted
 
 BUILTIN = Path(__file__).parent / "builtin"
+PLUGINS = ".plugins"
+"""The folder among a person's own skins with those that plugins brought."""
 _LIGHT_BASE = "paper"
 
 
@@ -41,7 +43,8 @@ class ListedSkin:
 
 def list_skins(folder: Path | None = None) -> tuple[ListedSkin, ...]:
     """All skins by name, built-in ones first. Reads folders, not files; a missing folder is empty."""
-    own = {name: ListedSkin(name, path, True) for name, path in _files(folder).items()} if folder else {}
+    files = {**_files(folder / PLUGINS), **_files(folder)} if folder else {}
+    own = {name: ListedSkin(name, path, True) for name, path in files.items()}
     builtin = [ListedSkin(name, path, False) for name, path in _files(BUILTIN).items() if name not in own]
     first = sorted(builtin, key=lambda listed: (listed.name != Skin().name, listed.name))
     return (*first, *(own[name] for name in sorted(own)))

@@ -307,6 +307,33 @@ CallConfinedPlugin.effect = replace(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SampleModel(Action):
+    """Let a server ask the model of the session something. `text` is what it asks."""
+
+    server: str
+    text: str
+
+    def headline(self) -> str:
+        return f"let the MCP server {self.server} ask the model: {self.text}"
+
+    @classmethod
+    def of(cls, example: str) -> SampleModel:
+        """The question that the name of a server stands for."""
+        return cls(tool="sampling", server=example, text="")
+
+
+SampleModel.effect = declare_effect(
+    Effect(
+        name="sampling",
+        why="lets a server ask the model, which costs tokens",
+        subject=lambda action: action.server,
+        lasting=lambda action: f"let {action.server} ask the model exactly this",
+        example=SampleModel.of,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnAgent(Action):
     """Start another agent with a goal of its own. What it does passes the gate again."""
 

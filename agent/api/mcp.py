@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from agent.mcp.health import Health as Health
     from agent.mcp.host_process import RefusedError as RefusedError
     from agent.mcp.launch import Protocol as Protocol
+    from agent.mcp.prompts import listed_prompts as listed_prompts
+    from agent.mcp.prompts import prompt_names as prompt_names
     from agent.mcp.server import Server as Server
     from agent.mcp.server_config import ServerConfig as ServerConfig
     from agent.mcp.server_config import address_config as address_config
@@ -48,6 +50,7 @@ __getattr__ = exports(
         "agent.mcp.health": "Health",
         "agent.mcp.host_process": "RefusedError",
         "agent.mcp.launch": "Protocol",
+        "agent.mcp.prompts": "listed_prompts prompt_names",
         "agent.mcp.server": "Server",
         "agent.mcp.server_config": "ServerConfig address_config server_config",
         "agent.mcp.service": "ServerState",

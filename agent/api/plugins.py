@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agent.plugins.enabling import PluginEnvironment as PluginEnvironment
     from agent.plugins.enabling import card as card
     from agent.plugins.enabling import enable as enable
+    from agent.plugins.enabling import withdraw as withdraw
     from agent.plugins.files import hashes as hashes
     from agent.plugins.installing import put_in_place as put_in_place
     from agent.plugins.installing import staged as staged
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from agent.plugins.problem import PluginFailedError as PluginFailedError
     from agent.plugins.problem import quoted as quoted
     from agent.plugins.registrations import Registrations as Registrations
+    from agent.plugins.runner import PluginRunner as PluginRunner
     from agent.plugins.shelf import ShelvedPlugin as ShelvedPlugin
     from agent.plugins.shelf import find as find
+    from agent.plugins.shelf import find_agreed as find_agreed
 
 __getattr__ = exports(
     __name__,
@@ -36,13 +39,14 @@ __getattr__ = exports(
         "agent.plugins.cases": "CaseResult read_cases run_cases",
         "agent.plugins.consent": "ConsentFile",
         "agent.plugins.creating": "create",
-        "agent.plugins.enabling": "Agreement PluginEnvironment card enable",
+        "agent.plugins.enabling": "Agreement PluginEnvironment card enable withdraw",
         "agent.plugins.files": "hashes",
         "agent.plugins.installing": "put_in_place staged uninstall",
         "agent.plugins.manifest": "is_name",
         "agent.plugins.package": "PluginPackage read_plugin",
         "agent.plugins.problem": "PluginError PluginFailedError quoted",
         "agent.plugins.registrations": "Registrations",
-        "agent.plugins.shelf": "ShelvedPlugin find",
+        "agent.plugins.runner": "PluginRunner",
+        "agent.plugins.shelf": "ShelvedPlugin find find_agreed",
     },
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import isfunction
 
 from agent.api.plugin_commands import PluginCommands
+from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, SessionClient, SessionHistory, StoredSessions
 
 PORTS: dict[str, type] = {
@@ -15,6 +16,7 @@ PORTS: dict[str, type] = {
     "approvals": Approvals,
     "plugins": PluginCommands,
     "stored": StoredSessions,
+    "servers": Servers,
 }
 """The session itself and its ports, by name."""
 CASTS = frozenset({"submit", "steer", "set_queue", "interrupt", "answer"})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from agent.api.link import Link
 from agent.api.plugin_commands import PluginCommands
 from agent.api.ports import CALLS
+from agent.api.servers import Servers
 from agent.api.session import (
     Agents,
     Approvals,
@@ -73,6 +74,7 @@ class RemoteSession:
         self.approvals = cast(Approvals, _Port(self._link, "approvals"))
         self.plugins = cast(PluginCommands, _Port(self._link, "plugins"))
         self.stored = cast(StoredSessions, _Port(self._link, "stored"))
+        self.servers = cast(Servers, _Port(self._link, "servers"))
 
     @classmethod
     async def open(

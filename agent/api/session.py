@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.api.plugin_commands import PluginCommands
+from agent.api.servers import Servers
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
 
@@ -491,3 +492,6 @@ class SessionClient(Protocol):
 
     @property
     def stored(self) -> StoredSessions: ...
+
+    @property
+    def servers(self) -> Servers: ...

@@ -31,6 +31,8 @@ MODULES = frozenset(
         "agent.event_data",
         "agent.events",
         "agent.messages",
+        "agent.mcp.health",
+        "agent.mcp.service",
         "agent.model.detect",
         "agent.model.protocol",
         "agent.options",

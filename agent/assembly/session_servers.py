@@ -6,16 +6,24 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agent.assembly.plugin_servers import plugin_servers
 from agent.assembly.shared_services import SharedServices
+from agent.errors import HermesError
 from agent.events import Noticed
+from agent.home import private_folder
 from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person
 from agent.mcp.host_process import RefusedError
+from agent.mcp.sampling import Sampling
 from agent.mcp.service import McpService
 from agent.mcp.starting import LaunchEnvironment
 from agent.mcp.tools import register_servers
+from agent.turns.attaching import ResourceReader
+from tools.results import ToolError
 
 if TYPE_CHECKING:
+    from agent.assembly.conversation import Conversation
+    from agent.safety.gate import Gate
     from tools.context import Asker
 
 
@@ -24,6 +32,7 @@ class SessionAnswers:
 
     def __init__(self) -> None:
         self.asker: Asker | None = None
+        self.sampling: Sampling | None = None
 
     async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         if self.asker is None:
@@ -31,7 +40,15 @@ class SessionAnswers:
         return await asked_of_person(self.asker, server, params)
 
     async def sample(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        raise RefusedError("nobody agreed to ask a model for this server")
+        if self.sampling is None:
+            raise RefusedError("the session is not open yet")
+        return await self.sampling.ask(server, params)
+
+    def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: Asker) -> None:
+        """Somebody is there from now on, and so is a model."""
+        self.asker = asker
+        routes = talk.metering.routes([talk.summary_route or talk.routes[0]])
+        self.sampling = Sampling(routes[0], base.plan.meter, gate, lambda: _is_bounded(base))
 
 
 async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers, list[str]]:
@@ -42,6 +59,11 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     """
     options, home = base.options, base.home
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
+    names = {each.config.name for each in declared.servers}
+    brought, problems = plugin_servers(base.plugins.servers(), names)
+    servers = (*declared.servers, *brought)
+    for each in base.plugins.servers():
+        await asyncio.to_thread(private_folder, each.data)
     around = LaunchEnvironment(
         home=home,
         workspace=options.workspace,
@@ -50,11 +72,11 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
         variables=base.variables,
     )
     answers = SessionAnswers()
-    service = McpService(declared.servers, around, answers, lambda kind, text: _say(base, kind, text))
+    service = McpService(servers, around, answers, lambda kind, text: _say(base, kind, text))
     base.closers.append(service.close)
-    if declared.servers:
+    if servers:
         await asyncio.to_thread(service.load)
-    told = [*declared.problems, *service.notices()]
+    told = [*declared.problems, *problems, *service.notices()]
     if service.unknown():
         if options.attended:
             service.learn_beside()
@@ -62,6 +84,31 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
             await service.learn()
     register_servers(service, base.tools)
     return service, answers, told
+
+
+def resource_reader(service: McpService) -> ResourceReader:
+    """What reads resources that a message refers to; None for a server that the session does not have,
+    and nothing for an empty address."""
+
+    async def read(server: str, uri: str) -> str | None:
+        if server not in {each.name for each in service.servers()}:
+            return None
+        if not uri:
+            return ""
+        try:
+            result = await service.read(server, uri)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
+        files = [str(each.get("path") or each.get("problem")) for each in result.get("resources", [])]
+        return "\n".join([str(result.get("content", "")), *files]).strip()
+
+    return read
+
+
+def _is_bounded(base: SharedServices) -> bool:
+    """Whether a person looks on, or a ceiling bounds what servers may cost."""
+    budget = base.settings.budget.session
+    return base.options.attended or budget.tokens is not None or budget.money is not None
 
 
 def _say(base: SharedServices, kind: str, text: str) -> None:

@@ -1,7 +1,8 @@
 """References of a message with `@`: files, folders, changes, commits, pages. Pure reading of text.
 
 Forms: `@file:PATH`, `@file:PATH:10-20`, `@file:"a b.txt":2-3`, `@folder:PATH/`, `@diff`,
-`@staged`, `@git:3`, `@url:https://…`. A plain `@path` is a mention of the prompt and not read here.
+`@staged`, `@git:3`, `@url:https://…`,
+`@server:URI` (a resource of an MCP server). A plain `@path` is a mention of the prompt and not read here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-Kind = Literal["file", "folder", "diff", "staged", "git", "url"]
+Kind = Literal["file", "folder", "diff", "staged", "git", "url", "resource"]
 
 MOST_COMMITS = 10
 """Commits that `@git:N` shows at most."""
@@ -21,7 +22,8 @@ _KINDS: tuple[Kind, ...] = ("file", "folder", "git", "url")
 _QUOTED = r'"[^"\n]*"|\'[^\'\n]*\'|`[^`\n]*`'
 _PATTERN = re.compile(
     rf"(?<![\w/@.])@(?:(?P<bare>diff|staged)\b(?![:/\w-]|\.\w)|"
-    rf"(?P<kind>file|folder|git|url):(?P<target>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|\S+))"
+    rf"(?P<kind>file|folder|git|url):(?P<target>(?:{_QUOTED})(?::\d+(?:-\d+)?)?|\S+)|"
+    r"(?P<server>[A-Za-z0-9][\w.-]{0,63}):(?P<uri>[A-Za-z][A-Za-z0-9+.-]*:\S+))"
 )
 _LINES = re.compile(r"^(?P<path>.+?):(?P<first>\d+)(?:-(?P<last>\d+))?$", re.DOTALL)
 _CLOSING = {")": "(", "]": "[", "}": "{"}
@@ -39,6 +41,8 @@ class Reference:
     first: int | None = None
     """The first line that is meant, from 1; None for the whole file."""
     last: int | None = None
+    server: str = ""
+    """Whose resource it is, for those."""
 
 
 def references(text: str) -> tuple[Reference, ...]:
@@ -68,6 +72,9 @@ def _read(match: re.Match[str]) -> Reference | None:
     start = match.start()
     if match["bare"]:
         return Reference("diff" if match["bare"] == "diff" else "staged", "", start, match.end())
+    if match["server"]:
+        uri = _trimmed(match["uri"])
+        return Reference("resource", uri, start, match.start("uri") + len(uri), server=match["server"])
     kind, raw = match["kind"], match["target"]
     if raw[0] in "\"'`" and (quoted := re.match(_QUOTED, raw)) is not None:
         path, rest = quoted.group()[1:-1], raw[quoted.end() :]

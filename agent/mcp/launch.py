@@ -20,6 +20,8 @@ class Confinement:
     home: str
     """The home of Hermes, which stays hidden."""
     network: bool
+    readable: tuple[str, ...] = ()
+    """Folders it reads although they lie in that home."""
     writable: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     memory: int = 0

@@ -54,6 +54,8 @@ class ServerConfig:
     enabled: bool = True
     sandbox: bool = True
     network: bool = True
+    readable: tuple[str, ...] = ()
+    """Folders it reads although they lie in the home of Hermes: its own, where a plugin brings it."""
     writable: tuple[str, ...] = ()
     oauth: OAuthConfig = OAuthConfig()
 

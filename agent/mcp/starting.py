@@ -100,6 +100,7 @@ def _confinement(config: ServerConfig, around: LaunchEnvironment) -> Confinement
         workspace=str(around.workspace),
         home=str(around.home.root),
         network=config.network,
+        readable=config.readable,
         writable=config.writable,
         hidden=tuple(sandbox.hidden),
         memory=sandbox.memory * 1_000_000,

@@ -88,11 +88,8 @@ def plugin_policy(
         writable=paths.write,
         readable=(root, PROGRAM, *own_files(), *paths.read),
         hidden=(
-            *_beside_programs(),
-            *(path for path in _HIDDEN_BELOW if path.is_dir()),
-            *dict.fromkeys(
-                Path(os.path.realpath(each)) for each in (user, workspace, *_closed(user, home, environ))
-            ),
+            *_undeclared(user, workspace, paths),
+            *dict.fromkeys(Path(os.path.realpath(each)) for each in _closed(user, home, environ)),
         ),
         protected=(root, *_guarded(workspace, paths), *_start_up(user, paths)),
         space=space,
@@ -137,6 +134,14 @@ def _closed(user: Path, home: Home, environ: Mapping[str, str]) -> Iterable[Path
         yield from secrets.in_home(each)
     yield from secrets.of_session(environ)
     yield from secrets.of_system()
+
+
+def _undeclared(user: Path, workspace: Path, paths: GrantedPaths) -> list[Path]:
+    """What is the person's, but for places that are granted or lie in one that is."""
+    own = (*_beside_programs(), *filter(Path.is_dir, _HIDDEN_BELOW), user, workspace)
+    granted = (*paths.read, *paths.write)
+    real = dict.fromkeys(Path(os.path.realpath(each)) for each in own)
+    return [each for each in real if not any(each.is_relative_to(path) for path in granted)]
 
 
 def _beside_programs() -> list[Path]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.home import Home
+from agent.plugins import skins
 from agent.plugins.boundary import granted_paths
 from agent.plugins.consent import ConsentFile, PluginConsent
 from agent.plugins.files import OutsideError, digest, hashes, inside
@@ -147,8 +148,12 @@ async def enable(
     if plugin.handler is not None:
         registered = await _registered(plugin, shelved, around, within=within)
     registered = _without_taken(_found(plugin, registered), taken)
+    if shelved.consent is not None:
+        skins.remove(around.home, shelved.consent.registered.skins)
     if digest(hashes(plugin.root)) != digest(before):
         raise PluginError("Its files changed while it was loaded; it is not enabled.")
+    placed, wrong = skins.place(around.home, plugin.root, registered.skins)
+    registered = replace(registered, skins=placed, skipped=(*registered.skipped, *wrong))
     consent = PluginConsent(
         name=plugin.name,
         files=before,
@@ -158,6 +163,13 @@ async def enable(
     )
     ConsentFile(around.home.plugin_consent).agree(shelved.folder, consent)
     return registered
+
+
+def withdraw(home: Home, shelved: ShelvedPlugin) -> bool:
+    """Agree to a plugin no longer; False if nobody did. Raises `ConfigError`."""
+    if shelved.consent is not None:
+        skins.remove(home, shelved.consent.registered.skins)
+    return ConsentFile(home.plugin_consent).withdraw(shelved.folder)
 
 
 async def _registered(
@@ -179,7 +191,7 @@ async def _registered(
 def _found(plugin: PluginPackage, registered: Registrations) -> Registrations:
     """The same without skills and skins that are not there."""
     skills: list[str] = []
-    skins: list[str] = []
+    looks: list[str] = []
     skipped = list(registered.skipped)
     for path in registered.skills:
         try:
@@ -193,10 +205,10 @@ def _found(plugin: PluginPackage, registered: Registrations) -> Registrations:
             real = inside(plugin.root, plugin.root / path)
             if not real.is_file() or real.suffix not in (".yaml", ".yml"):
                 raise OutsideError("it is no YAML file")
-            skins.append(real.relative_to(plugin.root).as_posix())
+            looks.append(real.relative_to(plugin.root).as_posix())
         except OutsideError as error:
             skipped.append(SkippedPart(f"skin {quoted(path)}", str(error)))
-    return replace(registered, skills=tuple(skills), skins=tuple(skins), skipped=tuple(skipped))
+    return replace(registered, skills=tuple(skills), skins=tuple(looks), skipped=tuple(skipped))
 
 
 def _without_taken(registered: Registrations, taken: Collection[str]) -> Registrations:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from agent.home import PRIVATE_FILE, PRIVATE_FOLDER, Home, private_folder
-from agent.plugins.consent import ConsentFile
+from agent.plugins.enabling import withdraw
 from agent.plugins.files import MOST_BYTES, OutsideError, hashes, inside, walk
 from agent.plugins.package import PluginPackage, read_plugin
 from agent.plugins.problem import PluginError, quoted
@@ -69,7 +69,7 @@ def uninstall(home: Home, shelved: ShelvedPlugin, *, keep_data: bool = False) ->
             f"The plugin {shelved.name} {where}; switch it off with `hermes plugin disable {shelved.name}`, "
             "or remove it there."
         )
-    ConsentFile(home.plugin_consent).withdraw(shelved.folder)
+    withdraw(home, shelved)
     try:
         shutil.rmtree(shelved.folder)
         if not keep_data and shelved.plugin is not None and shelved.data.is_dir():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.plugins.commands import PluginCommand
@@ -18,6 +19,16 @@ from agent.plugins.skill_folders import skill_folders
 from agent.plugins.tools import register_tool
 from tools.registry import Registry
 from tools.safe_text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtServer:
+    """An MCP server of a plugin, its placeholders filled in."""
+
+    plugin: str
+    root: Path
+    data: Path
+    server: PluginServer
 
 
 class SessionPlugins:
@@ -72,10 +83,12 @@ class SessionPlugins:
         """Folders of their skills."""
         return skill_folders(self._shelved)
 
-    def servers(self) -> tuple[PluginServer, ...]:
-        """Their MCP servers, ready to be started; names are as the plugins chose them."""
+    def servers(self) -> tuple[BroughtServer, ...]:
+        """Their MCP servers, ready to be started."""
         return tuple(
-            server.expanded(each.plugin.root, each.data)
+            BroughtServer(
+                each.name, each.plugin.root, each.data, server.expanded(each.plugin.root, each.data)
+            )
             for each in self._shelved
             if each.plugin is not None
             for server in each.plugin.servers

@@ -55,7 +55,8 @@ class _Found(NamedTuple):
     """Something that answers: a node, or a passage of another source."""
 
     score: float
-    ways: tuple[str, ...]
+    scored: scoring.Scored | None = None
+    """Which words led there; None: it holds exactly what was typed."""
     node: int = 0
     session: str = ""
     """Of a node; empty where it does not matter."""
@@ -146,7 +147,7 @@ class Recall:
                 text, asked, wanted, max(room, 1), is_found=bool(exact), by_session=by_session
             )
         known = set(exact)
-        found = [_Found(0.0, ("exact",), node) for node in exact]
+        found = [_Found(0.0, None, node) for node in exact]
         found += [each for each in answers if each.node not in known or each.passage is not None]
         if by_session:
             found = await self._one_each(found)
@@ -187,12 +188,9 @@ class Recall:
         messages = FoundMessages((), {})
         if MESSAGES in sources:
             messages = await self._messages(words, filters)
-        told = [
-            _Found(each.score, scoring.sources(each, len(words)), node)
-            for node, each in messages.hits
-            if each.own or not is_found
-        ]
-        if MESSAGES in sources:
+        told = [_Found(each.score, each, node) for node, each in messages.hits if each.own or not is_found]
+        if told and (filters or by_session):
+            # Else only a deletion in this moment could drop one, and what is gone is not shown anyway.
             told = await self._let_through(told, filters, len(told) if by_session else room)
         others = await self._passages(words, filters, sources, messages.rarities)
         return sorted([*told, *others], key=lambda each: -each.score)
@@ -221,10 +219,8 @@ class Recall:
         database = self._store.database
         paths = BranchPaths(filters.branch, self._store.lineages) if filters.branch else None
         passed: list[_Found] = []
-        # What lies beyond what is shown is only counted; without filters only a deletion could drop it.
-        known = len(found) if filters else min(len(found), room)
-        for start in range(0, known, _AT_ONCE):
-            some = found[start : min(start + _AT_ONCE, known)]
+        for start in range(0, len(found), _AT_ONCE):
+            some = found[start : start + _AT_ONCE]
             nodes = [each.node for each in some]
             sessions = await database.read(lambda c, n=nodes: stored_messages.let_through(c, filters, n))
             if paths is not None:
@@ -233,7 +229,7 @@ class Recall:
             passed += [each._replace(session=sessions[each.node]) for each in some if each.node in sessions]
             if len(passed) >= room:
                 break
-        return [*passed, *found[known:]]
+        return passed
 
     async def _passages(
         self, words: Sequence[str], filters: Filters, sources: Sequence[str], rarities: Mapping[str, float]
@@ -249,8 +245,7 @@ class Recall:
             for passage, scored in await self._shelves[source.name].best(words, passages, rarities):
                 if not _is_within(passage, filters):
                     continue
-                ways = scoring.sources(scored, len(words))
-                found.append(_Found(scored.score, ways, passage=passage, source=source.name))
+                found.append(_Found(scored.score, scored, passage=passage, source=source.name))
         return found
 
     async def _one_each(self, found: Sequence[_Found]) -> list[_Found]:
@@ -276,17 +271,18 @@ class Recall:
         return kept + sorted(answers, key=lambda each: -each.score)
 
     async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
-        secrets = self._store.secrets
-        told = parse(" ".join(words_of(text))) if not any("exact" in each.ways for each in page) else query
+        secrets, words = self._store.secrets, words_of(text)
+        told = query if any(each.scored is None for each in page) else parse(" ".join(words))
         nodes = [each.node for each in page if each.passage is None]
         hits = await finding.hits_of(self._store.database, told, nodes, secrets)
         by_node = {hit.node: hit for hit in hits}
         shown: list[SearchHit] = []
         for each in page:
+            ways = ("exact",) if each.scored is None else scoring.sources(each.scored, len(words))
             if each.passage is not None:
-                shown.append(_passage_hit(each, each.passage, told, secrets))
+                shown.append(replace(_passage_hit(each, each.passage, told, secrets), ways=ways))
             elif each.node in by_node:
-                shown.append(replace(by_node[each.node], ways=each.ways))
+                shown.append(replace(by_node[each.node], ways=ways))
         return tuple(shown)
 
 
@@ -316,5 +312,4 @@ def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping
         workspace="",
         tool="",
         source=found.source,
-        ways=found.ways,
     )

@@ -10,15 +10,15 @@ from agent.recall.sources import Passage
 from agent.skills.catalog import SkillCatalog
 from agent.skills.skill import Skill
 
-_SHOWN = 4_000
-"""Characters of a skill's text that are searched."""
-
 _FRESH = 2.0
 """Seconds for which the folders are not looked through again: somebody is typing."""
 
 
 class RecalledSkills:
-    """Skills that may be used where one works: those of another project are not among them."""
+    """Names and descriptions of skills that may be used where one works, none of another project.
+
+    Their texts are long enough to hold any words, and would stand before what was said.
+    """
 
     name = "skills"
 
@@ -42,5 +42,5 @@ class RecalledSkills:
 
 
 def _passage(skill: Skill) -> Passage:
-    text = "\n".join((skill.description, *skill.tags, skill.body[:_SHOWN]))
+    text = "\n".join((skill.description, *skill.tags))
     return Passage(title=skill.name, text=text, kind=skill.scope)

@@ -132,6 +132,7 @@ def _changed(change: SkillChange, found: SkillSet, home: Home) -> SkillWrite:
     if skill is None:
         skill, folder, copied, executable = _copy_of(change, found, home)
     else:
+        _refuse_installed(skill, home)
         folder = skill.folder
     source = skill.folder
     main = (skill_file(source) or source / _TEXT).name
@@ -205,6 +206,24 @@ def _own(found: SkillSet, name: str, home: Home) -> Skill | None:
     return next(
         (each for each in every if each.name == name and each.folder.resolve().is_relative_to(root)), None
     )
+
+
+def _refuse_installed(skill: Skill, home: Home) -> None:
+    """What was installed from elsewhere is changed by its updates and by the person alone."""
+    from agent.skills.hub.lock import LockFile
+    from agent.skills.hub.problems import HubError
+
+    lock = LockFile(home)
+    try:
+        installed = lock.read().values()
+    except HubError as error:
+        raise ToolError(str(error)) from error
+    if any(lock.place(each).resolve() == skill.folder.resolve() for each in installed):
+        raise ToolError(
+            f"{skill.name} was installed from elsewhere and is not changed here; create one with another "
+            f"name, or have the user run `hermes skills update {skill.name}` or `remove`.",
+            status="blocked",
+        )
 
 
 def _checked_name(name: str) -> str:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agent.context.references import MOST_COMMITS, Reference, references
 from agent.safety.gate import Gate
 from agent.workspace.git import GitError, run_git
-from tools.actions import ReadPath
+from tools.actions import CallServer, ReadPath
 from tools.files.credentials import CredentialGuard
 from tools.files.paths import resolve, shown
 from tools.files.scanning import BinaryFile, scan
@@ -64,6 +64,16 @@ class _Piece:
     """What it holds, in a few words."""
 
 
+ResourceReader = Callable[[str, str], Awaitable[str | None]]
+"""Reads a resource of a server, by its address; None where there is no such server, and nothing for no
+address. Raises `ToolError`."""
+
+
+async def no_resources(_server: str, _uri: str) -> str | None:
+    """There are no servers here."""
+    return None
+
+
 async def nothing_attached(_text: str) -> Attached:
     """References are only words here, as in what one agent tells another."""
     return Attached()
@@ -79,12 +89,14 @@ class ReferenceReader:
         options: Mapping[str, Any],
         secrets: Mapping[str, str],
         room: Callable[[], int],
+        resources: ResourceReader = no_resources,
     ) -> None:
         self._workspace = workspace
         self._gate = gate
         self._guard = CredentialGuard(options)
         self._secrets = secrets
         self._room = room
+        self._resources = resources
 
     async def __call__(self, text: str) -> Attached:
         """What the references of a message show; what cannot be shown is named with the reason."""
@@ -96,6 +108,8 @@ class ReferenceReader:
         for reference in dict.fromkeys(_same_place(each) for each in found):
             try:
                 piece = await self._read(reference)
+                if piece is None:
+                    continue
                 body, room = self._fitted(piece, room)
             except (ToolError, GitError) as error:
                 sentence = clean(str(error))
@@ -105,7 +119,7 @@ class ReferenceReader:
             cut = "" if body == piece.body else ", only its beginning"
             pieces.append(f'<attached from="{piece.label}" holds="{piece.what}{cut}">\n{body}\n</attached>')
             told.append(f"Attached {piece.label}: {piece.what}{cut}.")
-        return Attached("\n\n".join([HEAD, *pieces]), tuple(told))
+        return Attached("\n\n".join([HEAD, *pieces]), tuple(told)) if pieces else Attached()
 
     def _fitted(self, piece: _Piece, room: int) -> tuple[str, int]:
         """As much of a piece as there is room for, in whole lines, and the room that is left."""
@@ -119,7 +133,8 @@ class ReferenceReader:
         left = len(body) - len(start)
         return f"{start}\n[… {left:,} characters left out for want of room; read the rest with tools]", 0
 
-    async def _read(self, reference: Reference) -> _Piece:
+    async def _read(self, reference: Reference) -> _Piece | None:
+        """What a reference shows; None for one that turns out to be plain words."""
         match reference.kind:
             case "file":
                 return await self._file(reference)
@@ -133,6 +148,8 @@ class ReferenceReader:
                 count = min(int(reference.target), MOST_COMMITS)
                 what = f"the last {count} commits" if count > 1 else "the last commit"
                 return await self._git(reference, what, "log", f"-n{count}", "-p", "--stat")
+            case "resource":
+                return await self._resource(reference)
             case "url":
                 raise ToolError(NO_PAGES)
 
@@ -175,6 +192,14 @@ class ReferenceReader:
         files = f"{len(listed)}{'+' if more else ''} file{'' if len(listed) == 1 else 's'}"
         return _Piece(f"{name.rstrip('/')}/", "\n".join(listed) + more, f"names of {files}")
 
+    async def _resource(self, reference: Reference) -> _Piece | None:
+        server, uri = reference.server, reference.target
+        if await self._resources(server, "") is None:
+            return None
+        await self._gate.permit(CallServer(tool=TOOL, server=server, name="resources/read", arguments=uri))
+        body = await self._resources(server, uri)
+        return None if body is None else _Piece(_name(reference), body, "a resource of an MCP server")
+
     async def _git(self, reference: Reference, what: str, *arguments: str) -> _Piece:
         answer = await run_git(self._workspace, *arguments)
         if answer.code:
@@ -188,14 +213,14 @@ class ReferenceReader:
 
 def _same_place(reference: Reference) -> Reference:
     """The reference without where it stands, so that one written twice is read once."""
-    return Reference(reference.kind, reference.target, 0, 0, reference.first, reference.last)
+    return replace(reference, start=0, end=0)
 
 
 def _name(reference: Reference) -> str:
     """A reference as it is written."""
     lines = "" if reference.first is None else f":{reference.first}-{reference.last}"
     target = f":{reference.target}{lines}" if reference.target else ""
-    return clean(f"@{reference.kind}{target}")[:200]
+    return clean(f"@{reference.server or reference.kind}{target}")[:200]
 
 
 def _files_below(folder: Path) -> Sequence[str]:

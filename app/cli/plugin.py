@@ -234,11 +234,11 @@ def _taken(home: Home, except_for: Path) -> frozenset[str]:
 
 
 def _disable(args: argparse.Namespace) -> int:
-    from agent.api.plugins import ConsentFile
+    from agent.api.plugins import withdraw
 
     home = Home.locate()
     shelved = _one(home, args.name)
-    if ConsentFile(home.plugin_consent).withdraw(shelved.folder):
+    if withdraw(home, shelved):
         say(f"{shelved.name} is disabled from the next session on.")
     else:
         say(f"{shelved.name} was not enabled.")

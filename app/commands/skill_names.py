@@ -17,6 +17,7 @@ from widgets.prompt.completion import CommandChoice
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from agent.api.config import Settings
     from app.conversation.active_conversation import ConversationPort
     from app.ports import SendingPort, SessionPort
 
@@ -89,9 +90,27 @@ def _found(workspace: Path) -> tuple[CommandChoice, ...]:
     from agent.api.skills import catalog_for
 
     home = Home.locate()
-    catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)
+    settings = load(home, dict(os.environ), workspace).settings
+    catalog = catalog_for(home, workspace, settings)
     found = () if catalog is None else catalog.load().skills
-    return tuple(CommandChoice(each.name, _short(each.description), "[words]") for each in found)
+    skills = tuple(CommandChoice(each.name, _short(each.description), "[words]") for each in found)
+    return (
+        *skills,
+        *(CommandChoice(name, _short(said), hint) for name, said, hint in _prompts(settings, workspace)),
+    )
+
+
+def _prompts(settings: Settings, workspace: Path) -> list[tuple[str, str, str]]:
+    """Prompts of MCP servers, as they are kept: word, description, arguments. Reads the disk."""
+    from agent.api.home import Home
+    from agent.api.mcp import declared_servers, listed_prompts, load_catalog, prompt_names
+
+    folder = Home.locate().servers
+    found = []
+    for server in declared_servers(settings, folder, workspace).servers:
+        if server.usable and (kept := load_catalog(folder, server.config)) is not None:
+            found += [(server.config.name, prompt) for prompt in kept.prompts]
+    return listed_prompts(prompt_names(tuple(found)))
 
 
 def _short(text: str) -> str:

@@ -6,6 +6,7 @@ import argparse
 import importlib
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 from agent.api.permissions import NAMES
 from agent.errors import ExitCode
@@ -87,7 +88,18 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
             module_of(name).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=summary)
+    if named is None and arguments and not arguments[0].startswith("-"):
+        _add_command_of_plugin(subparsers, arguments[0])
     return parser
+
+
+def _add_command_of_plugin(subparsers: Any, word: str) -> None:
+    """Declare the command that a plugin registered under a word, if one did."""
+    from app.cli.plugin_command import add_parser, registered
+
+    summary = registered(word)
+    if summary is not None:
+        add_parser(subparsers, word, summary)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -16,7 +16,7 @@ from agent.events import ApprovalAsked, Decision, SessionOpened
 from agent.net.connecting import SystemNetwork
 from agent.safety.sandbox.probe import probe
 from tests.support.engines import Bench, bench
-from tests.support.replies import by_step, call, say
+from tests.support.replies import by_step, call, calls, say
 
 KEPT_IN = probe().name
 PYTHON = os.path.realpath(sys.executable)
@@ -101,6 +101,28 @@ async def test_a_host_that_is_not_let_through_is_named_in_the_result(tmp_path: P
     assert "403" in result["output"]
     assert f"{UNLISTED}:443 is not on the list of hosts, and nobody is there to allow it." in result["note"]
     assert "`sandbox.hosts`" in result["note"]
+
+
+@filtered
+@pytest.mark.parametrize("action", ["wait", "log"])
+async def test_a_host_that_a_background_process_did_not_reach_is_named_where_it_is_looked_at(
+    tmp_path: Path, action: str
+) -> None:
+    def look(request: Any) -> Any:
+        started = json.loads(request.messages[-1]["content"])["session_id"]
+        first = ("process", {"action": "wait", "session_id": started})
+        return calls(first, ("process", {"action": action, "session_id": started, "limit": 9}))
+
+    start = call("terminal", command=UNSEEN, background=True)
+    async with bench(tmp_path, by_step([start, look, say("done")])) as b:
+        (b.workspace / "fetch.sh").write_text(FETCH)
+        b.config("sandbox:\n  network: filtered\n")
+        await b.turn("go", attended=False, approve="ask")
+    said = [each["content"] for each in b.server.requests[-1].messages if each["role"] == "tool"]
+    _, waited, again = map(json.loads, said)
+    assert f"{UNLISTED}:443 is not on the list of hosts, and nobody is there to allow it." in waited["note"]
+    # The log is the whole of it; a second look has no news.
+    assert ("note" in again) is (action == "log")
 
 
 @filtered

@@ -258,7 +258,7 @@ async def test_an_editor_that_vanishes_loses_nothing(tmp_path: Path) -> None:
 
 
 async def test_what_is_no_message_is_refused_and_passed_over(there: Editor, tmp_path: Path) -> None:
-    for line in (b"no json\n", b"[1]\n", b"\n", b'{"jsonrpc":"2.0","id":9,"method":"nowhere"}\n'):
+    for line in (b"no json\n", b"[1]\n", b"\n", b'{"jsonrpc":"2.0","id":999999,"method":"nowhere"}\n'):
         there.process.stdin.write(line)
     session = await begun(there, tmp_path)
     assert (await there.agent.prompt(session_id=session, prompt=words("greet"))).stop_reason == "end_turn"

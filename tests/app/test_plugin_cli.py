@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from app.main import main
+from tests.support.plugins import write_plugin
+from themes.loader import list_skins
 
 
 @pytest.fixture
@@ -110,3 +112,25 @@ def test_a_case_that_fails_says_what_came_instead(
     said = capsys.readouterr().out
     assert "It gave {'words': 3, 'characters': 13} instead of {'words': 4" in said
     assert "There is no tool gone." in said and "2 of 4 passed" in said
+
+
+def test_a_command_and_a_skin_of_a_plugin_are_there_until_it_is_disabled(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_plugin(
+        tmp_path / "loud",
+        "def register(ctx):\n"
+        "    ctx.register_cli_command('loud', 'Say it loud.', lambda words: ' '.join(words).upper() or 3)\n"
+        "    ctx.register_skin('looks/own-dusk.yaml')\n    ctx.register_skin('looks/paper.yaml')\n",
+        **{"looks__own-dusk.yaml": "description: Dusk.\n", "looks__paper.yaml": "description: Taken.\n"},
+    )
+    assert main(["plugin", "install", str(folder), "--yes"]) == 0
+    assert "there is a skin of that name" in capsys.readouterr().out
+    assert main(["loud", "hello", "--there"]) == 0
+    assert capsys.readouterr().out == "HELLO --THERE\n"
+    assert main(["loud"]) == 3
+    assert [each.name for each in list_skins(home / "skins") if each.own] == ["own-dusk"]
+    assert main(["plugin", "disable", "loud"]) == 0
+    assert [each.name for each in list_skins(home / "skins") if each.own] == []
+    with pytest.raises(SystemExit):
+        main(["loud", "hello"])

@@ -41,8 +41,8 @@ def facts_of(source: str) -> SourceFacts:
         match node:
             case ast.Import() | ast.ImportFrom():
                 imports.append(node)
-            case ast.Call(func=ast.Name()):
-                calls.append((node.lineno, node.func.id))
+            case ast.Call(func=ast.Name(id=called)):
+                calls.append((node.lineno, called))
             case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                 names.add(node.name)
             case ast.Name(ctx=ast.Store()):

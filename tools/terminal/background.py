@@ -41,7 +41,8 @@ class OutputPiece:
 class BackgroundProcess:
     """One process: its output so far and what is known about it.
 
-    `notify` is called on the event loop, with one line.
+    `notify` is called on the event loop, with one line. `refused` says which hosts were not let through
+    since a moment of `time.monotonic`.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class BackgroundProcess:
         notify: Callable[[str], None],
         notify_on_complete: bool,
         on_end: Callable[[], None],
+        refused: Callable[[float], str],
     ) -> None:
         self.id = f"proc_{chance.token_hex(4)}"
         self.command = command
@@ -76,6 +78,8 @@ class BackgroundProcess:
         self._notify = notify
         self._notify_on_complete = notify_on_complete
         self._on_end = on_end
+        self._refused = refused
+        self._refusals_told = self._started
         self._read_to = 0
         self.typed = ""
         """What was typed on a line that is not finished."""
@@ -104,6 +108,11 @@ class BackgroundProcess:
             text, dropped = self._text.since(self._read_to)
             self._read_to = self._text.total
             return OutputPiece(text + redact(self._cleaner.pending(), self._secrets), dropped)
+
+    def refusals(self, *, all: bool = False) -> str:
+        """What to say about hosts that were not let through since the last call, or at all; mostly empty."""
+        since, self._refusals_told = self._refusals_told, time.monotonic()
+        return self._refused(self._started if all else since)
 
     def log(self, offset: int | None, limit: int) -> tuple[str, int, int]:
         """Lines from `offset` (0-based), or the last ones; with the first line's number and the total."""
@@ -236,3 +245,8 @@ class ProcessTable:
 
 def _first_line(command: str) -> str:
     return command.strip().split("\n", 1)[0][:200]
+
+
+def nothing_refused(_since: float) -> str:
+    """Where no network is filtered, no host is refused."""
+    return ""

@@ -37,8 +37,11 @@ async def _poll(process: BackgroundProcess, arguments: Arguments, context: ToolC
     state = _state(process)
     news = process.news()
     result = state | {"output": truncate(news.text, LIMIT)}
-    if news.dropped:
-        result["note"] = f"{news.dropped:,} characters before this output are lost; poll more often."
+    lost = (
+        f"{news.dropped:,} characters before this output are lost; poll more often." if news.dropped else ""
+    )
+    if note := " ".join(filter(None, (lost, process.refusals()))):
+        result["note"] = note
     if process.is_running and (picture := await process.picture()) is not None:
         result["screen"] = picture
     return result
@@ -50,7 +53,9 @@ async def _log(process: BackgroundProcess, arguments: Arguments, context: ToolCo
     text, first, total = process.log(None if offset is None else max(offset - 1, 0), limit)
     shown = text.count("\n") + bool(text and not text.endswith("\n"))
     showing = f"{first + 1}-{first + shown}" if shown else "none"
-    return _state(process) | {"output": truncate(text, LIMIT), "total_lines": total, "showing": showing}
+    refused = process.refusals(all=True)
+    state = _state(process) | ({"note": refused} if refused else {})
+    return state | {"output": truncate(text, LIMIT), "total_lines": total, "showing": showing}
 
 
 async def _wait(process: BackgroundProcess, arguments: Arguments, context: ToolContext) -> dict[str, Any]:

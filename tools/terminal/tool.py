@@ -15,7 +15,7 @@ from tools.registry import Arguments, registry
 from tools.results import Display, TextDetail, ToolError
 from tools.safe_text import clean
 from tools.terminal import foreground
-from tools.terminal.background import BackgroundProcess
+from tools.terminal.background import BackgroundProcess, nothing_refused
 from tools.terminal.exit_codes import TIMED_OUT, meaning
 from tools.terminal.output_watch import OutputWatch
 from tools.terminal.shell import Shell, ShellPlace
@@ -129,6 +129,7 @@ def _start(
 ) -> dict[str, Any]:
     command: str = arguments["command"]
     table = context.terminals.processes(context.task)
+    boundary = context.terminals.boundary
     watch = OutputWatch(arguments.get("watch_patterns") or ())
     table.make_room()
     child, launch = shell.start(
@@ -151,6 +152,7 @@ def _start(
         notify=context.notify,
         notify_on_complete=bool(arguments.get("notify_on_complete")),
         on_end=lambda: shell.settle(launch, place),
+        refused=boundary.hosts_refused if boundary is not None and not leave.outside else nothing_refused,
     )
     table.add(process)
     result = {

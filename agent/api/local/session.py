@@ -13,8 +13,10 @@ from agent.api.local.agents import LocalAgents
 from agent.api.local.approvals import LocalApprovals
 from agent.api.local.attempts import LocalAttempts
 from agent.api.local.plugins import LocalPlugins
+from agent.api.local.servers import LocalServers
 from agent.api.local.stored import LocalStored
 from agent.api.plugin_commands import PluginCommands
+from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
 from agent.engine import Engine
 from agent.errors import StoreError
@@ -45,6 +47,7 @@ class LocalSession:
         self._approvals = LocalApprovals(engine.grants, engine.pending_requests.pending)
         self._plugins = LocalPlugins(engine.plugins, engine.stream.emit)
         self._stored = LocalStored(engine.session.store, home, engine.recall)
+        self._servers = LocalServers(engine.servers)
 
     # What is known without asking
 
@@ -204,6 +207,10 @@ class LocalSession:
     @property
     def stored(self) -> StoredSessions:
         return self._stored
+
+    @property
+    def servers(self) -> Servers:
+        return self._servers
 
 
 def _price(model: str) -> ModelInfo | None:

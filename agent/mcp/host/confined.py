@@ -28,7 +28,10 @@ def wrapped(argv: Sequence[str], confinement: Confinement | None, folder: Path) 
         network="on" if confinement.network else "off",
         writable=writable,
         hidden=[Path(path) for path in confinement.hidden],
-        readable=[] if workspace.resolve() in writable else [workspace],
+        readable=[
+            *(Path(path) for path in confinement.readable),
+            *([] if workspace.resolve() in writable else [workspace]),
+        ],
         environ=confinement.environ,
         limits=SandboxLimits(data=confinement.memory),
     )

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from agent.mcp.tool_definition import FAULT
 
+LAST_WITH_HANDSHAKE = "2025-11-25"
 _METHOD = "tools/list"
 
 
@@ -28,6 +29,9 @@ class ListingFilter:
 
         async def filtered(method: str, *arguments: Any, **named: Any) -> dict[str, Any]:
             raw = await send(method, *arguments, **named)
+            if client.protocol_version > LAST_WITH_HANDSHAKE:
+                # A result that does not say what it is counts as complete, by the protocol.
+                raw = {"resultType": "complete", **raw}
             return self._without_faulty(raw, client.protocol_version) if method == _METHOD else raw
 
         dispatcher.send_raw_request = filtered  # pyright: ignore[reportAttributeAccessIssue]

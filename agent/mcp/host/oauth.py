@@ -70,7 +70,7 @@ class _Storage:
                 client_id=self._sign_in.client_id,
                 client_secret=self._sign_in.client_secret or None,
                 redirect_uris=[AnyUrl(self._callback.url)],
-                token_endpoint_auth_method="client_secret_post" if self._sign_in.client_secret else "none",
+                token_endpoint_auth_method="client_secret_basic" if self._sign_in.client_secret else "none",
             )
         return _read(OAuthClientInformationFull, self.file.read().get("client"))
 
@@ -130,6 +130,16 @@ class SignInProvider(OAuthClientProvider):
         if context.protected_resource_metadata is not None:
             servers = context.protected_resource_metadata.authorization_servers
             context.auth_server_url = str(servers[0]) if servers else None
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        context = self.context
+        taken = (
+            context.oauth_metadata.token_endpoint_auth_methods_supported if context.oauth_metadata else None
+        )
+        if self._is_given and context.client_info is not None and context.client_info.client_secret and taken:
+            usable = [each for each in ("client_secret_basic", "client_secret_post") if each in taken]
+            context.client_info.token_endpoint_auth_method = (usable or ["client_secret_basic"])[0]
+        return await super()._perform_authorization()
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         await super()._handle_token_response(response)

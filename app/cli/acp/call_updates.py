@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,6 +18,8 @@ ToolKind = Literal["read", "edit", "search", "execute", "think", "fetch", "other
 MOST_TEXT = 60_000
 """Characters of a call's text that an editor is sent."""
 LONGEST_TITLE = 200
+DEEPEST = 20
+"""Levels of arguments that are sent."""
 KINDS: Mapping[str, ToolKind] = {
     "read_file": "read",
     "write_file": "edit",
@@ -106,6 +109,25 @@ def diff(path: str, before: str | None, after: str) -> schema.FileEditToolCallCo
     return schema.FileEditToolCallContent(type="diff", path=path, old_text=before, new_text=after)
 
 
+def portable(value: Any, depth: int = 0) -> Any:
+    """Arguments of a call as every reader of JSON takes them: whole characters, numbers that are some."""
+    match value:
+        case str():
+            return value.encode("utf-8", "replace").decode()
+        case float() if not math.isfinite(value):
+            return str(value)
+        case dict() | list() if depth >= DEEPEST:
+            return "…"
+        case dict():
+            return {portable(str(name)): portable(each, depth + 1) for name, each in value.items()}
+        case list() | tuple():
+            return [portable(each, depth + 1) for each in value]
+        case None | bool() | int() | float():
+            return value
+        case _:
+            return portable(str(value))
+
+
 def started(
     call: str, tool: str, display: Display, arguments: Mapping[str, Any], workspace: Path
 ) -> schema.ToolCallStart:
@@ -117,7 +139,7 @@ def started(
         kind=kind_of(tool),
         status="in_progress",
         locations=locations(arguments, workspace),
-        raw_input=dict(arguments),
+        raw_input=portable(dict(arguments)),
     )
 
 

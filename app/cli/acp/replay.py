@@ -61,7 +61,7 @@ def _call(
         status=calls.status_of(cast("Outcome", outcome) if outcome in OUTCOMES else "interrupted"),
         content=calls.contents(display, node.content),
         locations=calls.locations(arguments, workspace),
-        raw_input=arguments,
+        raw_input=calls.portable(arguments),
     )
 
 

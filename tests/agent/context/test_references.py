@@ -29,6 +29,11 @@ CASES = {
     "@git:abc": [],
     "@url:https://example.org/a?b=c#d.": [("url", "https://example.org/a?b=c#d", None, None)],
     "@url:https://en.example.org/A_(b)": [("url", "https://en.example.org/A_(b)", None, None)],
+    "see @box:note://7, or @box:data:x;y": [
+        ("resource", "note://7", None, None),
+        ("resource", "data:x;y", None, None),
+    ],
+    "@box:plain": [],
     "ana@diff.org": [],
     "ana@file:x": [],
     "@diffuse": [],

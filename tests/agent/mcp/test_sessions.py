@@ -96,3 +96,34 @@ async def test_servers_without_an_agreement_are_not_started(tmp_path: Path, tool
         notices = [event.text for event in at.seen(Noticed)]
         assert any("hermes mcp trust theirs" in text for text in notices)
         assert not (tmp_path / "started").exists()
+
+
+async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resources(tmp_path: Path) -> None:
+    def script(request: Any) -> Any:
+        """A question of the server comes without tools; the agent calls its tool once."""
+        if not request.body.get("tools"):
+            return say("hello from the model")
+        answered = any(message["role"] == "tool" for message in request.body["messages"])
+        return say("done") if answered else calls(("mcp__box__echo", {}))
+
+    async with bench(tmp_path, script) as at:
+        given = json.loads(settings(box=plain("samples")))
+        at.config(json.dumps({**given, "budget": {"session": {"tokens": 1_000_000}}}))
+        async with at.engine() as engine:
+            await engine.run("/mcp__box__greet Ada Lovelace")
+            await engine.run("see @box:note://7, and mail me@box:note://8 or @nobody:note://9")
+            states = engine.servers.servers()
+        said = json.loads(results(at)[0]["content"])
+        assert said["content"] == {"type": "text", "text": "hello from the model"}
+        asked = next(each.body for each in at.server.requests if not each.body.get("tools"))
+        assert asked["messages"][-1]["content"] == "Say hello."
+        sent = json.dumps(at.server.requests[-1].body["messages"])
+        assert "runs the prompt greet of the MCP server box" in sent and "user: Greet Ada Lovelace." in sent
+        assert (
+            "what note://7 says" in sent
+            and "what note://8" not in sent
+            and "nobody:note://9 is not" not in sent
+        )
+        assert [(each.name, each.health.state, each.tools) for each in states] == [
+            ("box", "ready", ("echo",))
+        ]

@@ -152,7 +152,11 @@ async def test_secrets_are_shown_to_no_plugin_whatever_it_declares(tmp_path: Pat
     given = launch(tmp_path, capabilities=DeclaredCapabilities(tools=("act",), read=declared, write=declared))
     (tmp_path / "work" / "linked").symlink_to(tmp_path / "person/.ssh")
     (tmp_path / "home" / "secret").write_text("SECRET")
+    (tmp_path / "person" / "plain").write_text("plain")
     async with running(given) as process:
+        # What is declared as a whole is shown but for these.
+        assert await act(process, "read", path=str(tmp_path / "person/plain")) == "plain"
+        assert await act(process, "read", path=str(tmp_path / "work/secret/id_rsa")) == "SECRET"
         for path in (tmp_path / "person/.ssh/id_rsa", tmp_path / "home/secret", Path("/etc/shadow")):
             # A file that is hidden by itself looks empty.
             with suppress(PluginFailedError):

@@ -22,7 +22,7 @@ def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "person"))
 
 
-async def test_an_installed_skill_that_the_agent_changes_is_off_until_a_person_approves_it(
+async def test_an_installed_skill_is_not_changed_by_the_agent_and_off_when_others_change_it(
     tmp_path: Path,
 ) -> None:
     change = {"action": "patch", "name": "greet", "old_string": "Say hello.", "new_string": "Say goodbye."}
@@ -37,14 +37,15 @@ async def test_an_installed_skill_that_the_agent_changes_is_off_until_a_person_a
     async with bench(tmp_path, script) as b:
         hub = SkillHub(Home(b.home), SkillSources(tmp_path))
         with hub.candidate(str(write_skill(tmp_path / "from", "greet", body="Say hello."))) as candidate:
-            hub.installed.install(candidate)
+            place = hub.installed.lock.place(hub.installed.install(candidate))
         b.config("approvals:\n  mode: yolo\n")
         await b.turn("go")
         first, changed, then = (json.loads(event.result) for event in b.seen(ToolFinished))
-        assert first["content"] == "Say hello."
-        assert "not used: its files changed since it was installed" in changed["message"]
-        assert "error" in then and "changed since" in then["error"]
+        assert first["content"] == then["content"] == "Say hello."
+        assert changed["error"].startswith("greet was installed from elsewhere")
         assert "- greet:" in b.server.requests[0].body["messages"][0]["content"]
+        file = place / "SKILL.md"
+        file.write_text(file.read_text().replace("Say hello.", "Say goodbye."))
         await b.turn("again")
         assert "- greet:" not in b.server.requests[-1].body["messages"][0]["content"]
         seen = hub.audit()[0]

@@ -1,0 +1,25 @@
+"""The MCP servers of an open session, as every surface sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from agent.api.mcp import ServerState
+
+
+class Servers(Protocol):
+    """Looking at servers and starting them anew. Methods raise `HermesError`."""
+
+    async def states(self) -> Sequence[ServerState]:
+        """All servers: health, tools, what is parked, their log."""
+        ...
+
+    async def restart(self, server: str) -> None:
+        """End a server and start it again."""
+        ...
+
+    async def resources(self, server: str) -> Mapping[str, Any]:
+        """The resources of a server, and templates of further ones."""
+        ...

@@ -1,0 +1,69 @@
+"""Events as updates of an editor: whatever happens, each update holds against the schema."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from acp import schema
+from hypothesis import given
+from hypothesis import strategies as some
+
+from agent.events import Event, TextAdded, TodosChanged, ToolFinished, ToolProgressed, ToolStarted
+from app.cli.acp.event_updates import EventUpdates
+from tools.context import Todo
+from tools.results import DiffDetail, Display, TextDetail
+
+TEXT = some.text(some.characters(codec=None), max_size=40)
+ARGUMENTS = some.dictionaries(
+    some.sampled_from(["path", "command", "x"]) | TEXT,
+    some.recursive(
+        TEXT | some.integers() | some.floats() | some.booleans() | some.none(),
+        lambda inner: some.lists(inner, max_size=3) | some.dictionaries(TEXT, inner, max_size=3),
+        max_leaves=5,
+    ),
+    max_size=4,
+)
+DETAIL = some.none() | some.builds(TextDetail, TEXT) | some.builds(DiffDetail, TEXT)
+DISPLAY = some.builds(Display, TEXT, TEXT, TEXT, DETAIL)
+CALL = some.sampled_from(["a", "b"])
+TOOL = some.sampled_from(["terminal", "patch", "web_get", "other"])
+EVENTS: some.SearchStrategy[Event] = some.one_of(
+    some.builds(TextAdded, text=TEXT),
+    some.builds(ToolStarted, call=CALL, tool=TOOL, arguments=ARGUMENTS, display=DISPLAY),
+    some.builds(ToolProgressed, call=CALL, text=TEXT),
+    some.builds(
+        ToolFinished,
+        node=some.just(1),
+        call=CALL,
+        tool=TOOL,
+        outcome=some.sampled_from(["done", "failed", "denied", "interrupted"]),
+        seconds=some.just(0.1),
+        result=TEXT | ARGUMENTS.map(json.dumps),
+        display=DISPLAY,
+    ),
+    some.builds(
+        TodosChanged,
+        items=some.lists(
+            some.builds(
+                Todo, TEXT, TEXT, some.sampled_from(["pending", "in_progress", "completed", "cancelled"])
+            ),
+            max_size=3,
+        ).map(tuple),
+    ),
+)
+
+
+@given(some.lists(EVENTS, max_size=8))
+def test_every_update_is_what_the_schema_reads(events: list[Event]) -> None:
+    updates = EventUpdates(Path("/work"))
+    for event in events:
+        for update in updates.of(event):
+            sent: Any = schema.SessionNotification(session_id="s", update=update).model_dump(
+                mode="json", by_alias=True, exclude_none=True, exclude_unset=True
+            )
+            line = json.dumps(sent, allow_nan=False)
+            read = schema.SessionNotification.model_validate_json(line)
+            again = read.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_unset=True)
+            assert json.loads(line) == again

@@ -1,0 +1,1 @@
+"""The official conformance suite of the Model Context Protocol, driven through our command line."""
