@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from agent.absent import NoWatch, ProjectWatch
 from agent.assembly.agent import AgentSpec, open_agent
 from agent.assembly.agent_workspace import AgentWorkspace
-from agent.assembly.conversation import Conversation, open_conversation
+from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_plugins import open_plugins
@@ -162,6 +162,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
     servers, answers, told_of_servers = await open_servers(base)
+    further = further_tools(base, servers)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
@@ -185,7 +186,10 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         looks.append(_background(base, place, steps, turn_queue))
         place.before_programs = [looks[0].acting]
     hooks, waiting = await _hooks(base, talk)
-    services = _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks)
+    services = replace(
+        _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks),
+        further=further,
+    )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
     )
@@ -409,6 +413,7 @@ def _services(
         metering=talk.metering,
         definitions=definitions,
         tools=talk.tools,
+        searched=talk.searched,
         emit=base.emit,
         pending_requests=pending_requests,
         ceiling_questions=ceiling_questions,

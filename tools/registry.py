@@ -29,12 +29,19 @@ Describe = Callable[[Arguments, Mapping[str, Any] | None], Display]
 SchemaPatch = Callable[[dict[str, Any], frozenset[str]], dict[str, Any]]
 Prepare = Callable[[Arguments], Arguments]
 Trait = Literal[
-    "asks_person", "sends_agents", "keeps_notes", "whole_session", "takes_back", "for_scripts", "reads_skills"
+    "asks_person",
+    "sends_agents",
+    "keeps_notes",
+    "whole_session",
+    "takes_back",
+    "for_scripts",
+    "reads_skills",
+    "brought",
 ]
 """What the engine has to know of a tool: it asks the person; it sends other agents; it only keeps notes of
 its own, so that any agent may have it; it acts on the session as a whole, so that none but its own agent may;
 it takes files back, so that steps must be kept; scripts may call it; it only reads skills, so that no skill
-forbids it."""
+forbids it; a server or plugin brings it, so that it may be left to `tool_search`."""
 LAST = 1_000
 """The place of tools that say nothing about it."""
 

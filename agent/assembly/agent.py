@@ -31,6 +31,7 @@ from agent.context.compaction import still_shown
 from agent.context.folder_files import FolderRoom
 from agent.context.layer import CHARACTERS_PER_TOKEN
 from agent.events import Event, TurnEnded
+from agent.further_tools import FurtherTools
 from agent.home import Home
 from agent.messages import ToolCall
 from agent.model.effort import SessionEffort
@@ -95,6 +96,8 @@ class AgentServices:
     """What plugins bring; None where there are none."""
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
+    further: FurtherTools | None = None
+    """The tools of servers and plugins that are reached through `tool_call`."""
     environ: Mapping[str, str] = field(default_factory=dict)
     """The person's variables, by which skills tell what is missing."""
 
@@ -233,6 +236,7 @@ async def open_agent(services: AgentServices, spec: AgentSpec) -> Agent:
         hooks=services.hooks,
         folders=folders,
         refuses=_refuses(skills),
+        further=services.further,
         settled=place.reach.scripts.prepare_next,
     )
     dialogue = _dialogue(services, spec, state, folders)
@@ -351,6 +355,7 @@ def _context_factory(
         hooks=services.hooks,
         journals=journals,
         refuses=_refuses(skills),
+        further=services.further,
     )
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from agent.assembly.routes import open_routes, open_summary_route
 from agent.assembly.session_metering import open_metering
 from agent.assembly.shared_services import SharedServices
 from agent.event_numbers import EventNumbers
+from agent.further_tools import FurtherTools, ToolOffer, divided
 from agent.model.profile import Profile
 from agent.model.protocol import ToolSpec
 from agent.model.transport.reply import ModelRoute
@@ -17,11 +18,13 @@ from agent.sessions.live_session import LiveSession
 from agent.sessions.opening import OpenedSession, open_session
 from agent.spending.metering import Metering
 from tools.delegate_tool import naming_agents
+from tools.inner_call import CALL, SEARCH
 from tools.registry import Registry
 from tools.toolsets import resolve
 
 if TYPE_CHECKING:
     from agent.config.schema import Settings
+    from agent.mcp.service import McpService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,8 @@ class Conversation:
     session: LiveSession
     opened: OpenedSession
     tools: tuple[ToolSpec, ...]
+    searched: tuple[ToolSpec, ...]
+    """Tools that are reached through `tool_call` only."""
     routes: tuple[ModelRoute, ...]
     """As they are; whoever asks on them does it through `metering`."""
     metering: Metering
@@ -44,7 +49,8 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
     Raises a `HermesError` when there is none as asked for, or no model.
     """
     plan = base.plan
-    tools = offered(base.settings, plan.profile, kinds, base.tools)
+    offer = offered(base.settings, plan.profile, kinds, base.tools, plan.meter.window)
+    tools = offer.direct
     opened = await open_session(base.options, base.home, base.store, plan.targets[0].label)
     base.closers.append(opened.release)
     numbers = await EventNumbers.open(base.store, opened.record.id)
@@ -59,6 +65,7 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
         session=session,
         opened=opened,
         tools=tools,
+        searched=offer.searched,
         routes=routes,
         metering=open_metering(base, session),
         summary_route=open_summary_route(plan, routes, base.settings, base.home, base.emit, base.closers),
@@ -66,9 +73,40 @@ async def open_conversation(base: SharedServices, kinds: Sequence[tuple[str, str
 
 
 def offered(
-    settings: Settings, profile: Profile, kinds: Sequence[tuple[str, str]], registry: Registry
-) -> tuple[ToolSpec, ...]:
+    settings: Settings,
+    profile: Profile,
+    kinds: Sequence[tuple[str, str]],
+    registry: Registry,
+    window: int | None,
+) -> ToolOffer:
     """The tools on offer, as the profile shows them; that which sends agents names the kinds there are."""
+    names = allowed(settings, registry)
+    offer = divided(_specs(names, kinds, registry), registry.with_trait("brought"), window)
+    if offer.searched:
+        # What is shown must not name what is left to the search.
+        left = {spec.name for spec in offer.searched}
+        shown = [name for name in names if name not in left]
+        offer = replace(offer, direct=_specs(shown, kinds, registry))
+    return replace(offer, direct=profile.offer(offer.direct))
+
+
+def _specs(
+    names: Sequence[str], kinds: Sequence[tuple[str, str]], registry: Registry
+) -> tuple[ToolSpec, ...]:
+    definitions = [naming_agents(each, kinds) for each in registry.definitions(names)]
+    return tuple(ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions)
+
+
+def further_tools(base: SharedServices, servers: McpService) -> FurtherTools:
+    """What `tool_search` finds; it is there where servers or plugins can bring something."""
+    further = FurtherTools(base.tools, lambda: allowed(base.settings, base.tools))
+    if servers.usable() or base.plugins.run():
+        further.register()
+    return further
+
+
+def allowed(settings: Settings, registry: Registry) -> tuple[str, ...]:
+    """The names of all tools that the settings let a session have."""
     unusable = frozenset[str]() if settings.checkpoints.enabled else registry.with_trait("takes_back")
     if settings.subagents.depth == 0:
         unusable |= registry.with_trait("sends_agents")
@@ -78,7 +116,10 @@ def offered(
         unusable |= {"save_learning", "search_learnings"}
     if not settings.skills.enabled:
         unusable |= registry.with_trait("reads_skills") | {"skill_manage"}
-    names = resolve(settings.tools.enabled, (*settings.tools.disabled, *unusable), registry)
-    definitions = [naming_agents(each, kinds) for each in registry.definitions(names)]
-    specs = [ToolSpec(each["name"], each["description"], each["parameters"]) for each in definitions]
-    return profile.offer(specs)
+    without = (*settings.tools.disabled, *unusable)
+    names = resolve(settings.tools.enabled, without, registry)
+    if registry.with_trait("brought").isdisjoint(names):
+        return names
+    # Whoever names a server in the settings means its tools, however many there are.
+    search = {SEARCH, CALL}.intersection(registry.names()).difference(resolve(without, (), registry))
+    return (*names, *sorted(search.difference(names)))

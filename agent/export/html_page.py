@@ -17,6 +17,7 @@ from agent.messages import ToolCall
 from agent.store.export import masked
 from agent.store.nodes import MAIN, Node, Session
 from agent.turns.shown_call import describe
+from tools.inner_call import inner_call
 from tools.redact import redact
 from tools.registry import Registry
 from tools.results import DiffDetail, TextDetail
@@ -132,6 +133,9 @@ def _answer(node: Node, results: Mapping[str, Node], tools: Registry) -> Iterato
 
 def _call(call: ToolCall, result: Node | None, tools: Registry) -> str:
     arguments, given = _object(call.arguments), _object(result.content if result else "")
+    if meant := inner_call(call.name, arguments):
+        arguments = meant[1]
+        call = ToolCall(call.id, meant[0], json.dumps(arguments, ensure_ascii=False))
     display = describe(tools.get(call.name), call, arguments, given if result else None)
     outcome = str(result.data.get("outcome", "done")) if result else "interrupted"
     kind = outcome if outcome in ("done", "failed", "denied") else "interrupted"

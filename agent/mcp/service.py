@@ -88,6 +88,8 @@ class McpService:
         self._say = say
         self._kept = {each.config.name: self._keep(each) for each in declared}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.changed: Callable[[], None] = lambda: None
+        """Told when a server has been listed, so that what is offered may be something else."""
 
     def _keep(self, declared: DeclaredServer) -> _Kept:
         config, around = declared.config, self._around
@@ -141,7 +143,7 @@ class McpService:
         await asyncio.gather(*(one(kept) for kept in unknown))
 
     def learn_beside(self) -> None:
-        """The same without waiting; what is found can be used from the next session on."""
+        """The same without waiting; what is found can be used at once."""
 
         async def learning() -> None:
             before = {tool.name for tool in self.offered()}
@@ -149,10 +151,14 @@ class McpService:
             new = [tool for tool in self.offered() if tool.name not in before]
             if new:
                 servers = ", ".join(dict.fromkeys(tool.server for tool in new))
-                text = f"{len(new)} tools of MCP servers ({servers}) can be used from the next session on."
+                text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
                 self._say("info", text)
 
         self._beside(learning())
+
+    def usable(self) -> bool:
+        """Whether there is a server that may be used."""
+        return any(kept.declared.usable for kept in self._kept.values())
 
     def unknown(self) -> bool:
         """Whether there are servers of which nothing is kept."""
@@ -213,6 +219,13 @@ class McpService:
         finally:
             if progress is not None:
                 kept.calls.discard(progress)
+
+    def require(self, server: str, tool: str) -> None:
+        """Refuse, before anybody is asked, a tool that a server which runs does not offer (any more)."""
+        kept = self._usable(server)
+        health = kept.server.health
+        if health.state == "ready" and kept.fresh_for == health.starts:
+            self._check(server, tool, kept)
 
     async def read(self, server: str, uri: str) -> dict[str, Any]:
         """The contents of a resource."""
@@ -304,6 +317,7 @@ class McpService:
         kept.catalog, kept.fresh_for = catalog, started
         if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
             await asyncio.to_thread(save_catalog, self._around.home.servers, config, catalog)
+        self.changed()
         known = {tool.name for tool in before.parked()} if before is not None else set[str]()
         if any(tool.name not in known for tool in catalog.parked()):
             for text in _waiting(config.name, catalog):

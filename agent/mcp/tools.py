@@ -35,29 +35,57 @@ _READ_SCHEMA = {
 
 
 def register_servers(service: McpService, registry: Registry) -> None:
-    """Put everything the servers offer now into `registry`."""
-    for tool in service.offered():
-        registry.register(
+    """Put everything the servers offer into `registry`, now and whenever it changes.
+
+    A tool that goes stays there, so that a call of it is answered with what became of it.
+    """
+    tools = _ServerTools(service, registry)
+    tools.renew()
+    service.changed = tools.renew
+
+
+class _ServerTools:
+    """The tools of the servers of one session in its registry."""
+
+    def __init__(self, service: McpService, registry: Registry) -> None:
+        self._service = service
+        self._registry = registry
+        self._registered: dict[str, OfferedTool] = {}
+        self._offered = frozenset[str]()
+
+    def renew(self) -> None:
+        """Put what is new into the registry."""
+        offered = self._service.offered()
+        self._offered = frozenset(tool.name for tool in offered)
+        for tool in offered:
+            if self._registered.get(tool.name) != tool:
+                self._registered[tool.name] = tool
+                self._register(tool)
+        if self._service.with_resources() and self._registry.get("read_resource") is None:
+            self._registry.register(
+                "read_resource",
+                toolset="mcp",
+                schema=_READ_SCHEMA,
+                handler=_reader(self._service),
+                is_async=True,
+                emoji="⧉",
+                bundles=("default",),
+                traits=("brought",),
+                place=PLACE,
+            )
+
+    def _register(self, tool: OfferedTool) -> None:
+        self._registry.register(
             tool.name,
             toolset=f"{PREFIX}{tool.server}",
             schema={"description": _described(tool), "parameters": dict(tool.definition.parameters)},
-            handler=_handler(service, tool),
+            handler=_handler(self._service, tool),
+            check_fn=lambda: tool.name in self._offered,
             is_async=True,
             emoji="⧉",
             describe=_describer(tool),
             bundles=("default", "mcp"),
-            traits=("for_scripts",),
-            place=PLACE,
-        )
-    if service.with_resources():
-        registry.register(
-            "read_resource",
-            toolset="mcp",
-            schema=_READ_SCHEMA,
-            handler=_reader(service),
-            is_async=True,
-            emoji="⧉",
-            bundles=("default",),
+            traits=("for_scripts", "brought"),
             place=PLACE,
         )
 
@@ -71,6 +99,10 @@ def _handler(service: McpService, tool: OfferedTool) -> Handler:
 
     async def call(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         sent = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
+        try:
+            service.require(server, name)
+        except HermesError as error:
+            raise ToolError(str(error)) from error
         await context.permit(CallServer(tool=tool.name, server=server, name=name, arguments=sent))
         try:
             return await service.call(server, name, arguments, context.progress)

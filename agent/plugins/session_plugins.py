@@ -61,6 +61,10 @@ class SessionPlugins:
                 else:
                     register_tool(tool, runner, registry)
 
+    def run(self) -> bool:
+        """Whether there is a plugin whose code runs."""
+        return bool(self._runners)
+
     def hooks(self) -> list[HandlerHook | CommandHook]:
         """Their hooks, by plugin."""
         found: list[HandlerHook | CommandHook] = []

@@ -36,7 +36,7 @@ def register_tool(tool: RegisteredTool, runner: PluginRunner, registry: Registry
         emoji="⊕",
         describe=_describer(tool, runner),
         bundles=("default", "plugins"),
-        traits=("for_scripts",),
+        traits=("for_scripts", "brought"),
         place=PLACE,
     )
 

@@ -36,6 +36,7 @@ from agent.turns.tool_context import Acting, PersonApprover, PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from tools.actions import Action, DeletePath, RunCommand, RunScript, SendInput, WritePath
 from tools.context import Delegates, PersonAnswer
+from tools.inner_call import CALL, SEARCH
 from tools.results import ToolError
 from tools.safe_text import clean
 from tools.toolsets import members
@@ -55,6 +56,8 @@ class Services(AgentServices):
     definitions: Definitions
     tools: tuple[ToolSpec, ...]
     """What the session's own agent is offered."""
+    searched: tuple[ToolSpec, ...]
+    """What it reaches through `tool_call` besides."""
     emit: Callable[[Event], None]
     pending_requests: PendingRequests
     ceiling_questions: CeilingQuestions
@@ -119,7 +122,14 @@ def offered(services: Services, task: Task, depth: int, deepest: bool) -> tuple[
         harmless = name in notes | asks or (entry is not None and entry.read_only)
         return (wanted is None or name in wanted) and (task.isolation != "readonly" or harmless)
 
-    return tuple(tool for tool in services.tools if tool.name not in without and fits(tool.name))
+    # Who was given some of them is shown those, as it must not reach any others.
+    every = services.tools
+    if wanted is not None and CALL not in wanted:
+        every = (*every, *services.searched)
+    found = tuple(tool for tool in every if tool.name not in without and fits(tool.name))
+    # To find what cannot be called is of no use.
+    calls = any(tool.name == CALL for tool in found)
+    return found if calls else tuple(tool for tool in found if tool.name != SEARCH)
 
 
 @dataclass(frozen=True, slots=True)

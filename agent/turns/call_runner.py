@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from agent.absent import Around, AtCalls, FileSteps, Kept, no_step, nothing_begins, nothing_refused
 from agent.context.read_ledger import SHOWN, lines_shown
 from agent.events import Event, StepTaken, ToolFinished, ToolStarted
+from agent.further_tools import FurtherTools
 from agent.messages import ToolCall
 from agent.sessions.live_session import LiveSession
 from agent.store.nodes import Node
@@ -30,6 +31,7 @@ from agent.turns.task_state import TaskState
 from agent.turns.unasked_changes import UnaskedChanges
 from agent.workspace.checkpoints.git_words import step_names
 from tools.context import SeenFile, ToolContext
+from tools.inner_call import CALL
 from tools.registry import Registry, ToolEntry
 from tools.results import Outcome
 from tools.safe_text import clean
@@ -94,6 +96,7 @@ class CallRunner:
         hooks: CallHooks,
         folders: ReachedFolders,
         refuses: Callable[[str], str] = nothing_refused,
+        further: FurtherTools | None = None,
         settled: Callable[[], None] = nothing_begins,
     ) -> None:
         """`around` stands around calls that may change something, `steps` keeps what they do to files.
@@ -103,6 +106,7 @@ class CallRunner:
         `unasked` looks after what programs change at guarded places.
         `folders` knows what the project says about places that calls reach.
         `refuses` tells why a tool may not be called now, in a sentence.
+        `further` are the tools that are reached through `tool_call`, where that is on offer.
         `settled` hears when a call that may change something is over, with all that follows from it.
         """
         self._session = session
@@ -128,6 +132,7 @@ class CallRunner:
         self._folders = folders
         self._refuses = refuses
         self._settled = settled
+        self._further = further if CALL in offered else None
         self._commits: set[asyncio.Task[None]] = set()
         self._broken: Mapping[str, str] = {}
         self.guard = RepeatGuard()
@@ -142,8 +147,11 @@ class CallRunner:
     ) -> list[FinishedCall]:
         """Run all calls of an assistant message; those in `broken` are answered with their sentence instead.
 
-        When interrupted, or failing by a fault of ours, every call still gets a result.
+        A call through `tool_call` is from here on the call that it means. When interrupted, or failing by a
+        fault of ours, every call still gets a result.
         """
+        if self._further is not None:
+            calls = [self._further.inner(call) for call in calls]
         self._broken = broken or {}
         finished: dict[str, FinishedCall] = {}
         started: dict[str, float] = {}
@@ -243,7 +251,7 @@ class CallRunner:
     def _refusal(self, call: ToolCall, calls: Sequence[ToolCall]) -> str | None:
         """Why a call is answered without being run, as its result."""
         entry = self._tools.get(call.name)
-        if entry is None or entry.name not in self._offered:
+        if entry is None or not self._may_call(entry.name):
             offered = ", ".join(sorted(self._offered))
             return _error(f"There is no tool named {shown_name(call)}. Tools on offer: {offered}.")
         if reason := self._refuses(entry.name):
@@ -263,6 +271,10 @@ class CallRunner:
                 "Try something else, or tell the user what stands in the way."
             )
         return None
+
+    def _may_call(self, tool: str) -> bool:
+        """Whether the agent has the tool: shown to it, or found by it."""
+        return tool in self._offered or (self._further is not None and self._further.reaches(tool))
 
     async def _read(self, text: str) -> dict[str, Any]:
         """A result as data, with secrets masked; a large one is read off the event loop."""

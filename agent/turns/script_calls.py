@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from agent.absent import nothing_refused
 from agent.events import Event, ToolFinished, ToolStarted
+from agent.further_tools import FurtherTools
 from agent.messages import ToolCall
 from agent.model.protocol import ToolSpec
 from agent.sessions.live_session import LiveSession
@@ -25,6 +26,7 @@ from agent.turns.task_state import ScriptFiles
 from agent.turns.tool_context import CallContext
 from tools.code.data import CodeJob, Mode
 from tools.code.runner import CodeRunner
+from tools.inner_call import inner_call
 from tools.registry import Registry, ToolEntry
 from tools.results import Outcome
 from tools.safe_text import clean
@@ -60,9 +62,19 @@ class Scripts:
     refuses: Callable[[str], str] = nothing_refused
     """Why a tool may not be called now, in a sentence; empty if it may."""
 
+    further: FurtherTools | None = None
+    """The tools that are reached through `tool_call`."""
+
     def offered(self) -> tuple[Mapping[str, Any], ...]:
         """Definitions of the tools on offer."""
         return definitions(self.specs, self.tools)
+
+    def meant(self, tool: str, arguments: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+        """The tool that a call means, and its arguments: another one where it is made through `tool_call`."""
+        found = inner_call(tool, arguments)
+        if found is None or self.further is None or not self.further.reaches(found[0]):
+            return tool, arguments
+        return found
 
     def calls(self, parent: str, context_for: ContextFor) -> ScriptCalls:
         """The calls of the script that the call `parent` runs."""
@@ -144,6 +156,7 @@ class ScriptCalls:
 
         `waiting` is entered while a person is asked.
         """
+        tool, arguments = self._scripts.meant(tool, arguments)
         self._made += 1
         number = self._made
         call = ToolCall(f"{self._parent}.{number}", tool, json.dumps(arguments, ensure_ascii=False))

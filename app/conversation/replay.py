@@ -10,6 +10,7 @@ from agent.api.attachments import attachments_of
 from agent.api.attachments import shown as shown_with
 from agent.api.history import Node
 from app.conversation.agent_events import ended
+from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Display, Outcome
 from tools.safe_text import clean
@@ -106,7 +107,8 @@ def _asked_by(path: Sequence[Node], at: int) -> int:
 def _calls(calls: Any) -> Iterable[tuple[str, dict[str, Any]]]:
     for call in calls if isinstance(calls, list) else ():
         if isinstance(call, dict):
-            yield str(call.get("id")), _object(call.get("arguments"))
+            arguments = _object(call.get("arguments"))
+            yield str(call.get("id")), meant_arguments(str(call.get("name")), arguments)
 
 
 def _call(node: Node, arguments: Mapping[str, dict[str, Any]], tools: Registry) -> CallItem:

@@ -10,6 +10,8 @@ import time
 
 WAY = sys.argv[1] if len(sys.argv) > 1 else "good"
 FILE = sys.argv[2] if len(sys.argv) > 2 else ""
+more = []
+"""Tools that are there for the moment."""
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
@@ -44,6 +46,8 @@ def tools():
         case "changes":
             said = "Says it again." if not os.path.exists(FILE) else "Says it to everybody."
             return [tool("echo", said), tool("other")]
+        case "comes-and-goes":
+            return [tool("echo"), *(tool(name) for name in more)]
         case "control":
             return [tool("echo", "Says \x1b[31mit\x07 again.")]
         case _:
@@ -124,6 +128,11 @@ def call(number, params):
                 pass
             send({"method": "notifications/tools/list_changed"})
             return text(said)
+        case "comes-and-goes":
+            if said:
+                more[:] = [said]
+                send({"method": "notifications/tools/list_changed"})
+            return text(f"{params['name']} did it")
         case "image":
             return {
                 "content": [

@@ -14,6 +14,7 @@ from app.cli.acp import call_updates as calls
 from app.cli.acp.event_updates import asked, plan, said, thought
 from app.conversation.replay import OUTCOMES, display_of
 from tools.context import Todo
+from tools.inner_call import meant_arguments
 from tools.registry import Registry
 from tools.results import Outcome
 
@@ -67,7 +68,11 @@ def _call(
 
 def _arguments(asked_for: Any) -> dict[str, dict[str, Any]]:
     found = asked_for if isinstance(asked_for, list) else []
-    return {str(call.get("id")): _object(call.get("arguments")) for call in found if isinstance(call, dict)}
+    return {
+        str(call.get("id")): meant_arguments(str(call.get("name")), _object(call.get("arguments")))
+        for call in found
+        if isinstance(call, dict)
+    }
 
 
 def _object(value: Any) -> dict[str, Any]:

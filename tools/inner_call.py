@@ -1,0 +1,33 @@
+"""A call of one tool through `tool_call`: what it names, read from its arguments. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+SEARCH = "tool_search"
+CALL = "tool_call"
+
+
+def meant_arguments(tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of the tool that a call means, as a kept conversation shows them."""
+    found = inner_call(tool, arguments)
+    return arguments if found is None else found[1]
+
+
+def inner_call(tool: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    """Name and arguments of the tool that a call of `tool` means; None where it means no other one.
+
+    Models write the arguments as JSON text now and then, and leave them out where there are none.
+    """
+    name, given = arguments.get("name"), arguments.get("arguments")
+    if tool != CALL or not isinstance(name, str) or not name.strip() or name.strip() in (SEARCH, CALL):
+        return None
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given.strip() else {}
+        except (ValueError, RecursionError):
+            return None
+    given = {} if given is None else given
+    return (name.strip(), dict(given)) if isinstance(given, Mapping) else None

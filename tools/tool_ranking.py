@@ -1,0 +1,75 @@
+"""Which tools fit a query best: BM25 over their names, descriptions and parameters. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_K1, _B = 1.2, 0.6
+_NAME, _PARAMETER, _WORDS = 4, 2, 1
+"""How often a word counts by where it stands."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
+LONGEST_QUERY = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Findable:
+    """A tool as it is looked for."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+def ranked(query: str, tools: Sequence[Findable]) -> list[Findable]:
+    """The tools that share a word with the query, best first; one of exactly this name is the first."""
+    query = query.strip()[:LONGEST_QUERY]
+    wanted = set(_words(query))
+    documents = [_weighted(tool) for tool in tools]
+    lengths = [sum(document.values()) for document in documents]
+    usual = sum(lengths) / len(lengths) if lengths else 1.0
+    scores = [0.0] * len(tools)
+    for word in wanted:
+        holding = [number for number, document in enumerate(documents) if word in document]
+        rarity = math.log(1 + (len(tools) - len(holding) + 0.5) / (len(holding) + 0.5))
+        for number in holding:
+            count = documents[number][word]
+            weight = 1 - _B + _B * lengths[number] / usual
+            scores[number] += rarity * count * (_K1 + 1) / (count + _K1 * weight)
+
+    def place(number: int) -> tuple[bool, float, str]:
+        name = tools[number].name
+        return not _is_named(query, name), -scores[number], name
+
+    found = [number for number, tool in enumerate(tools) if scores[number] or _is_named(query, tool.name)]
+    return [tools[number] for number in sorted(found, key=place)]
+
+
+def _is_named(query: str, name: str) -> bool:
+    """Whether the query is the name of a tool, with or without the server in front."""
+    return query.casefold() in (name.casefold(), name.rpartition("__")[2].casefold())
+
+
+def _weighted(tool: Findable) -> Counter[str]:
+    properties = tool.parameters.get("properties")
+    names = " ".join(properties) if isinstance(properties, Mapping) else ""
+    found: Counter[str] = Counter()
+    for text, weight in ((tool.name, _NAME), (names, _PARAMETER), (tool.description, _WORDS)):
+        for word in _words(text):
+            found[word] += weight
+    return found
+
+
+def _words(text: str) -> list[str]:
+    """The words of a text in one form: `createIssues`, `create_issue` and `Create issue` have the same."""
+    return [_stem(word.casefold()) for word in _WORD.findall(text)]
+
+
+def _stem(word: str) -> str:
+    if len(word) > 4 and word.endswith("ies"):
+        return f"{word[:-3]}y"
+    return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
