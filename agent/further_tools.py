@@ -6,6 +6,7 @@ servers come and go. `tool_search` finds everything there is at the moment, and 
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -136,7 +137,7 @@ class FurtherTools:
         reachable = self._reachable()
         return [each for each in self._registry.entries() if each.name in reachable and each.available()]
 
-    def _search(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
+    async def _search(self, arguments: dict[str, Any], _context: ToolContext) -> dict[str, Any]:
         query, there = arguments["query"].strip()[:LONGEST_QUERY], self._there()
         if not query:
             return {"tools_of": dict(Counter(each.toolset for each in there)), "total": len(there)}
@@ -144,7 +145,7 @@ class FurtherTools:
             Findable(each.name, each.schema.get("description", ""), each.schema.get("parameters", {}))
             for each in there
         ]
-        found = ranked(query, findable)
+        found = await asyncio.to_thread(ranked, query, findable)
         shown = found[: arguments["limit"]]
         result: dict[str, Any] = {
             "tools": [

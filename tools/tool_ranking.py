@@ -1,4 +1,4 @@
-"""Which tools fit a query best: BM25 over their names, descriptions and parameters. Pure."""
+"""The order in which tools fit a query: BM25 over their names, descriptions and parameters. Pure."""
 
 from __future__ import annotations
 

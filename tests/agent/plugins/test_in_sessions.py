@@ -85,7 +85,8 @@ async def test_what_a_plugin_brings_is_there_in_a_session(tmp_path: Path) -> Non
 
 
 async def test_a_tool_that_may_change_something_asks_and_a_rule_answers(tmp_path: Path) -> None:
-    script = by_step([call("keep"), call("shout", text="x"), say("Done.")])
+    found = call("tool_call", name="shout", arguments={"text": "x"})
+    script = by_step([call("keep"), found, say("Done.")])
     async with bench(tmp_path, script) as made:
         declared = "{tools: [shout, keep], paths: {write: [out]}}"
         write_plugin(made.home / "plugins" / "loud", GOOD, declared, **FILES)
