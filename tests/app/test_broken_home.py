@@ -33,6 +33,8 @@ def test_a_question_is_answered_all_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["scratch", "run", "state.db"])
 def test_what_cannot_be_done_without_ends_in_one_sentence(tmp_path: Path, place: str) -> None:
+    workspace = tmp_path / "work"
+    workspace.mkdir()
     for name, make in INSTEAD.items():
         if (place, name) in (("scratch", "folder"), ("run", "folder")):
             continue
@@ -40,7 +42,7 @@ def test_what_cannot_be_done_without_ends_in_one_sentence(tmp_path: Path, place:
         home.mkdir(mode=0o700)
         make(home / place)
         env = command.environment(home) | {"HERMES_MODEL": "demo"}
-        done = command.run("-p", "hello", env=env, cwd=tmp_path)
+        done = command.run("-p", "hello", env=env, cwd=workspace)
         assert done.returncode in (1, 2) and done.stdout == "", name
         assert done.stderr.count("\n") == 1 and str(home / place) in done.stderr, done.stderr
         assert "Internal error" not in done.stderr
