@@ -78,7 +78,7 @@ def fill(path: Path, talks: Iterator[list[str]]) -> None:
         moment += 3_600
         connection.execute(
             "INSERT INTO sessions (id, title, workspace, model, created, updated) VALUES (?, ?, ?, ?, ?, ?)",
-            (name, name, f"/work/{number % 7}", "none", moment, moment),
+            (name, name, f"/srv/{number % 7}", "none", moment, moment),
         )
         for depth, text in enumerate(said):
             node += 1

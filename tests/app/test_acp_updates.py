@@ -57,7 +57,7 @@ EVENTS: some.SearchStrategy[Event] = some.one_of(
 
 @given(some.lists(EVENTS, max_size=8))
 def test_every_update_is_what_the_schema_reads(events: list[Event]) -> None:
-    updates = EventUpdates(Path("/work"))
+    updates = EventUpdates(Path("/srv"))
     for event in events:
         for update in updates.of(event):
             sent: Any = schema.SessionNotification(session_id="s", update=update).model_dump(

@@ -35,7 +35,7 @@ def claude(home: Path) -> Path:
             "uuid": f"u{number}",
             "parentUuid": None if parent is None else f"u{parent}",
             "timestamp": f"2026-10-01T08:{number:02}:00.000Z",
-            "cwd": "/work/shop",
+            "cwd": "/srv/shop",
             "sessionId": "5d3c",
             "isSidechain": False,
             "message": said,
@@ -44,7 +44,7 @@ def claude(home: Path) -> Path:
 
     model = {"id": "msg_1", "model": "claude-opus-5"}
     path = lines(
-        root / "projects" / "-work-shop" / "5d3c.jsonl",
+        root / "projects" / "-srv-shop" / "5d3c.jsonl",
         [
             {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}},
             line(1, None, "user", "Round the prices."),
@@ -93,9 +93,9 @@ def claude(home: Path) -> Path:
         ],
     )
     path.write_text(path.read_text() + '{"type": "user", "mess', "utf-8")
-    lines(root / "projects" / "-work-shop" / "agent-77.jsonl", [line(1, None, "user", "An agent's own.")])
-    lines(root / "projects" / "-work-shop" / "empty.jsonl", [{"type": "summary", "summary": "Nothing"}])
-    write(root / "projects" / "-work-shop" / "memory" / "MEMORY.md", "The tests need a database.\n")
+    lines(root / "projects" / "-srv-shop" / "agent-77.jsonl", [line(1, None, "user", "An agent's own.")])
+    lines(root / "projects" / "-srv-shop" / "empty.jsonl", [{"type": "summary", "summary": "Nothing"}])
+    write(root / "projects" / "-srv-shop" / "memory" / "MEMORY.md", "The tests need a database.\n")
     write(root / "CLAUDE.md", "# Habits\n\nUse British spelling.\n\nNo emojis.\n")
     write(root / "skills" / "deploying" / "SKILL.md", SKILL.format("deploying"))
     write(
@@ -129,7 +129,7 @@ def claude(home: Path) -> Path:
                     "docs": {"type": "http", "url": "https://docs.example.org/mcp"},
                     "broken": {"type": "stdio"},
                 },
-                "projects": {"/work/shop": {"mcpServers": {"local": {"command": "x"}}}},
+                "projects": {"/srv/shop": {"mcpServers": {"local": {"command": "x"}}}},
             }
         ),
     )
@@ -157,10 +157,10 @@ def codex(home: Path) -> Path:
             {
                 "timestamp": "2026-10-02T09:00:00Z",
                 "type": "session_meta",
-                "payload": {"id": "0199", "cwd": "/work/api", "timestamp": "2026-10-02T09:00:00Z"},
+                "payload": {"id": "0199", "cwd": "/srv/api", "timestamp": "2026-10-02T09:00:00Z"},
             },
             item(0, **text("developer", "Rules of the sandbox.")),
-            item(0, **text("user", "<environment_context>\n  <cwd>/work/api</cwd>\n</environment_context>")),
+            item(0, **text("user", "<environment_context>\n  <cwd>/srv/api</cwd>\n</environment_context>")),
             {
                 "timestamp": "2026-10-02T09:01:00Z",
                 "type": "turn_context",
@@ -190,7 +190,7 @@ def codex(home: Path) -> Path:
     write(
         root / "config.toml",
         'model = "gpt-6-codex"\napproval_policy = "never"\n\n[mcp_servers.files]\ncommand = "npx"\n'
-        'args = ["-y", "files"]\n[mcp_servers.files.env]\nROOT = "/work"\n\n[mcp_servers.off]\n'
+        'args = ["-y", "files"]\n[mcp_servers.files.env]\nROOT = "/srv"\n\n[mcp_servers.off]\n'
         'url = "https://off.example.org/mcp"\nenabled = false\n',
     )
     write(root / "AGENTS.md", "Write tests first.\n")
@@ -245,7 +245,7 @@ def opencode(home: Path) -> tuple[Path, Path]:
     root, settings = home / ".local/share/opencode", home / ".config/opencode"
     time = {"created": 1_790_000_000_000, "updated": 1_790_000_009_000}
     for id, more in (("ses_a", {}), ("ses_sub", {"parentID": "ses_a"})):
-        about = {"id": id, "title": "The queue", "directory": "/work/q", "time": time, **more}
+        about = {"id": id, "title": "The queue", "directory": "/srv/q", "time": time, **more}
         write(root / "storage" / "session" / "p1" / f"{id}.json", json.dumps(about))
     for message, parts in _MESSAGES:
         write(root / "storage" / "message" / "ses_a" / f"{message['id']}.json", json.dumps(message))
@@ -258,7 +258,7 @@ def opencode(home: Path) -> tuple[Path, Path]:
         )
         connection.execute("CREATE TABLE message (id TEXT, session_id TEXT, time_created INTEGER, data TEXT)")
         connection.execute("CREATE TABLE part (id TEXT, message_id TEXT, session_id TEXT, data TEXT)")
-        row = ("ses_b", None, "The queue again", "/work/q", time["created"], time["updated"])
+        row = ("ses_b", None, "The queue again", "/srv/q", time["created"], time["updated"])
         connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?)", row)
         for message, parts in _MESSAGES:
             data = json.dumps({key: value for key, value in message.items() if key != "id"})
@@ -304,7 +304,7 @@ def hermes(home: Path) -> Path:
             "tool_call_id TEXT, tool_calls TEXT, timestamp REAL, active INTEGER)"
         )
         for id, source in (("20261001_080000_abc123", "cli"), ("20261001_080001_abc124", "subagent")):
-            row = (id, "Files here", "/work", 1.79e9, "nous/hermes-5", source)
+            row = (id, "Files here", "/srv", 1.79e9, "nous/hermes-5", source)
             connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)", row)
         for role, content, call, made, active in (
             ("system", "You are Hermes.", None, None, 1),

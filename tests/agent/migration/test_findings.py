@@ -48,7 +48,7 @@ def test_a_session_of_claude_code_keeps_its_branches_and_leaves_out_what_nobody_
     by_id = {session.id: session for session in findings.sessions}
     assert set(by_id) == {"claude-5d3c", "claude-empty"}
     session = by_id["claude-5d3c"]
-    assert (session.title, session.workspace) == ("Round the prices.", "/work/shop")
+    assert (session.title, session.workspace) == ("Round the prices.", "/srv/shop")
     record = session.read()
     assert told(record) == [
         ("user", None, "Round the prices."),
@@ -71,7 +71,7 @@ def test_a_session_of_codex_begins_with_what_the_person_said(tmp_path: Path) -> 
     assert (session.id, session.title, session.workspace) == (
         "codex-0199",
         "Add a health check.",
-        "/work/api",
+        "/srv/api",
     )
     record = session.read()
     assert told(record) == [
@@ -115,7 +115,7 @@ SERVERS: dict[str, dict[str, Any]] = {
         "docs": {"url": "https://docs.example.org/mcp", "transport": "http"},
     },
     "codex": {
-        "files": {"command": "npx", "args": ["-y", "files"], "env": {"ROOT": "/work"}},
+        "files": {"command": "npx", "args": ["-y", "files"], "env": {"ROOT": "/srv"}},
         "off": {"url": "https://off.example.org/mcp", "transport": "http", "enabled": False},
     },
     "opencode": {
@@ -178,7 +178,7 @@ def test_rules_of_opencode_that_allow_everything_stay_behind(tmp_path: Path) -> 
 def test_what_belongs_to_one_project_or_has_no_form_here_is_named(tmp_path: Path) -> None:
     said = " ".join(found("claude", tmp_path).left_out)
     assert "broken has neither a command nor an address" in said
-    assert "local belong to /work/shop alone" in said and "hooks are other events" in said
+    assert "local belong to /srv/shop alone" in said and "hooks are other events" in said
     said = " ".join(found("codex", tmp_path).left_out)
     assert "approval policy is never" in said and "command rules are programs" in said
 
