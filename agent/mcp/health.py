@@ -7,7 +7,7 @@ from typing import Literal
 
 State = Literal["idle", "starting", "ready", "failed", "parked", "sign-in", "off", "not agreed"]
 """`idle`: it starts at the first use. `failed`: it is tried again soon. `parked`: it failed several times
-in a row, and is tried again by itself now and then."""
+in a row, and is tried again at the first use after a longer pause."""
 
 PAUSES = (1.0, 4.0, 15.0, 60.0, 300.0)
 """Seconds until the next try after so many failures in a row."""
