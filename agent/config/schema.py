@@ -308,6 +308,20 @@ class SandboxSettings(SettingsSection):
         return given
 
 
+class BrowserSettings(SettingsSection):
+    backend: Literal["auto", "local", "cdp", "browserbase"] = Field(
+        "auto", description="Which browser is used; `auto` takes a running one, else the installed one."
+    )
+    program: str = Field("", description="Path of the browser; empty = the Chromium or Chrome it finds.")
+    cdp_url: str = Field(
+        "", description="Address of a running browser, such as `http://127.0.0.1:9222`; it is not confined."
+    )
+    profile: str = Field(
+        "", description="Name of a profile that lasts, with its logins; empty = a new one each time."
+    )
+    idle: float = Field(120, ge=5, description="Seconds without use after which the browser is closed.")
+
+
 class CodeSettings(SettingsSection):
     timeout: float = Field(120, gt=0, description="Seconds a script may run, waiting for you not counted.")
     max_calls: int = Field(50, ge=0, description="Calls of tools one script may make.")
@@ -466,6 +480,7 @@ class Settings(SettingsSection):
     skills: SkillSettings = SkillSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
     sandbox: SandboxSettings = SandboxSettings.model_construct()
+    browser: BrowserSettings = BrowserSettings.model_construct()
     code: CodeSettings = CodeSettings.model_construct()
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
