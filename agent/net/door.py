@@ -30,11 +30,9 @@ if TYPE_CHECKING:
 
     import httpcore2
 
-DoorErrorKind = Literal[
-    "address", "form", "secret", "gate", "redirects", "size", "time", "unreachable", "packed"
-]
+DoorErrorKind = Literal["address", "form", "secret", "redirects", "size", "time", "unreachable", "packed"]
 """Why nothing came: an address that is never reached, one that is malformed or of another kind, a secret in
-it, a no of the gate, too many or unsafe redirects, limits, nobody who answers, a body that cannot be unpacked."""
+it, too many or unsafe redirects, limits, nobody who answers, a body that cannot be unpacked."""
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _OWN_HEADERS = frozenset(("authorization", "cookie", "x-api-key", "x-subscription-token", "content-type"))

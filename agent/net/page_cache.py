@@ -1,4 +1,4 @@
-"""Pages that were fetched before, on the disk of one home: each is asked about again, and kept if it is the same.
+"""Pages that were fetched before, on the disk of one home; each is asked about again before it is used.
 
 A file holds one answer: a line of JSON (address, headers, what it varies by), then the body. Blocks; meant
 for a thread.

@@ -33,7 +33,7 @@ class AddressPattern:
 
     @property
     def is_exact_place(self) -> bool:
-        """Whether it names one address, or `localhost`, with scheme and port: nothing stands for more there."""
+        """Whether it names one address, or `localhost`, with scheme and port, and no pattern there."""
         if self._scheme not in ("http", "https") or not self._port.isdigit():
             return False
         try:

@@ -220,7 +220,7 @@ class RuleSubject:
                 return self._named(action)
 
     def opens(self, action: Fetch) -> bool:
-        """Whether a rule that allows names the very place: one address or `localhost`, with scheme and port."""
+        """Whether a rule that allows names the very place: an address or `localhost`, scheme and port."""
         return self._address is not None and self._address.is_exact_place and self.covers(action)
 
     def allows(self, command: Command) -> bool:
