@@ -193,7 +193,7 @@ def no_step(_call: str) -> Step | None:
 
 
 class _NoDiagnostics:
-    async def after(self, _edits: Sequence[FileEdit]) -> None:
+    async def after(self, edits: Sequence[FileEdit]) -> None:
         return None
 
 
