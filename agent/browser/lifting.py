@@ -33,7 +33,7 @@ def lifted_origins(rules: Iterable[Any]) -> frozenset[Origin]:
         if rule.verdict != "allow" or rule.origin != "permissions.yaml" or rule.subject.tool not in _TOOLS:
             continue
         matched = None if pattern is None else _RULE.match(pattern)
-        if matched is None or matched[1] not in _PORTS or (matched[3] is None and "*" in pattern[:8]):
+        if matched is None or matched[1] not in _PORTS:
             continue
         try:
             host = canonical(matched[2])

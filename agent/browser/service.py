@@ -9,16 +9,15 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from agent.home import Home, private_folder
-from agent.net.addresses import canonical, readings, refused_among, refused_name
+from agent.net.door_url import AddressError, web_address
+from agent.net.door_url import refusal as refused
 from agent.safety.gate import Gate
 from tools.actions import Fetch
 from tools.browser.host import OpenedBrowser
 from tools.browser.programs import find_browser
 from tools.results import ToolError
-from tools.safe_text import clean
 
 if TYPE_CHECKING:
     from agent.browser.lifting import Lifting
@@ -74,30 +73,16 @@ class SessionBrowsers:
         return await self._open_local()
 
     def refusal(self, url: str) -> str:
-        shown = clean(url)[:200]
         try:
-            parts = urlsplit(url)
-            port = parts.port or (443 if parts.scheme == "https" else 80)
-        except ValueError:
-            return f"{shown!r} is no address."
-        if parts.scheme not in ("http", "https"):
-            return f"Only http and https addresses are opened, not {parts.scheme[:20] or 'this one'}."
-        if not parts.hostname:
-            return f"{shown!r} names no host."
-        if "@" in parts.netloc:
-            return "Addresses with a user or a password are not opened; leave them out."
+            found = web_address(url)
+        except AddressError as error:
+            return str(error)
         if name := self.secret_in(url):
             return f"The address holds the secret {name}; secrets never leave."
         if self._lifted().is_lifted(url):
             return ""
-        try:
-            host = canonical(parts.hostname)
-            why = refused_name(host)
-            if why is None and (found := refused_among(readings(host))) is not None:
-                why = found[1]
-        except ValueError as error:
-            why = str(error)
-        return "" if why is None else f"{clean(parts.hostname)}:{port} is never reached: it {why}."
+        why = refused(found)
+        return "" if why is None else f"{found.host}:{found.port} is never reached: it {why}."
 
     def denied(self, tool: str, url: str) -> str:
         verdict = self._gate.decide(Fetch(tool=tool, url=url))

@@ -6,42 +6,19 @@ Field descriptions are the help texts of `hermes config`.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
+from agent.config.browser import BrowserSettings
+from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.section import STRICTEST as STRICTEST
+from agent.config.section import SettingsSection as SettingsSection
 from agent.hooks.declared import HookEvent
 from agent.modes import ModeName
 
 ToolMode = Literal["native", "schema", "text"]
 FORMAT_NAME = r"^[a-z][a-z0-9_]*$"
-
-
-STRICTEST = "strictest"
-"""Key of a security setting's `json_schema_extra`: the value it has when what was given is not understood."""
-
-_ON, _OFF = ("on", "always", "auto"), ("off", "never", "none")
-"""Words that YAML's bare true and false may have been meant as."""
-
-
-class SettingsSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_words(cls, values: Any) -> Any:
-        """YAML reads a bare `on`, `yes`, `off` or `no` as true or false: take them for words again."""
-        if not isinstance(values, dict) or not any(isinstance(each, bool) for each in values.values()):
-            return values
-        return {key: _word(cls.model_fields.get(key), value) for key, value in values.items()}
-
-
-def _word(field: Any, value: Any) -> Any:
-    annotation = getattr(field, "annotation", None)
-    if not isinstance(value, bool) or get_origin(annotation) is not Literal:
-        return value
-    words = _ON if value else _OFF
-    return next((word for word in words if word in get_args(annotation)), value)
 
 
 class ModelSettings(SettingsSection):
@@ -180,7 +157,7 @@ class SkillSettings(SettingsSection):
     disabled: list[str] = Field([], description="Names of skills that are not used.")
     folders: list[str] = Field([], description="Further folders of skills, read after your own.")
     offer: bool = Field(True, description="Whether saving the way as a skill is offered after a long task.")
-    sources: dict[str, SkillSourceSettings] = {}
+    sources: dict[str, SkillSourceSettings] = Field(default={})
 
     @field_validator("sources")
     @classmethod
@@ -276,7 +253,7 @@ class TerminalSettings(SettingsSection):
 
 
 class SandboxSettings(SettingsSection):
-    mode: Literal["auto", "bubblewrap", "landlock", "off"] = Field(
+    mode: Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"] = Field(
         "auto",
         description="What keeps commands in; `auto` takes the strongest this machine offers.",
         json_schema_extra={STRICTEST: "auto"},
@@ -306,20 +283,6 @@ class SandboxSettings(SettingsSection):
             except ValueError as error:
                 raise ValueError(f"{text!r} {error}") from error
         return given
-
-
-class BrowserSettings(SettingsSection):
-    backend: Literal["auto", "local", "cdp", "browserbase"] = Field(
-        "auto", description="Which browser is used; `auto` takes a running one, else the installed one."
-    )
-    program: str = Field("", description="Path of the browser; empty = the Chromium or Chrome it finds.")
-    cdp_url: str = Field(
-        "", description="Address of a running browser, such as `http://127.0.0.1:9222`; it is not confined."
-    )
-    profile: str = Field(
-        "", description="Name of a profile that lasts, with its logins; empty = a new one each time."
-    )
-    idle: float = Field(120, ge=5, description="Seconds without use after which the browser is closed.")
 
 
 class CodeSettings(SettingsSection):
@@ -472,7 +435,7 @@ class Settings(SettingsSection):
     """Everything in `config.yaml`."""
 
     model: ModelSettings = ModelSettings.model_construct()
-    providers: dict[str, ProviderSettings] = {}
+    providers: dict[str, ProviderSettings] = Field(default={})
     agent: AgentSettings = AgentSettings.model_construct()
     context: ContextSettings = ContextSettings.model_construct()
     memory: MemorySettings = MemorySettings.model_construct()
@@ -485,6 +448,7 @@ class Settings(SettingsSection):
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     safety: SafetySettings = SafetySettings.model_construct()
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()

@@ -139,7 +139,7 @@ class BrowserStage:
         self.gate = Gate.for_home(
             self.home, self.workspace, "normal", permissions=Permissions(self.home, self.workspace)
         )
-        settings = BrowserSettings(profile=profile)
+        settings = BrowserSettings.model_validate({"profile": profile})
         self.secrets = {"API_TOKEN": "sk-very-secret-token-1"}
         self.host = SessionBrowsers(
             settings, self.gate, self.home, self.workspace, root / "scratch", {}, self.secrets
@@ -165,7 +165,8 @@ class BrowserStage:
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
         """Call `browser_NAME`; its result."""
-        return self.run(registry.dispatch(f"browser_{name}", arguments, self.context))
+        context: Any = self.context
+        return self.run(registry.dispatch(f"browser_{name}", arguments, context))
 
     def open(self, path: str, page: Any = None, host: str = "127.0.0.1") -> str:
         """Serve `page` at `path` if given, open it, and return what is shown."""

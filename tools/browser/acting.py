@@ -123,6 +123,7 @@ async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) 
         if not owner:
             raise CdpError("gone")
         object_id = await tab.frames.resolve(session, parent.id, parent.loader, owner)
+        outer: dict[str, Any] = {}
         for _ in range(3):
             outer = await tab.frames.apply(session, object_id, "through", x, y)
             if not outer.get("again"):

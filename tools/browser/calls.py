@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from tools.actions import Fetch
 from tools.browser.acting import GoneError
@@ -19,7 +19,7 @@ from tools.browser.view import PageView, delta, snapshot
 from tools.context import ToolContext
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
-from tools.results import DeniedError, ToolError
+from tools.results import ToolError
 from tools.safe_text import clean
 
 NAVIGATE = "browser_navigate"
@@ -75,6 +75,7 @@ class Call:
         if tab.view is None:
             tab.view = await tab.look()
         before, requests, place = tab.view, tab.requests, (tab.url, tab.title)
+        done: Any = None
         try:
             done = await work(tab)
         except GoneError:
@@ -86,7 +87,7 @@ class Call:
             result |= done
         return result | await self.told(tab, before, place)
 
-    async def gone(self, tab: Tab) -> None:
+    async def gone(self, tab: Tab) -> NoReturn:
         """Say that a reference is gone, with the page as it is now. Raises `ToolError`."""
         with suppress(CdpError):
             tab.view = await tab.look()
@@ -244,6 +245,3 @@ async def calling(tool: str, context: ToolContext) -> AsyncIterator[Call]:
         if not session.is_alive:
             raise ToolError("The browser crashed; call browser_navigate to go on with a new one.") from error
         raise ToolError(f"The page could not be used: {clean(str(error))[:300]}.") from error
-
-
-__all__ = ["NAVIGATE", "Call", "DeniedError", "calling"]

@@ -134,7 +134,9 @@ class Frames:
         for info, owner in zip(inner, owners, strict=True):
             if owner:
                 captures[info.parent].children[owner] = captures[info.id]
-        root = next(info for info in infos.values() if info.session == self.main and not info.parent)
+        root = next((info for info in infos.values() if info.session == self.main and not info.parent), None)
+        if root is None:
+            raise CdpError("the tab shows no page")
         return captures[root.id], infos
 
     async def owner(self, info: FrameInfo) -> int:

@@ -17,6 +17,7 @@ from tools.browser.calls import NAVIGATE, Call, calling
 from tools.browser.cdp import CdpError
 from tools.browser.frames import value_of
 from tools.browser.keys import key_press
+from tools.browser.tab import Tab
 from tools.context import ToolContext
 from tools.files.access import Access
 from tools.files.atomic import write_atomically
@@ -86,14 +87,13 @@ async def type_text(arguments: Arguments, context: ToolContext) -> dict[str, Any
             hidden = (await acting.kind_of(tab, await acting.find(tab, ref)))["password"]
         except acting.GoneError:
             await call.gone(tab)
-            raise
         shown = "a password" if hidden else json.dumps(text, ensure_ascii=False)
         then = " and submit" if arguments.get("submit") else ""
         what = f"type {shown} into {label}{then}"
         await call.permit(what)
         await call.permit_text(text, what)
 
-        async def work(tab: Any) -> None:
+        async def work(tab: Tab) -> None:
             await acting.type_text(tab, ref, text)
             if arguments.get("submit") and tab.dialog is None:
                 await acting.press(tab, key_press("Enter"), ref)
@@ -109,7 +109,7 @@ async def scroll(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     ref = str(arguments.get("ref") or "")
     async with calling("browser_scroll", context) as call:
 
-        async def work(tab: Any) -> dict[str, Any]:
+        async def work(tab: Tab) -> dict[str, Any]:
             done = await acting.scroll(tab, across * amount, down * amount, ref)
             return {} if done["moved"] else {"scroll": "nothing moved: this is the end"}
 
@@ -277,7 +277,7 @@ async def wait(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
     seconds = min(max(float(arguments.get("seconds") or (10 if text or gone else 1)), 0.0), LONGEST_WAIT)
     async with calling("browser_wait", context) as call:
 
-        async def work(tab: Any) -> dict[str, Any]:
+        async def work(tab: Tab) -> dict[str, Any]:
             end = time.monotonic() + seconds
             while True:
                 if text or gone:
@@ -302,7 +302,7 @@ async def select(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         call.ready()
         await call.permit(f"choose {', '.join(map(repr, values))} in {call.label(ref)}")
 
-        async def work(tab: Any) -> dict[str, Any]:
+        async def work(tab: Tab) -> dict[str, Any]:
             return {"selected": await acting.select(tab, ref, values)}
 
         return await call.act(work)
@@ -355,7 +355,7 @@ async def pdf(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
         return {"file": access.name(path), "bytes": len(data)}
 
 
-async def _holds(tab: Any, text: str) -> bool:
+async def _holds(tab: Tab, text: str) -> bool:
     script = f"hermes.holds({json.dumps(text)})"
     try:
         for info in (await tab.frames.infos()).values():

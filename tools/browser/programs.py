@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import sys
+from pathlib import Path
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "microsoft-edge")
 _BEHIND_SCRIPTS = {
@@ -22,7 +23,7 @@ _MACINTOSH = (
 def find_browser(named: str = "") -> str:
     """The path of a browser program, `named` before all others; empty where there is none."""
     if named:
-        path = os.path.expanduser(named)
+        path = str(Path(named).expanduser())
         return path if os.access(path, os.X_OK) else ""
     return _found(os.environ.get("PATH", os.defpath))
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from tools.browser.capture import FrameCapture
 from tools.browser.cdp import Cdp, CdpError
-from tools.browser.frames import Frames
+from tools.browser.frames import FrameInfo, Frames
 from tools.browser.page_text import page_lines
 from tools.browser.refs import RefTable
 from tools.browser.view import PageView
@@ -80,7 +81,7 @@ class Tab:
         self._document = 0
         self._requests: set[str] = set()
         self._changed = asyncio.Event()
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
         cdp.listen(session, self._hears(session))
 
     async def begin(self) -> None:
@@ -226,16 +227,7 @@ class Tab:
 
     async def look(self) -> PageView:
         """What the tab shows now. Raises `CdpError`."""
-        for attempt in range(3):
-            try:
-                capture, infos = await self.frames.capture()
-                break
-            except (CdpError, StopIteration, KeyError):
-                # It goes to another page just now.
-                if attempt == 2 or self.crashed:
-                    raise
-                await asyncio.sleep(0.1)
-                await self.loaded(5)
+        capture, infos = await self._capture()
         self.table.keep(frozenset((info.id, info.loader) for info in infos.values()))
         many = sum(len(each.nodes) for each in [capture, *capture.children.values()]) > 300
         work = page_lines, capture, WIDTH, HEIGHT, self.table
@@ -245,6 +237,18 @@ class Tab:
             entry = history["entries"][history["currentIndex"]]
             self.url, self.title = entry["url"], clean(entry["title"])[:200]
         return PageView(f"{capture.frame} {capture.loader}", tuple(lines))
+
+    async def _capture(self) -> tuple[FrameCapture, dict[str, FrameInfo]]:
+        for _ in range(2):
+            try:
+                return await self.frames.capture()
+            except CdpError:
+                # It goes to another page just now.
+                if self.crashed or self.cdp.gone.done():
+                    raise
+                await asyncio.sleep(0.1)
+                await self.loaded(5)
+        return await self.frames.capture()
 
     # What happens
 
@@ -359,10 +363,10 @@ class Tab:
         self._keep(asyncio.ensure_future(work))
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
-        self._tasks.add(task)  # type: ignore[arg-type]
+        self._tasks.add(task)
 
         def over(done: asyncio.Future[Any]) -> None:
-            self._tasks.discard(done)  # type: ignore[arg-type]
+            self._tasks.discard(done)
             if not done.cancelled():
                 done.exception()
 
