@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.browser.network import BrowserNetwork
 from agent.browser.pipe import PipeTransport
-from agent.browser.profile import Profile
+from agent.browser.profile import BrowserProfile
 from agent.home import Home
 from agent.plugins.boundary import GrantedPaths, plugin_policy
 from agent.safety.sandbox.launch import interpreter
@@ -85,7 +85,7 @@ class LocalBrowser:
         self,
         program: str,
         sandbox: Sandbox,
-        profile: Profile,
+        profile: BrowserProfile,
         network: BrowserNetwork,
         home: Home,
         workspace: Path,
@@ -117,17 +117,17 @@ class LocalBrowser:
             stage = [interpreter(), "-I", "-S", "-c", _STAGE, str(theirs_in), str(theirs_out)]
             wrapped = self._wrapped = await asyncio.to_thread(self._wrap, [*stage, *self._argv()])
             try:
-                with open(self.folder / "errors.log", "wb") as errors:
-                    self._process = await asyncio.create_subprocess_exec(
-                        *wrapped.argv,
-                        env=self._variables(wrapped),
-                        cwd=self.folder,
-                        pass_fds=(theirs_in, theirs_out, *wrapped.fds),
-                        stdin=asyncio.subprocess.DEVNULL,
-                        stdout=errors,
-                        stderr=errors,
-                        start_new_session=True,
-                    )
+                self._process = await asyncio.create_subprocess_exec(
+                    *wrapped.argv,
+                    env=self._variables(wrapped),
+                    cwd=self.folder,
+                    pass_fds=(theirs_in, theirs_out, *wrapped.fds),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    # It writes a lot there that means nothing.
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                    start_new_session=True,
+                )
             finally:
                 wrapped.started()
         except OSError as error:

@@ -18,7 +18,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 _LASTING = "profiles"
 
 
-class Profile:
+class BrowserProfile:
     """A folder that one browser has for itself while `close` was not called."""
 
     def __init__(self, folder: Path, lock: int, *, lasts: bool) -> None:
@@ -36,7 +36,7 @@ class Profile:
         os.close(lock)
 
 
-def open_profile(root: Path, name: str = "") -> Profile:
+def open_profile(root: Path, name: str = "") -> BrowserProfile:
     """A new profile below `root`, or the lasting one of that name. Blocks. Raises `ToolError`.
 
     What was left by programs that were killed is removed.
@@ -56,7 +56,7 @@ def open_profile(root: Path, name: str = "") -> Profile:
         raise ToolError(f"The browser profile {name} is in use by another session; close that one first.")
     for part in ("profile", "tmp", "downloads", "uploads"):
         private_folder(folder / part)
-    return Profile(folder, lock, lasts=bool(name))
+    return BrowserProfile(folder, lock, lasts=bool(name))
 
 
 def remove_abandoned(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""A browser with a small site on loopback: one Chromium for all tests of a file, driven by the tools themselves."""
+"""A browser and a small site on loopback: one Chromium for the tests of a file, driven by the tools."""
 
 from __future__ import annotations
 

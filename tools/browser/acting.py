@@ -81,7 +81,7 @@ async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
     info = found.infos[found.key.frame]
     try:
         answer = await tab.unless_dialog(
-            tab.frames.run(info.session, info.id, info.loader, "hermes.guarded()", timeout=5), None
+            tab.frames.run(info.session, info.id, info.loader, "hermes.guarded()", 5), None
         )
     except CdpError:
         return None

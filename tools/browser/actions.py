@@ -1,4 +1,4 @@
-"""What the browser does on pages, as actions for the gate."""
+"""Actions of the browser on pages, for the gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all calls of the browser tools have in common: the tab, the leave to act, and what is told after."""
+"""Calls of the browser tools: the tab, the leave to act, and what is told after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser says of one frame, as data: its accessibility tree, and where its nodes lie. Pure."""
+"""Captures of frames, as data: the accessibility tree, and where its nodes lie. Pure."""
 
 from __future__ import annotations
 

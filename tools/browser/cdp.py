@@ -58,7 +58,7 @@ class Cdp:
                     future.set_exception(CdpError("the frame went away"))
 
     async def call(
-        self, method: str, params: Params | None = None, session: str = "", timeout: float = PATIENCE
+        self, method: str, params: Params | None = None, session: str = "", patience: float = PATIENCE
     ) -> dict[str, Any]:
         """Call a method and wait for its answer. Raises `CdpError`."""
         if self.gone.done():
@@ -71,10 +71,10 @@ class Cdp:
         self._waiting[number] = (session, future)
         try:
             self._transport.send(json.dumps(message).encode())
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(patience):
                 return await future
         except TimeoutError:
-            raise CdpError(f"the page did not answer to {method} within {timeout:g} s") from None
+            raise CdpError(f"the page did not answer to {method} within {patience:g} s") from None
         except OSError as error:
             raise BrowserGoneError("the browser has ended") from error
         finally:

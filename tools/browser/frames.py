@@ -185,14 +185,16 @@ class Frames:
         self._worlds[key] = world
         return world
 
-    async def run(self, session: str, frame: str, loader: str, expression: str, timeout: float = 15.0) -> Any:
+    async def run(
+        self, session: str, frame: str, loader: str, expression: str, patience: float = 15.0
+    ) -> Any:
         """Evaluate an expression in our world of a frame and wait for its value. Raises `CdpError`."""
         world = await self.world(session, frame, loader)
         done = await self._cdp.call(
             "Runtime.evaluate",
             {"expression": expression, "contextId": world, "awaitPromise": True, "returnByValue": True},
             session,
-            timeout,
+            patience,
         )
         return value_of(done)
 

@@ -1,4 +1,4 @@
-"""What each browser tool does. Imported when the first of them is called."""
+"""Handlers of the browser tools. Imported when the first of them is called."""
 
 from __future__ import annotations
 

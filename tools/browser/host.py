@@ -1,4 +1,4 @@
-"""What the engine gives the browser tools: a running browser, and what is judged about addresses.
+"""Protocols by which the engine gives the tools a running browser and judges addresses.
 
 The engine starts the program behind its boundary and leads its network through the proxy; this package
 speaks to it and never opens a connection by itself.

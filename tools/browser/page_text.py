@@ -226,6 +226,8 @@ def _line(
         role, name = "clickable", name or _content(inside, node)
         if not name and _holds_actions(inside, node):
             return None
+    if acts and not name and role in _ITEMS:
+        name = _content(inside, node)
     if role == "image" and not name and not acts:
         return None
     if role in _ITEMS and not acts:

@@ -1,4 +1,4 @@
-"""Where a browser lies on this machine. Looks at names of files only."""
+"""Finding a browser on this machine. Looks at names of files only."""
 
 from __future__ import annotations
 

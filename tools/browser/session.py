@@ -68,7 +68,7 @@ class BrowserSession:
             "flatten": True,
             "filter": [{"type": "page"}, {"exclude": True}],
         }
-        await self.cdp.call("Target.setAutoAttach", attach, timeout=_STARTING)
+        await self.cdp.call("Target.setAutoAttach", attach, patience=_STARTING)
         if self.opened.folder is not None:
             behaviour = {"behavior": "allowAndName", "downloadPath": str(self.folder("downloads"))}
         else:

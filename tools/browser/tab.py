@@ -205,9 +205,7 @@ class Tab:
             infos = await self.frames.infos()
             root = next(iter(infos.values()))
             script = f"hermes.settle({_QUIET}, {_QUIET_AT_MOST})"
-            await self.unless_dialog(
-                self.frames.run(root.session, root.id, root.loader, script, timeout=5), None
-            )
+            await self.unless_dialog(self.frames.run(root.session, root.id, root.loader, script, 5), None)
 
     async def unless_dialog(self, work: Awaitable[_T], otherwise: _T) -> _T:
         """The result of `work`; `otherwise` if a dialog opens meanwhile, which holds everything up."""

@@ -86,7 +86,6 @@ def _tool(
         describe=_describe(verb, *subjects),
         read_only=read_only,
         traits=traits,
-        bundles=("default",),
         place=300,
     )
 

@@ -1,4 +1,4 @@
-"""What the model is told of a page: what is in view, and after an action only what has changed. Pure."""
+"""Views of a page for the model: what is in view, and after an action only what has changed. Pure."""
 
 from __future__ import annotations
 
