@@ -276,7 +276,7 @@ class TerminalSettings(SettingsSection):
 
 
 class SandboxSettings(SettingsSection):
-    mode: Literal["auto", "bubblewrap", "landlock", "off"] = Field(
+    mode: Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"] = Field(
         "auto",
         description="What keeps commands in; `auto` takes the strongest this machine offers.",
         json_schema_extra={STRICTEST: "auto"},
