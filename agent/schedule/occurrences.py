@@ -1,4 +1,4 @@
-"""When schedules are due: instants in UTC, strictly after a given one. Pure.
+"""Instants (UTC) at which schedules are due, strictly after a given one. Pure.
 
 Times of the day (`0 9 * * *`) are wall time: one that a zone skips is due once, at the first minute after the
 gap; one that comes twice is due the first time. Steps of the clock (a wildcard in minute or hour, `every`)
