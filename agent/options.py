@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from agent.modes import ModeName
 from agent.store.nodes import Node
@@ -32,5 +33,7 @@ class Options:
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
     """Whether a person is there to answer questions."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of this session, nested by section as in `config.yaml`, whatever files and environment say."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""

@@ -449,9 +449,19 @@ class DayBudget(SettingsSection):
     money: float | None = Field(None, gt=0, description="US dollars all sessions of a day may use together.")
 
 
+class TotalBudget(SettingsSection):
+    tokens: int | None = Field(
+        None, ge=1, description="Tokens all sessions of a home may use together, ever."
+    )
+    money: float | None = Field(
+        None, gt=0, description="US dollars all sessions of a home may use together, ever."
+    )
+
+
 class BudgetSettings(SettingsSection):
     session: SessionBudget = SessionBudget.model_construct()
     day: DayBudget = DayBudget.model_construct()
+    total: TotalBudget = TotalBudget.model_construct()
 
 
 class Settings(SettingsSection):
