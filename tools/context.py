@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.actions import Action
 from tools.checkpoints import Checkpoints
+from tools.diagnostics import Diagnostics
 from tools.found import FoundMessage, SessionSearch
 from tools.learning_notes import LearningKeeper
 
@@ -335,6 +336,11 @@ class ToolContext(Protocol):
     @property
     def delegates(self) -> Delegates:
         """Refuses everything where no other agents can be sent."""
+        ...
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """What is newly wrong after an edit; finds nothing where no language server is used."""
         ...
 
     @property

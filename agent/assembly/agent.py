@@ -384,6 +384,7 @@ def _context_factory(
             skills=NO_SKILLS if skills is None else skills.of_call(call.id),
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
+            servers=reach.diagnostics,
         )
 
     return context_for

@@ -1,8 +1,8 @@
 """The settings of a session, from all places they can come from.
 
 Later ones win: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a
-trusted project, the environment, what the surface chose for this session. A broken place never stops the program: what is wrong
-is left out and told, the file is never touched.
+trusted project, the environment, what the surface chose for this session. A broken place never
+stops the program: what is wrong is left out and told, the file is never touched.
 """
 
 from __future__ import annotations

@@ -24,9 +24,9 @@ DAY = 86_400.0
 class Spending:
     """Accounts for the requests of one process. Every method raises `StoreError`.
 
-    Where the day, the session (`session`) or the home (`total`) has ceilings, a request is written down before it leaves, at the
-    most it can take: then no other process takes the same room, and not even one that is killed loses what
-    it spent. Else it is written down when it is over. `now` gives seconds since the epoch.
+    Where the day, the session (`session`) or the home (`total`) has ceilings, a request is written down
+    before it leaves, at the most it can take: then no other process takes the same room, and not even one
+    that is killed loses what it spent. Else it is written down when it is over. `now` gives seconds since the epoch.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Spending:
         return (await self.database.read(lambda c: bound.spent(c, self.prices, self.now())))[0]
 
     async def catch_up_today(self) -> None:
-        """See that requests of this day (of all days, with a ceiling for all) that older versions kept elsewhere are counted."""
+        """See that requests that older versions kept elsewhere are counted: those of this day, or all."""
         if not self._caught_up:
             since = 0.0 if self.total.has_ceiling else self.now() - 2 * DAY
             await backfill.catch_up(self.database, since)
