@@ -142,7 +142,7 @@ class McpService:
 
         await asyncio.gather(*(one(kept) for kept in unknown))
 
-    def learn_beside(self) -> None:
+    def learn_beside(self) -> asyncio.Task[None]:
         """The same without waiting; what is found can be used at once."""
 
         async def learning() -> None:
@@ -154,7 +154,7 @@ class McpService:
                 text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
                 self._say("info", text)
 
-        self._beside(learning())
+        return self._beside(learning())
 
     def usable(self) -> bool:
         """Whether there is a server that may be used."""
@@ -350,10 +350,11 @@ class McpService:
         except HermesError:
             pass  # it is told when it is used
 
-    def _beside(self, work: Any) -> None:
+    def _beside(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:

@@ -14,7 +14,7 @@ from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
-from tools.actions import Action, SpawnAgent
+from tools.actions import Action, SpawnAgent, WritePath
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -27,6 +27,8 @@ from tools.context import (
     MemoryKeeper,
     PersonAnswer,
 )
+from tools.editor import NO_EDITOR, EditorSide
+from tools.files.editor_text import settle
 from tools.found import SessionSearch
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
@@ -98,6 +100,7 @@ class CallContext:
     skills: SkillKeeper
     checkpoints: Checkpoints
     delegates: Delegates
+    editor: EditorSide = NO_EDITOR
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None
@@ -137,6 +140,9 @@ class CallContext:
     async def _permit(self, gate: Gate, action: Action) -> None:
         with self.waiting():
             self.allowed(self.call, await gate.permit(action))
+        if isinstance(action, WritePath) and not action.creates:
+            # Before what undo goes back to is taken down: unsaved text is the person's own.
+            await settle(self.editor, action.path)
         await self.acting(self.call, action)
 
     def progress(self, text: str) -> None:
