@@ -1,4 +1,4 @@
-"""What an editor offers a session: its buffers and its terminals, as far as it said so."""
+"""Buffers and terminals of an editor, as one session sees them and as far as the editor said so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an editor is told of the machine: folders, models, skills, sessions. Reads files."""
+"""Lookups on the machine for an editor: folders, models, skills, its MCP servers. Reads files."""
 
 from __future__ import annotations
 
