@@ -388,6 +388,7 @@ def _context_factory(
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
             editor=spec.editor,
+            servers=reach.diagnostics,
         )
 
     return context_for

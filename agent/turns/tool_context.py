@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.absent import NO_DIAGNOSTICS
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
@@ -27,6 +28,7 @@ from tools.context import (
     MemoryKeeper,
     PersonAnswer,
 )
+from tools.diagnostics import Diagnostics
 from tools.editor import NO_EDITOR, EditorSide
 from tools.files.editor_text import settle
 from tools.found import SessionSearch
@@ -101,6 +103,8 @@ class CallContext:
     checkpoints: Checkpoints
     delegates: Delegates
     editor: EditorSide = NO_EDITOR
+    servers: Diagnostics = NO_DIAGNOSTICS
+    """The language servers of its workspace."""
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None
@@ -121,6 +125,11 @@ class CallContext:
     @property
     def files(self) -> FileMemory:
         return self.script_files or self.state.files.of_call(self.call)
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """A script that edits many files is not held up."""
+        return self.servers if self.script_files is None else NO_DIAGNOSTICS
 
     async def permit(self, action: Action) -> None:
         await self._permit(self.gate, action)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
+from tools.diagnostics import FileEdit, edit_of
 from tools.files.access import Access
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import entry_status
@@ -172,7 +173,21 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     ]
     if lint:
         result["lint"] = lint[0] if len(lint) == 1 else lint
+    if found := await ctx.diagnostics.after(_edits(plan)):
+        result["diagnostics"] = found
     return result
+
+
+def _edits(plan: PatchPlan) -> list[FileEdit]:
+    """What language servers are told; a file that was moved is gone under its former name."""
+    edits: list[FileEdit | None] = []
+    for effect in plan.effects:
+        match effect:
+            case Write(path=path, data=data, before=before):
+                edits.append(edit_of(path, None if before is None else before.data, data))
+            case Rename(source=path) | Delete(path=path):
+                edits.append(FileEdit(path=path, before=None, after=None))
+    return [each for each in edits if each is not None]
 
 
 def _commit(plan: PatchPlan, ctx: ToolContext, access: Access) -> None:

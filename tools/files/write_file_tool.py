@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
+from tools.diagnostics import edit_of
 from tools.files.access import Access
 from tools.files.advice import is_read_display
 from tools.files.committing import ChangedMeanwhile, commit
@@ -175,6 +176,9 @@ async def _finished(
     lint = await check_syntax(write.path, write.data)
     if lint is not None:
         result["lint"] = lint
+    edit = edit_of(write.path, None if write.before is None else write.before.data, write.data)
+    if edit is not None and (found := await ctx.diagnostics.after([edit])):
+        result["diagnostics"] = found
     return result
 
 

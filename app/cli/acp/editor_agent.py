@@ -336,6 +336,7 @@ class EditorAgent:
         return await self._guarded(self._prompted(session, prompt))
 
     async def _prompted(self, session: EditorSession, blocks: Sequence[Any]) -> schema.PromptResponse:
+        cancels = session.cancels
         message = contents.read(blocks)
         if not message.text.strip() and not message.images:
             raise ConfigError("The message is empty.")
@@ -344,7 +345,10 @@ class EditorAgent:
             await session.say(await command.act(session.client, words))
             return schema.PromptResponse(stop_reason="end_turn")
         images = await asyncio.to_thread(kept_images, message.images) if message.images else ()
-        return await self._answer(session, await session.prompt(message.text, images))
+        ended = await session.prompt(message.text, images, cancels)
+        if ended is None:
+            return schema.PromptResponse(stop_reason="cancelled")
+        return await self._answer(session, ended)
 
     async def _answer(self, session: EditorSession, ended: TurnEnded) -> schema.PromptResponse:
         if ended.outcome == "failed":
@@ -358,7 +362,7 @@ class EditorAgent:
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the turn that runs."""
         if (session := self._sessions.get(session_id)) is not None:
-            session.client.interrupt()
+            session.cancel()
 
     # Modes and options
 

@@ -92,6 +92,8 @@ class EditorSession:
         self._turn = asyncio.Lock()
         self._terminals: dict[str, LiveTerminal] = {}
         self.id = ""
+        self.cancels = 0
+        """How often it was cancelled."""
         self.servers: tuple[tuple[str, dict[str, Any]], ...] = ()
         """MCP servers that the editor passed on."""
         self.side = SessionEditor(
@@ -146,9 +148,19 @@ class EditorSession:
             await asyncio.wait(self._looking)
         await self._unsent.join()
 
-    async def prompt(self, text: str, images: Sequence[Attachment]) -> TurnEnded:
-        """Work on a message to its end; another one waits for it. Everything of it was sent then."""
+    def cancel(self) -> None:
+        """Stop what runs, and every message that waits."""
+        self.cancels += 1
+        self.client.interrupt()
+
+    async def prompt(self, text: str, images: Sequence[Attachment], cancels: int) -> TurnEnded | None:
+        """Work on a message to its end; another one waits for it. Everything of it was sent then.
+
+        None if it was cancelled before it began: after `cancels` cancels, which there were when it came.
+        """
         async with self._turn:
+            if self.cancels != cancels:
+                return None
             ended = await self.client.run(text, images)
             await self.flush()
             return ended
