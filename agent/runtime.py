@@ -65,6 +65,7 @@ from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from tools.discovery import discover
+from tools.editor import NO_EDITOR
 from tools.registry import registry
 from tools.safe_text import printable
 from tools.terminal.environment import child_environment
@@ -282,6 +283,7 @@ def _spec(
         turn_queue=turn_queue,
         emit=base.emit,
         attach=_references(base, place, servers),
+        editor=base.options.editor or NO_EDITOR,
     )
 
 

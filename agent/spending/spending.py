@@ -26,7 +26,8 @@ class Spending:
 
     Where the day, the session (`session`) or the home (`total`) has ceilings, a request is written down
     before it leaves, at the most it can take: then no other process takes the same room, and not even one
-    that is killed loses what it spent. Else it is written down when it is over. `now` gives seconds since the epoch.
+    that is killed loses what it spent. Else it is written down when it is over. `now` gives seconds since
+    the epoch.
     """
 
     def __init__(
