@@ -118,6 +118,9 @@ class LocalSession:
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         return await self.engine.run(text, attachments)
 
+    async def go_on(self) -> TurnEnded | None:
+        return await self.engine.go_on()
+
     async def idle(self) -> None:
         await self.engine.idle()
 

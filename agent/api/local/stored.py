@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from agent.errors import HermesError
 from agent.home import Home
 from agent.recall.recall import MESSAGES, Recall, SearchMode
-from agent.sessions.script_journal import discard
+from agent.sessions.deleting import delete_session
 from agent.store.export import masked
-from agent.store.locks import SessionLock
 from agent.store.nodes import Node, Session
 from agent.store.search import PATIENCE, Filters, Order, SearchHits
 from agent.store.store import Store
-from agent.workspace.checkpoints.garbage_collection import drop_sessions
 
 
 class LocalStored:
@@ -85,13 +82,4 @@ class LocalStored:
         await self._store.rename(session, title)
 
     async def delete(self, session: str) -> None:
-        lock = SessionLock(self._home.run, session)
-        if not lock.acquire():
-            raise HermesError("Another window works on this session; close it there first.")
-        try:
-            clearing = None if self._recall is None else self._recall.forget
-            deleted = await self._store.delete(session, clearing=clearing)
-            await asyncio.to_thread(discard, self._home.scripts, deleted)
-            await asyncio.to_thread(drop_sessions, self._home.checkpoints, deleted)
-        finally:
-            lock.release()
+        await delete_session(self._store, self._home, session, self._recall)
