@@ -1,4 +1,4 @@
-"""What a head answers to a request, as the reply the engine takes. Pure."""
+"""Answers of heads to requests, as the replies that the engine takes. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from agent.events import (
     QuestionAsked,
 )
 from app.cli.serve.credentials import Scope
-from app.cli.serve.doors import RefusedError
+from app.cli.serve.doors import TurnedAwayError
 from tools.context import PersonAnswer
 
 LONGEST = 100_000
@@ -27,7 +27,7 @@ def scope_of(request: Asked) -> Scope:
 
 
 def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
-    """The reply. Raises `RefusedError` for what is no answer to this request."""
+    """The reply. Raises `TurnedAwayError` for what is no answer to this request."""
     match request:
         case QuestionAsked():
             return _said(request, answer)
@@ -41,21 +41,21 @@ def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
                 return CeilingReply("raised", request.again, by)
             return CeilingReply("stopped", by=by)
         case _:
-            raise RefusedError(400, "This kind of request can only be answered in the terminal.")
+            raise TurnedAwayError(400, "This kind of request can only be answered in the terminal.")
 
 
 def _said(request: QuestionAsked, answer: Any) -> PersonAnswer:
     if answer is None:
         return PersonAnswer("declined")
     if not isinstance(answer, str) or not answer.strip() or len(answer) > LONGEST:
-        raise RefusedError(400, "The answer to a question is a text, or null for none.")
+        raise TurnedAwayError(400, "The answer to a question is a text, or null for none.")
     text = answer.encode("utf-8", "replace").decode("utf-8")
     if text not in request.choices and request.choices and not request.allow_freetext:
-        raise RefusedError(400, "The answer is to be one of the choices.")
+        raise TurnedAwayError(400, "The answer is to be one of the choices.")
     return PersonAnswer("answered", text)
 
 
 def _one_of(answer: Any, allowed: tuple[str, ...]) -> Any:
     if answer not in allowed:
-        raise RefusedError(400, f"The answer is to be one of {', '.join(allowed)}.")
+        raise TurnedAwayError(400, f"The answer is to be one of {', '.join(allowed)}.")
     return answer

@@ -1,4 +1,4 @@
-"""Who may come in: paired devices with their tokens, and codes that pair one. Only hashes are kept.
+"""Paired devices with their tokens, and codes that pair one: who may come in. Only hashes are kept.
 
 All of it is one private file, `serve/devices.json` in the home, changed under a lock, so that
 `hermes serve pair` and `revoke` work beside a running service, which notices at its next request.

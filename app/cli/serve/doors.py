@@ -34,7 +34,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class HeadIdentity:
     """Who asks: a paired device, or a terminal of the same person."""
 
     device: str
@@ -55,7 +55,7 @@ class Caller:
         return f"{self.surface}: {self.name}{known} at {self.address}"
 
 
-class RefusedError(Exception):
+class TurnedAwayError(Exception):
     """A request that does not come in."""
 
     def __init__(self, status: int, sentence: str, wait: float = 0.0) -> None:
@@ -99,7 +99,7 @@ class Address:
 
 
 class Doors:
-    """Stands before the application; what passes finds its `Caller` in `scope["state"]["caller"]`."""
+    """Stands before the application; what passes finds its `HeadIdentity` in `scope["state"]["caller"]`."""
 
     def __init__(
         self, app: App, credentials: Credentials, address: Address, open_paths: Callable[[str, str], bool]
@@ -120,7 +120,7 @@ class Doors:
             return
         try:
             caller = self._enter(scope)
-        except RefusedError as refusal:
+        except TurnedAwayError as refusal:
             await refuse(scope, send, refusal)
             return
         scope.setdefault("state", {})["caller"] = caller
@@ -128,7 +128,7 @@ class Doors:
             await self._app(scope, receive, send)
             return
         if self._connected[caller.device] >= CONNECTIONS:
-            await refuse(scope, send, RefusedError(429, "This device has too many connections.", 1))
+            await refuse(scope, send, TurnedAwayError(429, "This device has too many connections.", 1))
             return
         self._connected[caller.device] += 1
         try:
@@ -138,11 +138,11 @@ class Doors:
             if not self._connected[caller.device]:
                 del self._connected[caller.device]
 
-    def _enter(self, scope: Message) -> Caller | None:
-        """Who it is; None on an open path. Raises `RefusedError`."""
+    def _enter(self, scope: Message) -> HeadIdentity | None:
+        """Who it is; None on an open path. Raises `TurnedAwayError`."""
         headers = _headers(scope)
         if "transfer-encoding" in headers and "content-length" in headers:
-            raise RefusedError(400, "A request has one length, not two.")
+            raise TurnedAwayError(400, "A request has one length, not two.")
         _no_token_in(scope)
         path, method = scope["path"], scope.get("method", "GET")
         if (
@@ -151,13 +151,13 @@ class Doors:
             or "\0" in path
             or "//" in path
         ):
-            raise RefusedError(400, "This path is not a plain one.")
+            raise TurnedAwayError(400, "This path is not a plain one.")
         host, origin = headers.get("host", ""), headers.get("origin")
         reached = (scope.get("server") or ("", 0))[0]
         if not self._address.knows(host, reached):
-            raise RefusedError(421, "This name is none of this service; see serve.hosts.")
+            raise TurnedAwayError(421, "This name is none of this service; see serve.hosts.")
         if origin is not None and not self._address.origin(host, origin):
-            raise RefusedError(403, "This page belongs to somebody else.")
+            raise TurnedAwayError(403, "This page belongs to somebody else.")
         is_socket = scope["type"] == "websocket"
         client = (scope.get("client") or ("", 0))[0]
         if not is_socket and self._open_paths(method, path):
@@ -165,36 +165,36 @@ class Doors:
                 "same-origin",
                 "none",
             ):
-                raise RefusedError(403, "This page belongs to somebody else.")
+                raise TurnedAwayError(403, "This page belongs to somebody else.")
             if wait := self._strangers.take(client):
-                raise RefusedError(429, "Too many requests; wait a little.", wait)
+                raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
             return None
         bearer = _bearer(headers)
         device = self._device(bearer if bearer is not None else _cookie(headers))
         if bearer is None:
             if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
-                raise RefusedError(403, "This page belongs to somebody else.")
+                raise TurnedAwayError(403, "This page belongs to somebody else.")
             if origin is None and (is_socket or method not in _READS):
-                raise RefusedError(403, "A request that changes something names its Origin.")
+                raise TurnedAwayError(403, "A request that changes something names its Origin.")
         if wait := self._rate.take(device.id):
-            raise RefusedError(429, "Too many requests; wait a little.", wait)
+            raise TurnedAwayError(429, "Too many requests; wait a little.", wait)
         self._credentials.seen(device, client)
-        return Caller(device.id, device.name, device.scope, client)
+        return HeadIdentity(device.id, device.name, device.scope, client)
 
     def _device(self, token: str | None) -> Device:
         if not token:
-            raise RefusedError(401, "A token is needed: pair this device with `hermes serve pair`.")
+            raise TurnedAwayError(401, "A token is needed: pair this device with `hermes serve pair`.")
         device = self._credentials.find(token)
         if device is None:
             id = token_parts(token)[0]
             known = id if id and self._credentials.device(id) is not None else ""
             if wait := self._wrong_tokens.fault(known):
-                raise RefusedError(429, "Too many wrong tokens; wait a little.", wait)
-            raise RefusedError(401, "This token is wrong or was revoked; pair this device again.")
+                raise TurnedAwayError(429, "Too many wrong tokens; wait a little.", wait)
+            raise TurnedAwayError(401, "This token is wrong or was revoked; pair this device again.")
         return device
 
 
-async def refuse(scope: Message, send: Send, refusal: RefusedError) -> None:
+async def refuse(scope: Message, send: Send, refusal: TurnedAwayError) -> None:
     """Answer with the status and a sentence, and close the connection."""
     body = json.dumps({"error": str(refusal)}).encode()
     headers = [
@@ -232,7 +232,7 @@ def split_host(host: str) -> tuple[str, int | None]:
 
 
 def _headers(scope: Message) -> Mapping[str, str]:
-    """By name; what stands there twice and must not is refused. Raises `RefusedError`."""
+    """By name; what stands there twice and must not is refused. Raises `TurnedAwayError`."""
     found: dict[str, str] = {}
     for raw_name, raw in scope["headers"]:
         name = raw_name.decode("latin-1").lower()
@@ -244,7 +244,7 @@ def _headers(scope: Message) -> Mapping[str, str]:
             "cookie",
             "sec-fetch-site",
         ):
-            raise RefusedError(400, f"The header {name} stands there twice.")
+            raise TurnedAwayError(400, f"The header {name} stands there twice.")
         found[name] = raw.decode("latin-1")
     return found
 
@@ -255,21 +255,23 @@ def _no_token_in(scope: Message) -> None:
     try:
         pairs: Sequence[tuple[str, str]] = parse_qsl(query, keep_blank_values=True, max_num_fields=50)
     except ValueError:
-        raise RefusedError(400, "The address has too many parts.") from None
+        raise TurnedAwayError(400, "The address has too many parts.") from None
     if TOKEN_MARK in whole or any(
         name.lower() in _TOKEN_NAMES or TOKEN_MARK in value for name, value in pairs
     ):
-        raise RefusedError(400, "A token does not belong in an address; send it as `Authorization: Bearer`.")
+        raise TurnedAwayError(
+            400, "A token does not belong in an address; send it as `Authorization: Bearer`."
+        )
 
 
 def _bearer(headers: Mapping[str, str]) -> str | None:
-    """The token of the Authorization header; None without one. Raises `RefusedError`."""
+    """The token of the Authorization header; None without one. Raises `TurnedAwayError`."""
     given = headers.get("authorization")
     if given is None:
         return None
     kind, _, token = given.partition(" ")
     if kind.lower() != "bearer" or not token.strip():
-        raise RefusedError(401, "Only `Authorization: Bearer TOKEN` is taken.")
+        raise TurnedAwayError(401, "Only `Authorization: Bearer TOKEN` is taken.")
     return token.strip()
 
 

@@ -16,7 +16,7 @@ from agent.api.opening import open_here
 from agent.api.options import Options
 from agent.events import Asked, Event, RequestResolved, SessionOpened, TurnEnded
 from app.cli.serve.answers import reply_of, scope_of
-from app.cli.serve.doors import Caller, RefusedError
+from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.event_log import EventLog
 from app.cli.serve.retelling import ended_meanwhile, last_node, retold, waiting_of
 
@@ -101,11 +101,11 @@ class HostedSession:
     # Commands of heads
 
     def message(self, text: str, how: How, attachments: Sequence[Attachment] = ()) -> bool:
-        """Begin a turn, or let the message wait for it; whether it waits. Raises `RefusedError`."""
+        """Begin a turn, or let the message wait for it; whether it waits. Raises `TurnedAwayError`."""
         if not text.strip() and not attachments:
-            raise RefusedError(400, "The message is empty.")
+            raise TurnedAwayError(400, "The message is empty.")
         if len(self.client.queue) >= QUEUED:
-            raise RefusedError(429, "Too many messages wait in this session.", 5)
+            raise TurnedAwayError(429, "Too many messages wait in this session.", 5)
         waits = self.client.busy
         if how == "steer":
             self.client.steer(text, attachments)
@@ -113,16 +113,16 @@ class HostedSession:
             self.client.submit(text, attachments)
         return waits
 
-    def answer(self, request: str, answer: Any, feedback: str, caller: Caller) -> None:
-        """Answer a request. Raises `RefusedError`: 409 for the second, with who decided."""
+    def answer(self, request: str, answer: Any, feedback: str, caller: HeadIdentity) -> None:
+        """Answer a request. Raises `TurnedAwayError`: 409 for the second, with who decided."""
         asked = self._asked.get(request)
         if asked is None or asked.reply.done():
             by = self._decided.get(request)
             if by is None:
-                raise RefusedError(404, "There is no such request.")
-            raise RefusedError(409, f"This was decided already, by {by}.")
+                raise TurnedAwayError(404, "There is no such request.")
+            raise TurnedAwayError(409, f"This was decided already, by {by}.")
         if not caller.may(scope_of(asked)):
-            raise RefusedError(403, f"This device may not {scope_of(asked)}.")
+            raise TurnedAwayError(403, f"This device may not {scope_of(asked)}.")
         self.decide(request, reply_of(asked, answer, feedback, str(caller)), str(caller))
 
     def decide(self, request: str, reply: Reply, by: str) -> bool:

@@ -20,7 +20,7 @@ from agent.api.home import Home
 from agent.errors import HermesError
 from app.cli.serve.bodies import ATTACHMENTS, json_body, only, text_of
 from app.cli.serve.credentials import Credentials, Scope, WrongCodeError
-from app.cli.serve.doors import COOKIE, Caller, RefusedError
+from app.cli.serve.doors import COOKIE, HeadIdentity, TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.lockout import Lockout
 from app.cli.serve.retelling import retold
@@ -73,12 +73,12 @@ class Routes:
         async def guarded(request: Request) -> Response:
             try:
                 if scope is not None and not caller_of(request).may(scope):
-                    raise RefusedError(403, f"This device may not {scope}.")
+                    raise TurnedAwayError(403, f"This device may not {scope}.")
                 return await handler(request)
-            except RefusedError as refusal:
+            except TurnedAwayError as refusal:
                 return refused(refusal)
             except HermesError as error:
-                return refused(RefusedError(409, str(error)))
+                return refused(TurnedAwayError(409, str(error)))
 
         return guarded
 
@@ -94,8 +94,8 @@ class Routes:
         except WrongCodeError as error:
             letters = "".join(each for each in code.upper() if each.isalnum())
             if wait := self._wrong_codes.fault(letters[:4]):
-                raise RefusedError(429, "Too many wrong codes; wait a little.", wait) from error
-            raise RefusedError(403, str(error)) from error
+                raise TurnedAwayError(429, "Too many wrong codes; wait a little.", wait) from error
+            raise TurnedAwayError(403, str(error)) from error
         told = {"device": device.id, "name": device.name, "scope": device.scope}
         if data.get("cookie") is not True:
             return answer({"token": token, **told})
@@ -181,7 +181,7 @@ class Routes:
         data = await json_body(request)
         only(data, "answer", "feedback")
         if "answer" not in data:
-            raise RefusedError(400, "`answer` is missing.")
+            raise TurnedAwayError(400, "`answer` is missing.")
         session = await self._session(request)
         feedback = text_of(data, "feedback", "", most=10_000)
         session.answer(request.path_params["request"], data["answer"], feedback, caller_of(request))
@@ -204,7 +204,7 @@ def answer(data: Any, status: int = 200) -> JSONResponse:
     return JSONResponse(data, status, headers=NO_STORE)
 
 
-def refused(refusal: RefusedError) -> Response:
+def refused(refusal: TurnedAwayError) -> Response:
     """The refusal of a request that came in."""
     headers = {**NO_STORE, "Connection": "close"}
     if refusal.wait:
@@ -212,42 +212,42 @@ def refused(refusal: RefusedError) -> Response:
     return JSONResponse({"error": str(refusal)}, refusal.status, headers=headers)
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: Request) -> HeadIdentity:
     """Who asks; the doors have made sure that there is one."""
-    caller: Caller = request.scope["state"]["caller"]
+    caller: HeadIdentity = request.scope["state"]["caller"]
     return caller
 
 
 def number_of(request: Request, name: str, default: int) -> int:
-    """A whole number of the query. Raises `RefusedError`."""
+    """A whole number of the query. Raises `TurnedAwayError`."""
     value = request.query_params.get(name)
     if value is None:
         return default
     if not (value.isascii() and value.isdigit() and len(value) < 16):
-        raise RefusedError(400, f"`{name}` is to be a whole number.")
+        raise TurnedAwayError(400, f"`{name}` is to be a whole number.")
     return int(value)
 
 
 async def message_of(data: dict[str, Any], home: Home) -> tuple[str, Any, Sequence[Attachment]]:
-    """Text, way and images of a message. Raises `RefusedError`."""
+    """Text, way and images of a message. Raises `TurnedAwayError`."""
     only(data, "text", "how", "images", "type", "ref")
     how = text_of(data, "how", "prompt", most=20)
     if how not in HOWS:
-        raise RefusedError(400, f"`how` is to be one of {', '.join(HOWS)}.")
+        raise TurnedAwayError(400, f"`how` is to be one of {', '.join(HOWS)}.")
     images = data.get("images", [])
     if not isinstance(images, list) or len(images) > 10:
-        raise RefusedError(400, "`images` is to be a list of at most ten.")
+        raise TurnedAwayError(400, "`images` is to be a list of at most ten.")
     kept = await asyncio.to_thread(_kept, images, AttachmentStore(home.attachments)) if images else ()
     return text_of(data, "text"), how, kept
 
 
 def _kept(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ...]:
-    """Images of a message, in the home. Blocking. Raises `RefusedError`."""
+    """Images of a message, in the home. Blocking. Raises `TurnedAwayError`."""
     found: list[Attachment] = []
     with tempfile.TemporaryDirectory(prefix="hermes-serve-") as folder:
         for number, image in enumerate(images):
             if not isinstance(image, dict):
-                raise RefusedError(400, "An image is an object with `name` and `data` in base64.")
+                raise TurnedAwayError(400, "An image is an object with `name` and `data` in base64.")
             name = Path(text_of(image, "name", "image", most=200)).name or "image"
             path = Path(folder) / str(number) / clean(name)
             try:
@@ -255,9 +255,9 @@ def _kept(images: Sequence[Any], store: AttachmentStore) -> tuple[Attachment, ..
                 path.write_bytes(base64.b64decode(text_of(image, "data", most=ATTACHMENTS), validate=True))
                 found.append(store.take(path))
             except binascii.Error:
-                raise RefusedError(400, "The data of an image is to be base64.") from None
+                raise TurnedAwayError(400, "The data of an image is to be base64.") from None
             except (AttachmentError, OSError, ValueError) as error:
-                raise RefusedError(400, f"The image {clean(name)} cannot be taken: {error}") from error
+                raise TurnedAwayError(400, f"The image {clean(name)} cannot be taken: {error}") from error
     return tuple(found)
 
 

@@ -1,4 +1,4 @@
-"""Whether a service of this home runs, and where: a locked file and a note beside it."""
+"""The service of this home that runs, if one does: a locked file and a note beside it."""
 
 from __future__ import annotations
 

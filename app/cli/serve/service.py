@@ -25,7 +25,7 @@ from agent.api.home import Home, private_folder
 from agent.errors import ConfigError
 from app.cli.serve.connection import GuardedProtocol
 from app.cli.serve.credentials import Credentials
-from app.cli.serve.doors import Address, Doors, RefusedError
+from app.cli.serve.doors import Address, Doors, TurnedAwayError
 from app.cli.serve.routes import Routes, refused
 from app.cli.serve.running import ServicePlace
 from app.cli.serve.session_hub import SessionHub
@@ -100,7 +100,7 @@ def open_to_all(method: str, path: str) -> bool:
 
 async def _missing(_request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return refused(RefusedError(status, "There is nothing here." if status == 404 else "Not in this way."))
+    return refused(TurnedAwayError(status, "There is nothing here." if status == 404 else "Not in this way."))
 
 
 class _Server(uvicorn.Server):

@@ -11,7 +11,7 @@ from typing import Any
 from agent.api.home import Home, secrets_of_home
 from agent.api.options import Options
 from agent.errors import HermesError, StoreError
-from app.cli.serve.doors import RefusedError
+from app.cli.serve.doors import TurnedAwayError
 from app.cli.serve.hosted_session import HostedSession
 from tools.safe_text import clean
 
@@ -39,7 +39,7 @@ class SessionHub:
         return tuple(each.result() for each in done if each.exception() is None)
 
     async def session(self, id: str) -> HostedSession:
-        """A stored session, opened if it is not. Raises `RefusedError`."""
+        """A stored session, opened if it is not. Raises `TurnedAwayError`."""
         while (opening := self._open.get(id)) is None:
             workspace = await self._stored(id)
             if id not in self._open:
@@ -52,24 +52,24 @@ class SessionHub:
         try:
             return await asyncio.shield(opening)
         except HermesError as error:
-            raise RefusedError(409, str(error)) from error
+            raise TurnedAwayError(409, str(error)) from error
 
     async def create(self, workspace: str, model: str | None = None, surface: str = SURFACE) -> HostedSession:
-        """A new session in a folder. Raises `RefusedError`."""
+        """A new session in a folder. Raises `TurnedAwayError`."""
         folder = await asyncio.to_thread(_folder, workspace)
         options = Options(workspace=folder, surface=surface, attended=True, model=model or self._model)
         self._stay_open()
         try:
             session = await HostedSession.open(options, self.folder)
         except HermesError as error:
-            raise RefusedError(409, str(error)) from error
+            raise TurnedAwayError(409, str(error)) from error
         future = asyncio.get_running_loop().create_future()
         future.set_result(session)
         self._open[session.id] = future
         return session
 
     async def listed(self) -> list[dict[str, Any]]:
-        """Stored sessions, those used last first. Raises `RefusedError`."""
+        """Stored sessions, those used last first. Raises `TurnedAwayError`."""
         from agent.api.sessions import Store
 
         if not self._home.keeps_sessions():
@@ -78,7 +78,7 @@ class SessionHub:
             async with await Store.open(self._home.database, secrets=secrets_of_home()) as store:
                 rows = await store.list_sessions(LISTED)
         except HermesError as error:
-            raise RefusedError(503, str(error)) from error
+            raise TurnedAwayError(503, str(error)) from error
         opened = {each.id: each for each in self.sessions}
         return [
             {
@@ -129,14 +129,14 @@ class SessionHub:
 
     def _stay_open(self) -> None:
         if self._closing:
-            raise RefusedError(503, "The service is about to end.")
+            raise TurnedAwayError(503, "The service is about to end.")
 
     async def _stored(self, id: str) -> Path:
-        """The folder of a session that nobody else has open. Raises `RefusedError`."""
+        """The folder of a session that nobody else has open. Raises `TurnedAwayError`."""
         from agent.api.sessions import SessionLock, Store
 
         if not self._home.keeps_sessions():
-            raise RefusedError(404, "There is no such session.")
+            raise TurnedAwayError(404, "There is no such session.")
         try:
             async with await Store.open(self._home.database) as store:
                 record = await store.session(id)
@@ -144,18 +144,18 @@ class SessionHub:
                 return Path(record.workspace)
         except StoreError as error:
             missing = type(error).__name__ == "NoSession"
-            raise RefusedError(404 if missing else 409, str(error)) from error
+            raise TurnedAwayError(404 if missing else 409, str(error)) from error
 
 
 def _folder(path: str) -> Path:
-    """A folder that is there. Raises `RefusedError`."""
+    """A folder that is there. Raises `TurnedAwayError`."""
     try:
         folder = Path(path).expanduser()
         if not folder.is_absolute():
-            raise RefusedError(400, "`workspace` is to be a full path.")
+            raise TurnedAwayError(400, "`workspace` is to be a full path.")
         folder = folder.resolve(strict=True)
     except (OSError, RuntimeError, ValueError):
-        raise RefusedError(404, "There is no such folder on the machine of the service.") from None
+        raise TurnedAwayError(404, "There is no such folder on the machine of the service.") from None
     if not folder.is_dir():
-        raise RefusedError(400, "`workspace` is no folder.")
+        raise TurnedAwayError(400, "`workspace` is no folder.")
     return folder

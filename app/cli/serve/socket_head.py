@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from agent.errors import HermesError
 from app.cli.serve.bodies import only, parsed, text_of
 from app.cli.serve.credentials import Credentials
-from app.cli.serve.doors import Caller, Message, Receive, RefusedError, Send, refuse
+from app.cli.serve.doors import HeadIdentity, Message, Receive, Send, TurnedAwayError, refuse
 from app.cli.serve.hosted_session import HostedSession
 from app.cli.serve.lockout import RateLimit
 from app.cli.serve.session_hub import SessionHub
@@ -49,22 +49,24 @@ class SocketHead:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
-        caller: Caller = scope["state"]["caller"]
+        caller: HeadIdentity = scope["state"]["caller"]
         after = connection.query_params.get("after", "0")
         try:
             if not caller.may("look"):
-                raise RefusedError(403, "This device may not look.")
+                raise TurnedAwayError(403, "This device may not look.")
             if not (after.isascii() and after.isdigit() and len(after) < 16):
-                raise RefusedError(400, "`after` is to be a whole number.")
+                raise TurnedAwayError(400, "`after` is to be a whole number.")
             session = await self._hub.session(scope["path_params"]["session"])
-        except RefusedError as refusal:
+        except TurnedAwayError as refusal:
             await refuse(scope, send, refusal)
             return
         socket = WebSocket(scope, receive, send)
         await socket.accept()
         await self._serve(socket, session, caller, int(after))
 
-    async def _serve(self, socket: WebSocket, session: HostedSession, caller: Caller, after: int) -> None:
+    async def _serve(
+        self, socket: WebSocket, session: HostedSession, caller: HeadIdentity, after: int
+    ) -> None:
         tasks = [
             asyncio.create_task(self._tell(socket, session, after)),
             asyncio.create_task(self._take(socket, session, caller)),
@@ -104,27 +106,29 @@ class SocketHead:
                     await asyncio.sleep(0)
         await socket.close(GOING)
 
-    async def _take(self, socket: WebSocket, session: HostedSession, caller: Caller) -> None:
+    async def _take(self, socket: WebSocket, session: HostedSession, caller: HeadIdentity) -> None:
         while True:
             text = await socket.receive_text()
             frame: dict[str, Any] = {}
             try:
                 if wait := self._rate.take(caller.device):
-                    raise RefusedError(429, "Too many frames; wait a little.", wait)
+                    raise TurnedAwayError(429, "Too many frames; wait a little.", wait)
                 if len(text) > FRAME:
-                    raise RefusedError(413, "The frame is too large.")
+                    raise TurnedAwayError(413, "The frame is too large.")
                 frame = parsed(text)
                 told = await self._do(frame, session, caller)
-            except RefusedError as refusal:
+            except TurnedAwayError as refusal:
                 told = {"type": "refused", "status": refusal.status, "error": str(refusal)}
             except HermesError as error:
                 told = {"type": "refused", "status": 409, "error": str(error)}
             ref = frame.get("ref")
             await _send(socket, {**told, "ref": ref if isinstance(ref, (str, int)) else None})
 
-    async def _do(self, frame: dict[str, Any], session: HostedSession, caller: Caller) -> dict[str, Any]:
+    async def _do(
+        self, frame: dict[str, Any], session: HostedSession, caller: HeadIdentity
+    ) -> dict[str, Any]:
         if not caller.may("talk"):
-            raise RefusedError(403, "This device may not talk.")
+            raise TurnedAwayError(403, "This device may not talk.")
         match frame.get("type"):
             case "message":
                 assert self.read_message is not None
@@ -132,7 +136,7 @@ class SocketHead:
             case "answer":
                 only(frame, "type", "ref", "request", "answer", "feedback")
                 if "answer" not in frame:
-                    raise RefusedError(400, "`answer` is missing.")
+                    raise TurnedAwayError(400, "`answer` is missing.")
                 feedback = text_of(frame, "feedback", "", most=10_000)
                 session.answer(text_of(frame, "request", most=200), frame["answer"], feedback, caller)
                 return {"type": "ok"}
@@ -140,9 +144,9 @@ class SocketHead:
                 session.client.interrupt()
                 return {"type": "ok"}
             case _:
-                raise RefusedError(400, "A frame is of type message, answer or interrupt.")
+                raise TurnedAwayError(400, "A frame is of type message, answer or interrupt.")
 
-    async def _look(self, socket: WebSocket, caller: Caller) -> None:
+    async def _look(self, socket: WebSocket, caller: HeadIdentity) -> None:
         """End with the device."""
         while True:
             await asyncio.sleep(LOOK)
