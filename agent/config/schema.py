@@ -348,6 +348,17 @@ class EngineSettings(SettingsSection):
     )
 
 
+class ServeSettings(SettingsSection):
+    hosts: list[str] = Field(
+        [], description="Further names under which `hermes serve` is reached, such as that of a proxy."
+    )
+    approval_timeout: float = Field(
+        600,
+        gt=0,
+        description="Seconds an approval waits for somebody in a turn that an OpenAI client began; then no.",
+    )
+
+
 class HookSettings(SettingsSection):
     command: str = Field(min_length=1, description="A line for `sh -c`.")
     match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
@@ -425,9 +436,19 @@ class DayBudget(SettingsSection):
     money: float | None = Field(None, gt=0, description="US dollars all sessions of a day may use together.")
 
 
+class TotalBudget(SettingsSection):
+    tokens: int | None = Field(
+        None, ge=1, description="Tokens all sessions of a home may use together, ever."
+    )
+    money: float | None = Field(
+        None, gt=0, description="US dollars all sessions of a home may use together, ever."
+    )
+
+
 class BudgetSettings(SettingsSection):
     session: SessionBudget = SessionBudget.model_construct()
     day: DayBudget = DayBudget.model_construct()
+    total: TotalBudget = TotalBudget.model_construct()
 
 
 class Settings(SettingsSection):
@@ -451,6 +472,7 @@ class Settings(SettingsSection):
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     engine: EngineSettings = EngineSettings.model_construct()
+    serve: ServeSettings = ServeSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()

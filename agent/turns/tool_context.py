@@ -15,7 +15,7 @@ from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
-from tools.actions import Action, SpawnAgent
+from tools.actions import Action, SpawnAgent, WritePath
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -29,6 +29,8 @@ from tools.context import (
     PersonAnswer,
 )
 from tools.diagnostics import Diagnostics
+from tools.editor import NO_EDITOR, EditorSide
+from tools.files.editor_text import settle
 from tools.found import SessionSearch
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
@@ -100,6 +102,7 @@ class CallContext:
     skills: SkillKeeper
     checkpoints: Checkpoints
     delegates: Delegates
+    editor: EditorSide = NO_EDITOR
     servers: Diagnostics = NO_DIAGNOSTICS
     """The language servers of its workspace."""
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -146,6 +149,9 @@ class CallContext:
     async def _permit(self, gate: Gate, action: Action) -> None:
         with self.waiting():
             self.allowed(self.call, await gate.permit(action))
+        if isinstance(action, WritePath) and not action.creates:
+            # Before what undo goes back to is taken down: unsaved text is the person's own.
+            await settle(self.editor, action.path)
         await self.acting(self.call, action)
 
     def progress(self, text: str) -> None:
