@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agent.batch.results import TaskResult as TaskResult
     from agent.batch.run import RUNNERS as RUNNERS
     from agent.batch.run import BatchOptions as BatchOptions
-    from agent.batch.run import Progress as Progress
+    from agent.batch.run import BatchProgress as BatchProgress
     from agent.batch.run import run_batch as run_batch
     from agent.batch.task_file import NumberedTask as NumberedTask
     from agent.batch.task_file import read_tasks as read_tasks
@@ -21,7 +21,7 @@ __getattr__ = exports(
     __name__,
     {
         "agent.batch.results": "ResultFolder TaskResult",
-        "agent.batch.run": "RUNNERS BatchOptions Progress run_batch",
+        "agent.batch.run": "RUNNERS BatchOptions BatchProgress run_batch",
         "agent.batch.task_file": "NumberedTask read_tasks",
         "agent.spending.budget": "Budget",
     },

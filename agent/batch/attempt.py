@@ -29,7 +29,7 @@ from agent.store.nodes import Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
+class AssignedTask:
     """A task that a worker is to work on. `name` is what it is kept under."""
 
     task: BatchTask
@@ -53,7 +53,7 @@ class Conditions:
     """The folder of the task file; images are found from there."""
 
 
-async def attempt(assignment: Assignment, conditions: Conditions) -> TaskResult:
+async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResult:
     """Work on a task until its turn has ended. Never raises for anything a task or a model does.
 
     Nothing that is stored is asked for again.
@@ -99,7 +99,7 @@ async def attempt(assignment: Assignment, conditions: Conditions) -> TaskResult:
     )
 
 
-def _options(assignment: Assignment, conditions: Conditions, folder: Path) -> Options:
+def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> Options:
     task = assignment.task
     settings = {name: dict(section) for name, section in conditions.settings.items()}
     if task.toolsets:
@@ -117,7 +117,7 @@ def _options(assignment: Assignment, conditions: Conditions, folder: Path) -> Op
     )
 
 
-async def _turn(engine: Engine, assignment: Assignment, conditions: Conditions) -> TurnEnded:
+async def _turn(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
     turn = asyncio.ensure_future(_begun(engine, assignment, conditions))
     seconds = assignment.task.budget.seconds
     try:
@@ -138,7 +138,7 @@ async def _turn(engine: Engine, assignment: Assignment, conditions: Conditions) 
         raise
 
 
-async def _begun(engine: Engine, assignment: Assignment, conditions: Conditions) -> TurnEnded:
+async def _begun(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
     path = engine.session.path
     if not any(node.kind == "user" for node in path):
         shown = await asyncio.to_thread(_images, assignment.task, conditions)

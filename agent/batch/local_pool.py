@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 from typing import Any, Protocol
 
-from agent.batch.attempt import Assignment, Conditions
+from agent.batch.attempt import AssignedTask, Conditions
 from agent.batch.results import TaskResult
 from agent.batch.worker import LONGEST_LINE, assignment_json, conditions_json, result_of
 from agent.errors import HermesError
@@ -26,7 +26,7 @@ class WorkerDiedError(HermesError):
 class Pool(Protocol):
     """Where attempts are carried out."""
 
-    async def attempt(self, assignment: Assignment) -> TaskResult:
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
         """Work on a task. Raises `WorkerDiedError` when nobody can tell what became of it."""
         ...
 
@@ -41,7 +41,7 @@ class LocalPool:
     def __init__(self, conditions: Conditions, count: int) -> None:
         self._workers = [_Worker(conditions) for _ in range(count)]
 
-    async def attempt(self, assignment: Assignment) -> TaskResult:
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
         worker = min(self._workers, key=lambda each: each.load)
         return await worker.attempt(assignment)
 
@@ -59,7 +59,7 @@ class _Worker:
         self._numbers = itertools.count()
         self.load = 0
 
-    async def attempt(self, assignment: Assignment) -> TaskResult:
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
         self.load += 1
         try:
             async with self._starting:

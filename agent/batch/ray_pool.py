@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from agent.batch.attempt import Assignment, Conditions, attempt
+from agent.batch.attempt import AssignedTask, Conditions, attempt
 from agent.batch.local_pool import Pool, WorkerDiedError
 from agent.batch.results import TaskResult
 from agent.batch.worker import assignment_json, assignment_of, conditions_json, conditions_of, result_of
@@ -25,7 +25,8 @@ def open_ray(conditions: Conditions, address: str) -> Pool:
     except ImportError:
         raise ConfigError("--runner ray needs the extra `ray`: pip install 'hermes-tui[ray]'.") from None
     try:
-        ray.init(address=address or None, include_dashboard=False, log_to_driver=False, configure_logging=False)
+        quiet = {"include_dashboard": False} if not address else {}
+        ray.init(address=address or None, log_to_driver=False, **quiet)
     except Exception as error:  # whatever a cluster answers
         raise ConfigError(f"Ray cannot be reached at {address or 'this machine'}: {error}.") from error
     return RayPool(ray, conditions)
@@ -39,7 +40,7 @@ class RayPool:
         self._conditions = conditions_json(conditions)
         self._carry = ray.remote(num_cpus=1, max_retries=0)(_carry)
 
-    async def attempt(self, assignment: Assignment) -> TaskResult:
+    async def attempt(self, assignment: AssignedTask) -> TaskResult:
         reference = self._carry.remote(self._conditions, assignment_json(assignment))
         try:
             return result_of(await asyncio.wrap_future(reference.future()))

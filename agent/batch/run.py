@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from agent.batch.attempt import Assignment, Conditions
+from agent.batch.attempt import AssignedTask, Conditions
 from agent.batch.folder import batch_settings, lay_home, variables
 from agent.batch.local_pool import LocalPool, Pool, WorkerDiedError
 from agent.batch.results import Begun, ResultFolder, TaskResult
@@ -46,7 +46,7 @@ class BatchOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """Where a run stands. `last` is the task that ended just now, if one did."""
 
     total: int
@@ -58,7 +58,7 @@ class Progress:
     resumed: int = 0
     """Tasks whose answers an earlier run has."""
 
-    def with_result(self, result: TaskResult) -> Progress:
+    def with_result(self, result: TaskResult) -> BatchProgress:
         """One more task has ended."""
         return replace(
             self,
@@ -68,7 +68,7 @@ class Progress:
         )
 
 
-Told = Callable[[Progress], None]
+Told = Callable[[BatchProgress], None]
 
 
 class FolderBusyError(HermesError):
@@ -93,7 +93,7 @@ class BatchRun:
         self._pool = pool
         self._options = options
         self._told = told
-        self._progress = Progress(len(tasks))
+        self._progress = BatchProgress(len(tasks))
         names = {each.name for each in tasks}
         kept = {each.key: each for each in folder.ended() if each.key in names and each.outcome in _KEPT}
         for result in kept.values():
@@ -105,7 +105,7 @@ class BatchRun:
         self._closed = ""
         """Why nothing more is begun: the ceiling of the whole is reached."""
 
-    async def run(self) -> Progress:
+    async def run(self) -> BatchProgress:
         """How it stands when all have ended. What an earlier run has is not begun again."""
         waiting = deque(each for each in self._tasks if each.name not in self._kept)
         self._tell()
@@ -154,7 +154,7 @@ class BatchRun:
     async def _attempted(self, numbered: NumberedTask, session: str, attempt: int) -> TaskResult:
         if self._closed:
             return _unasked(numbered, session, attempt - 1, self._closed)
-        assignment = Assignment(
+        assignment = AssignedTask(
             task=numbered.task, name=numbered.name, shown=numbered.shown, attempt=attempt, session=session
         )
         try:
@@ -194,7 +194,7 @@ async def run_batch(
     *,
     base: Path,
     told: Told = lambda progress: None,
-) -> Progress:
+) -> BatchProgress:
     """Run tasks into a folder. `base` is where images are found from.
 
     Raises `HermesError` where the folder cannot be used, or somebody works on it.

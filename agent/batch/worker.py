@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from agent.batch.attempt import Assignment, Conditions, attempt
+from agent.batch.attempt import AssignedTask, Conditions, attempt
 from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.task import task_of
 
@@ -38,7 +38,7 @@ async def _serve(answers: Any) -> None:
 
     async def work(number: int, given: Mapping[str, Any]) -> None:
         result = await attempt(assignment_of(given), conditions)
-        print(json.dumps({"number": number, "result": result.to_json()}), file=answers, flush=True)
+        answers.write(json.dumps({"number": number, "result": result.to_json()}) + "\n")
 
     while line := await reader.readline():
         given = json.loads(line)
@@ -68,7 +68,7 @@ def conditions_of(given: Mapping[str, Any]) -> Conditions:
     return Conditions(**{**given, "folder": folder, "base": base})
 
 
-def assignment_json(assignment: Assignment) -> dict[str, Any]:
+def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
     """An assignment for another process."""
     return {
         **{k: v for k, v in asdict(assignment).items() if k != "task"},
@@ -76,9 +76,9 @@ def assignment_json(assignment: Assignment) -> dict[str, Any]:
     }
 
 
-def assignment_of(given: Mapping[str, Any]) -> Assignment:
+def assignment_of(given: Mapping[str, Any]) -> AssignedTask:
     """What `assignment_json` wrote."""
-    return Assignment(**{**given, "task": task_of(given["task"])})
+    return AssignedTask(**{**given, "task": task_of(given["task"])})
 
 
 def result_of(given: Mapping[str, Any]) -> TaskResult:

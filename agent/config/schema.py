@@ -348,6 +348,17 @@ class EngineSettings(SettingsSection):
     )
 
 
+class ServeSettings(SettingsSection):
+    hosts: list[str] = Field(
+        [], description="Further names under which `hermes serve` is reached, such as that of a proxy."
+    )
+    approval_timeout: float = Field(
+        600,
+        gt=0,
+        description="Seconds an approval waits for somebody in a turn that an OpenAI client began; then no.",
+    )
+
+
 class HookSettings(SettingsSection):
     command: str = Field(min_length=1, description="A line for `sh -c`.")
     match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
@@ -461,6 +472,7 @@ class Settings(SettingsSection):
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     engine: EngineSettings = EngineSettings.model_construct()
+    serve: ServeSettings = ServeSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()

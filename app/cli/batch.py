@@ -16,7 +16,7 @@ from agent.errors import ExitCode
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.batch import Progress, TaskResult
+    from agent.api.batch import BatchProgress, TaskResult
 
 _RUNNERS = ("local", "docker", "ssh", "ray")
 _APPROVE = ("careful", "normal", "plan", "yolo", "deny")
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         address=args.address,
     )
 
-    async def work() -> Progress:
+    async def work() -> BatchProgress:
         view = _view(args.as_json)
         with view:
             task = asyncio.ensure_future(
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     return int(ExitCode.FAILED if ended.failed else ExitCode.DONE)
 
 
-def _print_summary(ended: Progress, results: Path) -> None:
+def _print_summary(ended: BatchProgress, results: Path) -> None:
     parts = [
         f"{ended.ended:,} of {ended.total:,} tasks",
         f"{ended.failed:,} failed",
@@ -117,7 +117,7 @@ class _Lines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def hear(self, progress: Progress) -> None:
+    def hear(self, progress: BatchProgress) -> None:
         result = progress.last
         if result is None:
             return

@@ -16,7 +16,7 @@ from app.cli.batch import line_of
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
-    from agent.api.batch import Progress, TaskResult
+    from agent.api.batch import BatchProgress, TaskResult
 
 _MOST_ROWS = 500
 
@@ -28,7 +28,7 @@ class LiveTable:
         self._began = time.monotonic()
         self._since: dict[str, float] = {}
         self._ended: deque[TaskResult] = deque(maxlen=_MOST_ROWS)
-        self._progress: Progress | None = None
+        self._progress: BatchProgress | None = None
         self._live = Live(self, console=console or Console(), screen=True, refresh_per_second=4)
 
     def __enter__(self) -> LiveTable:
@@ -38,7 +38,7 @@ class LiveTable:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def hear(self, progress: Progress) -> None:
+    def hear(self, progress: BatchProgress) -> None:
         """Note where the run stands; drawn a few times a second."""
         self._progress = progress
         now = time.monotonic()

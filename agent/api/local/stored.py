@@ -35,6 +35,14 @@ class LocalStored:
         head = (await self._store.heads(session))[0].name
         return await self._store.tail(session, head, count)
 
+    async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
+        if node is None:
+            nodes = await self.ending(session, count)
+        else:
+            nodes = await self._store.before(session, node, count)
+        secrets = self._store.secrets
+        return await asyncio.to_thread(lambda: [masked(each, secrets) for each in nodes])
+
     async def search(
         self,
         text: str,
