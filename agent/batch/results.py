@@ -1,4 +1,4 @@
-"""What became of tasks: `results.jsonl`, one line a task, and the journal of what was begun.
+"""Results of tasks: `results.jsonl`, one line a task, and the journal of what was begun.
 
 A line is written when its task has ended and never changed; at the end the file is put into the order
 of the task file. A line that a kill cut short is no line. Whoever goes on reads both files.

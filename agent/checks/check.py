@@ -1,4 +1,4 @@
-"""What a check is, and reading checks from a file.
+"""Checks as data, and reading them from a file.
 
 A check is a mapping with one key, its kind: `{contains: "Paris"}`, `{file: {path: a.py, regex: "def"}}`,
 `{tools: {subset: [read_file]}}`. `not: true` beside it turns it round.

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.errors import ExitCode
+from app.cli.batch_lines import line_of
 from app.cli.output import say
 
 if TYPE_CHECKING:
-    from agent.api.batch import BatchProgress, TaskResult
+    from agent.api.batch import BatchProgress
 
 _RUNNERS = ("local", "docker", "ssh", "ray")
 _APPROVE = ("careful", "normal", "plan", "yolo", "deny")
@@ -126,14 +127,6 @@ class _Lines:
         else:
             width = len(str(progress.total))
             say(f"{progress.ended:>{width}}/{progress.total}  {line_of(result)}")
-
-
-def line_of(result: TaskResult) -> str:
-    """A result in one line."""
-    failed = [check for check in result.checks if not check.passed]
-    state = result.outcome if result.outcome != "done" or not failed else "wrong"
-    told = result.error or (f"{failed[0].check} {failed[0].detail}" if failed else result.text)
-    return f"{state:<8} {result.id:<12.12} {result.seconds:6.1f} s  {' '.join(told.split())[:90]}"
 
 
 def _view(as_json: bool) -> Any:

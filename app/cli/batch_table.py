@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from app.cli.batch import line_of
+from app.cli.batch_lines import line_of
 from tools.safe_text import clean
 
 if TYPE_CHECKING:
