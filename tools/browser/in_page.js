@@ -108,7 +108,9 @@ globalThis.hermes = globalThis.hermes || (() => {
         }
         if (!state.hit) { event.preventDefault(); event.stopImmediatePropagation(); }
         if (ends.includes(event.type)) {
-          state.clicked = state.hit;
+          // Let go over something else, the event belongs to what holds both.
+          state.clicked = state.hit && same(host, target);
+          if (!state.clicked) { event.preventDefault(); event.stopImmediatePropagation(); }
           stop();
         }
       };

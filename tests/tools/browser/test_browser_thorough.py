@@ -19,6 +19,7 @@ from tests.support.browser_stage import MISSING, BrowserStage
 pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=MISSING or "there is one"),
     pytest.mark.thorough,
+    pytest.mark.timeout(3600),
 ]
 _CHILD = """
 import sys, time
