@@ -16,6 +16,7 @@ from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent, WritePath
+from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -88,6 +89,7 @@ class CallContext:
     sessions: SessionSearch
     folded: Folded
     terminals: Terminals
+    browsers: Browsers
     options: Mapping[str, Any]
     gate: Gate
     emit: Callable[[Event], None]
