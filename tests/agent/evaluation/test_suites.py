@@ -157,5 +157,5 @@ async def test_agreement_with_labels_counts_changes_of_mind(tmp_path: Path):
     "line", ["", "{", "[]", '{"prompt": 1}', '{"prompt": "p", "a": "", "b": "", "label": "c"}']
 )
 def test_wrong_pairs_are_refused_with_their_line(line: str):
-    with pytest.raises(PairsUnreadableError, match="pairs.jsonl"):
+    with pytest.raises(PairsUnreadableError, match=r"pairs\.jsonl"):
         read_pairs(line, "pairs.jsonl")
