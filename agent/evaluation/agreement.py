@@ -1,4 +1,4 @@
-"""How far a judge agrees with people: labelled pairs, agreement beyond chance, changes of mind."""
+"""Agreement of a judge with people: labelled pairs, what is beyond chance, changes of mind."""
 
 from __future__ import annotations
 
