@@ -205,6 +205,15 @@ class LearningSettings(SettingsSection):
     candidates: int = Field(300, ge=10, le=10_000, description="Candidates kept of one project.")
 
 
+class RecallSettings(SettingsSection):
+    embeddings: str = Field(
+        "auto",
+        min_length=1,
+        description="What tells the meaning of texts in searches: `auto` (the extra `semantic` where it is "
+        "installed), `off`, or `PROVIDER/MODEL`, which is sent all that is said.",
+    )
+
+
 class DockerSettings(SettingsSection):
     image: str = Field("debian:stable-slim", min_length=1, description="Image of the container.")
     program: str = Field("docker", min_length=1, description="`docker`, or one like it such as `podman`.")
@@ -463,6 +472,7 @@ class Settings(SettingsSection):
     context: ContextSettings = ContextSettings.model_construct()
     memory: MemorySettings = MemorySettings.model_construct()
     learnings: LearningSettings = LearningSettings.model_construct()
+    recall: RecallSettings = RecallSettings.model_construct()
     skills: SkillSettings = SkillSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
     sandbox: SandboxSettings = SandboxSettings.model_construct()

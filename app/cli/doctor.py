@@ -67,6 +67,7 @@ def checks() -> dict[str, Check]:
         "permissions": state.permissions,
         "store": state.store,
         "disk": system.disk,
+        "meaning": state.meaning,
         "model": model.model,
     }
 
