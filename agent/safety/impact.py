@@ -18,13 +18,13 @@ from agent.safety.reader.marks import ANY, GLOBS, UNKNOWN, literal, words
 from agent.safety.reader.read import read
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.verdict import Verdict
-from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript
+from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript, SearchWeb
 from tools.sandbox import NetworkMode, SandboxName
 
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
 """`yes`: it is known to reach the network; `open`: nothing keeps it from doing so; `filtered`: hosts that
 are not on the list are asked about by themselves; empty: not told."""
-SandboxImpact = Literal["", "bubblewrap", "landlock", "none", "outside"]
+SandboxImpact = Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"]
 """What it would run in; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
 
 MOST_TOUCHED = 6
@@ -79,7 +79,7 @@ def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impac
         case ChangeFiles():
             paths = map(str, (*action.paths, *action.removes))
             return Impact(tuple(_named(paths, around.workspace)))
-        case Fetch() | ReachHost():
+        case Fetch() | SearchWeb() | ReachHost():
             return Impact((), "yes")
         case _:
             return Impact()
