@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from agent.model.addresses import is_loopback
 from agent.model.transport.failures import Failures
+from agent.net.door import Door, DoorError, DoorLimits, DoorRequest
 from agent.recall.embedding import EmbeddingError, unit
 from tools.redact import redact
 
 if TYPE_CHECKING:
-    import httpx2
-
     from agent.model.providers import Target
     from agent.recall.embedding import Vectors
 
 TIME_LIMIT = 20.0
 """Seconds a provider has to answer."""
-_LARGEST_ANSWER = 32 << 20
+_LIMITS = DoorLimits(size=32 << 20, unpacked=32 << 20, seconds=TIME_LIMIT, redirects=0)
 _AT_ONCE = 64
 """Texts of one request."""
 _CHARS = 4_000
@@ -36,7 +35,6 @@ class EndpointEmbedder:
         self._target = target
         self._secrets = secrets
         self.space = f"{target.provider}/{target.model}"
-        self._client: httpx2.AsyncClient | None = None
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Vectors:
         import numpy
@@ -64,38 +62,33 @@ class EndpointEmbedder:
             stall_timeout=TIME_LIMIT,
         )
         body = {"model": target.model, "input": list(texts), "encoding_format": "float"}
-        answer = bytearray()
+        headers = {**target.request_headers(), "Content-Type": "application/json"}
+        request = DoorRequest(
+            url=f"{target.base_url.rstrip('/')}/embeddings",
+            method="POST",
+            headers=headers,
+            body=json.dumps(body).encode(),
+            own=target.base_url,
+            kept=False,
+        )
         try:
-            client = self._connected()
-            url = f"{target.base_url.rstrip('/')}/embeddings"
-            async with client.stream("POST", url, headers=target.request_headers(), json=body) as response:
-                async for piece in response.aiter_bytes():
-                    answer += piece
-                    if len(answer) > _LARGEST_ANSWER:
-                        raise self._nonsense("an answer beyond all size")
-        except EmbeddingError:
-            raise
-        except Exception as error:
-            raise EmbeddingError(str(failures.transport(error))) from error
-        if response.status_code >= 300:
-            raise EmbeddingError(str(failures.refused(response.status_code, response.headers, bytes(answer))))
+            answer = await self._door().fetch(request)
+        except DoorError as error:
+            raise EmbeddingError(f"{self.space} makes no vectors: {error}") from error
+        if answer.status >= 300:
+            raise EmbeddingError(str(failures.refused(answer.status, answer.headers, answer.body)))
         try:
-            return _vectors(json.loads(answer), len(texts))
+            return _vectors(json.loads(answer.body), len(texts))
         except (ValueError, RecursionError) as error:
             raise self._nonsense(str(error)) from error
 
-    def _connected(self) -> httpx2.AsyncClient:
-        if self._client is None:
-            import httpx2
-
-            local = is_loopback(self._target.base_url)
-            if not local and not self._target.base_url.startswith("https://"):
-                raise EmbeddingError(
-                    f"{self._target.base_url} is not encrypted; texts are only sent to https:// addresses "
-                    "and to this machine."
-                )
-            self._client = httpx2.AsyncClient(timeout=TIME_LIMIT, follow_redirects=False, trust_env=not local)
-        return self._client
+    def _door(self) -> Door:
+        if not is_loopback(self._target.base_url) and not self._target.base_url.startswith("https://"):
+            raise EmbeddingError(
+                f"{self._target.base_url} is not encrypted; texts are only sent to https:// addresses "
+                "and to this machine."
+            )
+        return Door(secrets=self._secrets, limits=_LIMITS)
 
     def _nonsense(self, what: str) -> EmbeddingError:
         return EmbeddingError(
@@ -104,9 +97,7 @@ class EndpointEmbedder:
         )
 
     async def aclose(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-            self._client = None
+        """Nothing stays open between two requests."""
 
 
 def _vectors(answer: Any, count: int) -> list[list[float]]:
