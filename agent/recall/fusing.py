@@ -24,7 +24,7 @@ _KEPT = 20
 """Places of words for which that holds."""
 
 
-class Answer(NamedTuple):
+class Contender(NamedTuple):
     """Something that may be an answer."""
 
     words: float
@@ -42,24 +42,24 @@ def confidence(best: float, possible: float) -> float:
     return min(1.0, best / (_ENOUGH * possible)) ** _STEEPNESS
 
 
-def fused(candidates: Sequence[Answer], sure: float) -> list[tuple[int, float]]:
-    """The order of candidates: the index of each and its score, which never grows from one to the next.
+def fused(contenders: Sequence[Contender], sure: float) -> list[tuple[int, float]]:
+    """The order of contenders: the index of each and its score, which never grows from one to the next.
 
     `sure` is the `confidence`. Candidates come in the order words alone put them into, those that only
     meaning found after them.
     """
-    best = max((each.words for each in candidates), default=0.0) or 1.0
+    best = max((each.words for each in contenders), default=0.0) or 1.0
     share = SHARE + (1 - SHARE) * (1 - sure)
 
-    def score(each: Answer) -> float:
+    def score(each: Contender) -> float:
         by_words = each.words / best
         if each.cosine is None:
             return by_words
         return (1 - share) * by_words + share * max(each.cosine, 0.0)
 
-    scores = [score(each) for each in candidates]
+    scores = [score(each) for each in contenders]
     order = sorted(range(len(scores)), key=lambda at: -scores[at])
-    kept = list(_kept(order, _latest(candidates)))
+    kept = list(_kept(order, _latest(contenders)))
     found: list[tuple[int, float]] = []
     highest = 0.0
     for at in reversed(kept):
@@ -68,11 +68,11 @@ def fused(candidates: Sequence[Answer], sure: float) -> list[tuple[int, float]]:
     return found[::-1]
 
 
-def _latest(candidates: Sequence[Answer]) -> dict[int, int]:
-    """The last place that each of the first candidates may take which words found."""
+def _latest(contenders: Sequence[Contender]) -> dict[int, int]:
+    """The last place that each of the first contenders may take which words found."""
     return {
         at: at if each.is_whole else 2 * at + 1
-        for at, each in enumerate(candidates[:_KEPT])
+        for at, each in enumerate(contenders[:_KEPT])
         if each.words > 0
     }
 

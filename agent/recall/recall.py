@@ -269,7 +269,7 @@ class Recall:
         likenesses = await meaning.of_texts(vector, told, asked.patience) if told else ()
         by_passage = {id(each.passage): like for each, like in zip(passages, likenesses, strict=True)}
         least = 0.0 if asked.mode == "meaning" else _LIKE if count >= FEW else _LIKE_OF_FEW
-        candidates: list[tuple[_Found, fusing.Answer]] = []
+        candidates: list[tuple[_Found, fusing.Contender]] = []
         for each in found:
             like = cosines.get(each.node) if each.passage is None else by_passage[id(each.passage)]
             is_near = like is not None and like >= least and (each.passage is not None or each.node in near)
@@ -277,7 +277,7 @@ class Recall:
                 continue
             own = 0 if each.scored is None else each.scored.own
             told_of = each._replace(by_meaning=adds and is_near)
-            candidates.append((told_of, fusing.Answer(each.score, like, own >= count)))
+            candidates.append((told_of, fusing.Contender(each.score, like, own >= count)))
         order = fusing.fused([candidate for _, candidate in candidates], sure)
         return [candidates[at][0]._replace(score=score) for at, score in order], is_complete
 
