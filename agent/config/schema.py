@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from agent.config import senses
 from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.recall import RecallSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
 from agent.hooks.declared import HookEvent
@@ -180,15 +181,6 @@ class LearningSettings(SettingsSection):
         description="How often a candidate has to work to become a learning by itself; 0 = never.",
     )
     candidates: int = Field(300, ge=10, le=10_000, description="Candidates kept of one project.")
-
-
-class RecallSettings(SettingsSection):
-    embeddings: str = Field(
-        "auto",
-        min_length=1,
-        description="What tells the meaning of texts in searches: `auto` (the extra `semantic` where it is "
-        "installed), `off`, or `PROVIDER/MODEL`, which is sent all that is said.",
-    )
 
 
 class DockerSettings(SettingsSection):

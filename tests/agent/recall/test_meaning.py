@@ -15,7 +15,8 @@ from threading import Thread
 import numpy
 import pytest
 
-from agent.config.schema import RecallSettings, Settings
+from agent.config.recall import RecallSettings
+from agent.config.schema import Settings
 from agent.errors import ConfigError, StoreError
 from agent.recall import static_embedder
 from agent.recall.embedding import EmbeddingError
