@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from agent.recall.opening import embedder_of as embedder_of
     from agent.recall.opening import open_recall as open_recall
     from agent.recall.question import words_of as words_of
+    from agent.recall.recall import MESSAGES as MESSAGES
     from agent.recall.recall import MODES as MODES
     from agent.recall.recall import Recall as Recall
     from agent.recall.recall import SearchMode as SearchMode
@@ -35,7 +36,7 @@ __getattr__ = exports(
         "agent.recall.opening": "embedder_of open_recall",
         "agent.recall.static_embedder": "INSTALL_MEANING",
         "agent.recall.question": "words_of",
-        "agent.recall.recall": "MODES SearchMode Recall",
+        "agent.recall.recall": "MESSAGES MODES SearchMode Recall",
         "agent.store.matches": "spans",
         "agent.store.query": "Query parse",
         "agent.store.query_line": "QueryLine parse_line",

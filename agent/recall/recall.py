@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -26,6 +27,7 @@ from agent.store.query import Query, parse
 from agent.store.ranking import snippet
 from agent.store.search import MAX_HITS, Order, SearchHit, SearchHits
 from agent.store.store import Store
+from tools.redact import redact
 
 if TYPE_CHECKING:
     from agent.recall.embedding import Vectors
@@ -54,6 +56,12 @@ _REST = 0.002
 _NEAR, _NEAR_ALONE, _NEAR_NARROWED = 20, 100, 2_000
 """Messages that meaning may add: beside words, alone, and where filters drop some of them."""
 _NEAR_PASSAGES = 300
+_SHOWN = 2_000
+"""Characters of a passage that are shown."""
+_HURRIED, _TYPING = 0.1, 2.0
+"""Seconds of patience of a search while somebody types, and for which notes are not read again then."""
+_FIRST = 3
+"""Passages that stand before the newest messages, where they hold all that was typed."""
 _LIKE, _LIKE_OF_FEW = 0.12, 0.25
 """The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
 
@@ -102,6 +110,8 @@ class Recall:
         self._store = store
         self.meaning = meaning
         self._sources = tuple(sources)
+        self._held: dict[str, tuple[float, Sequence[Passage]]] = {}
+        """What sources held when they were read last."""
         self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._keeper: asyncio.Task[None] | None = None
@@ -182,14 +192,18 @@ class Recall:
         if mode != "meaning":
             exact, complete = await self._exact(query, asked, order, patience, wanted)
         answers: list[_Found] = []
-        if not exact or order != "newest":
-            question = _Question(text, words_of(text), asked, wanted, patience, mode)
+        question = _Question(text, words_of(text), asked, wanted, patience, mode)
+        first: list[_Found] = []
+        if exact and order == "newest":
+            # Nobody knows where they belong among messages by age, and below them nobody would see them.
+            first = await self._whole_passages(question)
+        else:
             answers, is_whole = await self._answers(
                 question, max(room, 1), is_found=bool(exact), by_session=by_session
             )
             complete = complete and is_whole
         known = set(exact)
-        found = [_Found(0.0, None, node) for node in exact]
+        found = [*first, *(_Found(0.0, None, node) for node in exact)]
         found += [each for each in answers if each.node not in known or each.passage is not None]
         if by_session:
             found = await self._one_each(found)
@@ -292,6 +306,12 @@ class Recall:
         near = await meaning.nearest(vector, count, sessions=within, since=filters.since, until=filters.until)
         return await self._let_through([_Found(cosine, None, node) for node, cosine in near], filters, count)
 
+    async def _whole_passages(self, asked: _Question) -> list[_Found]:
+        """The best passages that hold each word themselves."""
+        found = await self._passages(asked._replace(mode="words"), {}) if asked.words else []
+        whole = [each for each in found if each.scored is not None and each.scored.own >= len(asked.words)]
+        return sorted(whole, key=lambda each: -each.score)[:_FIRST]
+
     async def _messages(self, words: Sequence[str], filters: Filters) -> FoundMessages:
         try:
             await self.index.catch_up(seconds=_MOMENT)
@@ -310,6 +330,15 @@ class Recall:
             # The exact search does without the index, and what was typed is looked for there.
             log.warning("the index of messages cannot be searched", exc_info=True)
             return FoundMessages((), {})
+
+    async def _read(self, source: RecallSource, *, hurried: bool) -> Sequence[Passage]:
+        """What a source holds; of one that was just read, what it held then, while somebody is typing."""
+        before = self._held.get(source.name)
+        if hurried and before is not None and time.monotonic() - before[0] < _TYPING:
+            return before[1]
+        passages = await source.passages()
+        self._held[source.name] = (time.monotonic(), passages)
+        return passages
 
     async def _let_through(self, found: Sequence[_Found], filters: Filters, room: int) -> list[_Found]:
         """The first hits that filters let through: those asked for, and what was checked beside them."""
@@ -339,7 +368,11 @@ class Recall:
         for source in self._sources:
             if source.name not in asked.sources:
                 continue
-            passages = [each for each in await source.passages() if _is_within(each, asked.filters)]
+            passages = [
+                each
+                for each in await self._read(source, hurried=asked.patience < _HURRIED)
+                if _is_within(each, asked.filters)
+            ]
             words = () if asked.mode == "meaning" else asked.words
             best = await self._shelves[source.name].best(words, passages, rarities)
             found += [_Found(each.score, each, passage=some, source=source.name) for some, each in best]
@@ -417,4 +450,5 @@ def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping
         workspace="",
         tool="",
         source=found.source,
+        text=redact(passage.text, secrets)[:_SHOWN],
     )
