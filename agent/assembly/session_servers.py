@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agent.assembly.plugin_servers import plugin_servers
 from agent.assembly.shared_services import SharedServices
 from agent.errors import HermesError
-from agent.events import Noticed
+from agent.events import Noticed, ServerLogged
 from agent.home import private_folder
 from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person
@@ -70,9 +70,16 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
         files=home.scratch / "mcp",
         sandbox=base.settings.sandbox,
         variables=base.variables,
+        probes=options.attended,
     )
     answers = SessionAnswers()
-    service = McpService(servers, around, answers, lambda kind, text: _say(base, kind, text))
+    service = McpService(
+        servers,
+        around,
+        answers,
+        lambda kind, text: _say(base, kind, text),
+        lambda server, level, text: base.emit(ServerLogged(server=server, level=level, text=text)),
+    )
     base.closers.append(service.close)
     if servers:
         await asyncio.to_thread(service.load)

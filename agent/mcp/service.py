@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -14,17 +15,23 @@ from agent.mcp.declared import DeclaredServer
 from agent.mcp.errors import ServerError
 from agent.mcp.health import Health
 from agent.mcp.host_process import RefusedError
+from agent.mcp.log_pace import LogPace
 from agent.mcp.names import ToolKey, tool_names
 from agent.mcp.server import Server
 from agent.mcp.starting import LaunchEnvironment, launch_of
 from agent.mcp.tool_definition import ToolDefinition
 from tools.safe_text import clean
 
+_AFTER_PAUSE = 0.05
 AGAIN_AFTER = 1.0
 """Seconds between two listings of a server that says time and again that it has changed."""
 
 Say = Callable[[str, str], None]
 """Tells the person something: kind of notice, and text."""
+
+
+Log = Callable[[str, str, str], None]
+"""Takes a line of the log of a server: server, level, text."""
 
 
 class Answers(Protocol):
@@ -78,6 +85,8 @@ class _Kept:
     listed_at: tuple[int, int] = (-1, -1)
     """Its start and its changes at which it was listed last."""
     is_renewing: bool = False
+    is_probed: bool = False
+    lines: LogPace = field(default_factory=LogPace)
     calls: set[Callable[[str], None]] = field(default_factory=set)
     """Where the output of running calls goes."""
     listing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -96,8 +105,15 @@ class McpService:
     """All servers of a session. Methods that ask a server raise `ServerError`."""
 
     def __init__(
-        self, declared: Iterable[DeclaredServer], around: LaunchEnvironment, answers: Answers, say: Say
+        self,
+        declared: Iterable[DeclaredServer],
+        around: LaunchEnvironment,
+        answers: Answers,
+        say: Say,
+        write: Log = lambda _server, _level, _text: None,
     ) -> None:
+        """`write` takes what servers write into their logs, of each at most so much."""
+        self._write = write
         self._around = around
         self._answers = answers
         self._say = say
@@ -317,7 +333,11 @@ class McpService:
 
     async def _listed(self, kept: _Kept) -> None:
         """Have it listed once after each start and each change, before anything of it is used."""
-        about = await kept.server.connect()
+        try:
+            about = await kept.server.connect()
+        except HermesError:
+            self._probe_later(kept)
+            raise
         async with kept.listing:
             if not kept.is_fresh:
                 await self._list(kept, about)
@@ -352,8 +372,30 @@ class McpService:
                     "warning", f"The MCP server {name} is gone: {reason}; it starts again when it is used."
                 )
             case "log":
+                level, text = clean(str(fields.get("level"))), clean(str(fields.get("text")))
                 for call in tuple(kept.calls):
-                    call(f"{clean(str(fields.get('level')))}: {clean(str(fields.get('text')))}\n")
+                    call(f"{level}: {text}\n")
+                if kept.lines.takes(time.monotonic()):
+                    self._write(name, level, text)
+
+    def _probe_later(self, kept: _Kept) -> None:
+        """Try a server again by itself that is parked, or that nobody can use as nothing is known of it."""
+        if self._around.probes and not kept.is_probed:
+            self._beside(self._probe(kept))
+
+    async def _probe(self, kept: _Kept) -> None:
+        name = kept.declared.config.name
+        kept.is_probed = True
+        try:
+            while (health := kept.server.health).state in ("failed", "parked"):
+                if health.state == "failed" and kept.catalog is not None:
+                    return  # its tools are offered, so it is tried at their use
+                await asyncio.sleep(health.waits(time.monotonic()) + _AFTER_PAUSE)
+                with suppress(HermesError):
+                    await self._listed(kept)
+                    self._say("info", f"The MCP server {name} is there; its tools can be used.")
+        finally:
+            kept.is_probed = False
 
     async def _again(self, kept: _Kept) -> None:
         """List a server that says that its offer has changed; many at once count as one."""

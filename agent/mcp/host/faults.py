@@ -8,18 +8,24 @@ from typing import Any
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
 from tools.safe_text import clean
 
 LONGEST = 600
+_FORGOTTEN = (INVALID_REQUEST, "Session terminated")
+"""What the package makes of a session that the server answers with 404."""
 
 
 class CallFaultError(Exception):
     """Something a server was asked failed. The text is a clause after its name."""
 
-    def __init__(self, text: str, *, gone: bool = False, sign_in: bool = False) -> None:
+    def __init__(
+        self, text: str, *, gone: bool = False, sign_in: bool = False, forgotten: bool = False
+    ) -> None:
         super().__init__(text)
+        self.forgotten = forgotten
+        """Whether the server no longer knows the session, so that nothing was done."""
         self.gone = gone
         """Whether the server is no longer there."""
         self.sign_in = sign_in
@@ -43,6 +49,8 @@ def words(error: BaseException) -> CallFaultError:
             return CallFaultError("it asks for a sign-in", sign_in=True)
         case OAuthFlowError() | OAuthRegistrationError() | OAuthTokenError():
             return CallFaultError(f"signing in failed: {_oauth_words(str(inner))}")
+        case MCPError() if (inner.code, inner.error.message) == _FORGOTTEN:
+            return CallFaultError("it has forgotten the session", gone=True, forgotten=True)
         case MCPError() if inner.code == CONNECTION_CLOSED:
             return CallFaultError(f"the connection ended: {_short(inner)}", gone=True)
         case MCPError():
