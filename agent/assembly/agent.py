@@ -67,6 +67,7 @@ from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
+from tools.editor import NO_EDITOR, EditorSide
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
@@ -150,6 +151,8 @@ class AgentSpec:
     """What the model is told besides a message of the person."""
     effort: Thinking | None = None
     """How much it thinks; None: as the session does."""
+    editor: EditorSide = NO_EDITOR
+    """The editor in whose buffers it reads and writes."""
     beginning: Callable[[], None] = nothing_begins
     """Told when a turn begins."""
 
@@ -384,6 +387,8 @@ def _context_factory(
             skills=NO_SKILLS if skills is None else skills.of_call(call.id),
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
+            editor=spec.editor,
+            servers=reach.diagnostics,
         )
 
     return context_for

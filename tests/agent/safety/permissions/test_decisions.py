@@ -23,6 +23,7 @@ from tools.actions import (
     RunCommand,
     RunScript,
     Schedule,
+    SearchWeb,
     SendInput,
     SpawnAgent,
     WritePath,
@@ -300,3 +301,18 @@ def test_the_key_never_leads_to_a_mode_that_asks_nobody() -> None:
     assert set(seen) == {"careful", "normal", "plan"}
     assert following("yolo") == "normal"
     assert stricter("yolo", "plan") == "plan" == stricter("plan", "yolo")
+
+
+@pytest.mark.parametrize("mode", ["plan", "deny"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        Fetch(tool="web_extract", url="https://docs.python.org/3/"),
+        SearchWeb(tool="web_search", query="q", routes=("x",)),
+    ],
+    ids=["fetch", "search"],
+)
+def test_no_request_leaves_while_planning_or_denying(tmp_path: Path, mode: str, action: Action) -> None:
+    rules = [("fetch", "allow"), ("web_search", "allow")]
+    assert Bench(tmp_path).decide(action, rules, mode).kind == "deny"
+    assert Bench(tmp_path).decide(action, rules).kind == "allow"
