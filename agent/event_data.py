@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from agent.spending.budget import Measure
@@ -46,3 +47,11 @@ class CeilingReply:
 
     outcome: Literal["raised", "stopped", "expired", "cancelled"]
     ceiling: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FormReply:
+    """A person's answer to a form. `values` by name of the field, of those that were filled in."""
+
+    outcome: Literal["answered", "declined", "expired", "cancelled"]
+    values: Mapping[str, Any] = field(default_factory=dict)

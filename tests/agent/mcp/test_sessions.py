@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, ServerLogged, ToolFinished, ToolProgressed
+from agent.events import Noticed, ToolFinished, ToolProgressed
 from agent.mcp import health as healths
 from agent.mcp.health import PARKED_AFTER, Health
 from agent.mcp.log_pace import MOST_LINES, LogPace
+from agent.server_events import ServerLogged
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import calls, say
