@@ -28,6 +28,8 @@ class Decision:
 
     choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
     feedback: str = ""
+    by: str = ""
+    """Who said so and from where, in words; empty for the person at the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class CeilingReply:
 
     outcome: Literal["raised", "stopped", "expired", "cancelled"]
     ceiling: float = 0.0
+    by: str = ""
+    """As in `Decision`."""
 
 
 @dataclass(frozen=True, slots=True)

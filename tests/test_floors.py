@@ -231,3 +231,33 @@ def test_parsing_the_command_line_imports_nothing_heavy() -> None:
     result = python(code, *HEAVY)
     assert result.returncode == 0, result.stderr[-3000:]
     assert result.stdout.split() == []
+
+
+OPENERS = {
+    "agent/net/": "the door and the egress proxy",
+    "agent/model/": "the models themselves, their weights, their keys",
+    "agent/mcp/host/": "servers that a person configured, in a process of their own",
+    "agent/skills/hub/http.py": "sources of skills that a person named",
+    "app/cli/health/model.py": "the provider that a person configured",
+}
+"""What may speak to the network by itself, and to whom. Everything else asks the door (`agent.net.door`)."""
+_OPENING = (
+    *("httpx2", "httpx", "httpcore2", "httpcore", "requests", "aiohttp", "urllib3", "http.client", "ftplib"),
+    *("urllib.request", "websockets", "primp", "ddgs", "socket.create_connection", "smtplib", "telnetlib"),
+)
+BY_THE_PROXY = {"agent/web/search/ddgs_child.py"}
+"""Brings its own transport and is given the proxy of the door."""
+
+
+def test_there_is_one_door_to_the_network() -> None:
+    beside = {
+        f"{path.relative_to(ROOT)} imports {name}"
+        for floor in ("agent", "tools", "app", "widgets")
+        for path in sorted((ROOT / floor).rglob("*.py"))
+        for _, name in imports(path)
+        if any(name == each or name.startswith(f"{each}.") for each in _OPENING)
+        and not str(path.relative_to(ROOT)).startswith(tuple(OPENERS))
+        and str(path.relative_to(ROOT)) not in BY_THE_PROXY
+        and "bundled" not in path.parts
+    }
+    assert beside == set()

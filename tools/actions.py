@@ -182,9 +182,41 @@ class Fetch(Action):
     """Request a URL."""
 
     url: str
+    pages: int = 1
+    """Pages of the same host that may be fetched from there on."""
 
     def headline(self) -> str:
+        if self.pages > 1:
+            return f"fetch {self.url} and up to {self.pages - 1:,} pages that it leads to"
         return f"fetch {self.url}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchWeb(Action):
+    """Send a query to services that search the web, one after the other until one answers."""
+
+    query: str
+    routes: tuple[str, ...]
+    """Each service with the address that the query is sent to."""
+
+    def headline(self) -> str:
+        return f"search the web for {self.query!r} with {', else '.join(self.routes)}"
+
+    @classmethod
+    def of(cls, example: str) -> SearchWeb:
+        """The search that a query stands for."""
+        return cls(tool="web_search", query=example, routes=())
+
+
+SearchWeb.effect = declare_effect(
+    Effect(
+        name="web_search",
+        why="sends the query to services outside of this machine",
+        subject=lambda action: action.query,
+        lasting=lambda action: f"search the web for exactly {action.query!r}",
+        example=SearchWeb.of,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,7 +376,7 @@ class SpawnAgent(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule(Action):
+class ScheduleJob(Action):
     """Have something done later, when perhaps nobody looks on."""
 
     when: str
@@ -355,7 +387,9 @@ class Schedule(Action):
         return f"schedule {self.when}: {self.what}"
 
 
-Schedule.effect = declare_effect(Effect(name="cronjob", why="will act later, perhaps when nobody looks on"))
+ScheduleJob.effect = declare_effect(
+    Effect(name="cronjob", why="will act later, perhaps when nobody looks on")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,9 +101,8 @@ def readings(host: str) -> tuple[Address, ...]:
 
 def refusal(address: Address) -> str | None:
     """Why an address is not reached, as a clause; None for one that is globally reachable."""
-    for each in (address, *carried(address)):
-        if each in _METADATA:
-            return "is the address of a service that hands out the credentials of this machine"
+    if is_metadata(address):
+        return "is the address of a service that hands out the credentials of this machine"
     if address.is_loopback or address.is_unspecified:
         return "is an address of this machine"
     inner = carried(address)
@@ -118,6 +117,11 @@ def refusal(address: Address) -> str | None:
     return None if is_open else "is not an address of the public internet"
 
 
+def is_metadata(address: Address) -> bool:
+    """Whether an address, or one it stands for, hands out the credentials of a cloud machine."""
+    return any(each in _METADATA for each in (address, *carried(address)))
+
+
 def refusal_inside(address: Address) -> str | None:
     """Why an address is not reached even where a person has named its host as one of their own networks."""
     plain = (address, *carried(address))
@@ -125,7 +129,7 @@ def refusal_inside(address: Address) -> str | None:
         each.is_loopback or each.is_unspecified or each.is_link_local or each.is_multicast for each in plain
     ):
         return "is an address of this machine or its link"
-    return refusal(address) if any(each in _METADATA for each in plain) else None
+    return refusal(address) if is_metadata(address) else None
 
 
 def carried(address: Address) -> tuple[IPv4Address, ...]:

@@ -98,7 +98,7 @@ def subject(action: Action) -> Subject | None:
         case ReadPath() | WritePath() | DeletePath():
             return (type(action).__name__, str(action.path))
         case Fetch():
-            return ("Fetch", action.url)
+            return ("Fetch", action.url, *((str(action.pages),) if action.pages > 1 else ()))
         case _ if action.effect is not None and action.effect.lasting is not None:
             given = (str(getattr(action, field.name)) for field in fields(action) if field.name != "tool")
             return (type(action).__name__, *given)
@@ -119,7 +119,7 @@ def spelled(action: Action) -> str:
         case DeletePath():
             return f"delete {from_home(action.path)}"
         case Fetch():
-            return f"fetch exactly {action.url}"
+            return action.headline() if action.pages > 1 else f"fetch exactly {action.url}"
         case _ if action.effect is not None and action.effect.lasting is not None:
             return action.effect.lasting(action)
         case _:

@@ -18,7 +18,7 @@ from agent.safety.reader.marks import ANY, GLOBS, UNKNOWN, literal, words
 from agent.safety.reader.read import read
 from agent.safety.reader.reading import Command, Reading
 from agent.safety.verdict import Verdict
-from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript
+from tools.actions import Action, ChangeFiles, Fetch, ReachHost, RunCommand, RunScript, SearchWeb
 from tools.sandbox import NetworkMode, SandboxName
 
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
@@ -79,7 +79,7 @@ def impact(action: Action, verdict: Verdict, around: ActionEnvironment) -> Impac
         case ChangeFiles():
             paths = map(str, (*action.paths, *action.removes))
             return Impact(tuple(_named(paths, around.workspace)))
-        case Fetch() | ReachHost():
+        case Fetch() | SearchWeb() | ReachHost():
             return Impact((), "yes")
         case _:
             return Impact()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from ipaddress import ip_address
 from posixpath import normpath
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -26,9 +27,19 @@ class AddressPattern:
             raise ValueError("names no host")
         name, _, port = host.rpartition(":") if re.search(r":(?:\d+|\*)$", host) else (host, "", "")
         self._scheme = scheme.lower()
-        self._host = _host(name)
+        self._host = _host(name.removeprefix("[").removesuffix("]"))
         self._port = port
         self._path = f"/{path}" if slash and path else "/**"
+
+    @property
+    def is_exact_place(self) -> bool:
+        """Whether it names one address, or `localhost`, with scheme and port, and no pattern there."""
+        if self._scheme not in ("http", "https") or not self._port.isdigit():
+            return False
+        try:
+            return self._host == "localhost" or str(ip_address(self._host)) == self._host
+        except ValueError:
+            return False
 
     def covers(self, url: str) -> bool:
         """To the letter, for rules that allow: known scheme, usual port, nothing hidden in the address."""

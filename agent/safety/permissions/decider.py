@@ -11,7 +11,7 @@ from agent.modes import Mode, ModeName, canonical
 from agent.safety.assessor import Assessor
 from agent.safety.hardline import Hardline
 from agent.safety.path_cache import cached_paths
-from agent.safety.permissions.defaults import Defaults
+from agent.safety.permissions.defaults import OFF, Defaults
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
 from agent.safety.permissions.protection import Protection
 from agent.safety.permissions.rules import RuleFindings, RuleSet
@@ -29,7 +29,6 @@ from tools.actions import Action, ChangeFiles, DeletePath, ReadPath, RunCommand,
 
 Granted = Callable[[Action], str | None]
 """Why an action is allowed by what a person has said before; None when it is not."""
-OFF = "actions that need approval are switched off"
 
 _PASSES_PLAIN: tuple[Mode, ...] = ("normal", "deny")
 _NAMED = 3

@@ -21,12 +21,15 @@ from tools.actions import (
     ReadPath,
     RunCommand,
     RunScript,
+    SearchWeb,
     SendInput,
     SpawnAgent,
     WritePath,
 )
 
 PLAN = "plan mode only reads; leave it with /mode to make changes"
+OFF = "actions that need approval are switched off"
+STAYS = "no request leaves this machine in this mode"
 _EDITS = ("changes files of the workspace, which undo brings back",)
 
 
@@ -51,10 +54,12 @@ class Defaults:
             return Verdict("allow", ("reading inside the workspace",))
         if isinstance(action, RunCommand):
             return self._command(mode, action)
+        if isinstance(action, (Fetch, SearchWeb)) and mode in ("plan", "deny"):
+            return Verdict("deny", (PLAN if mode == "plan" else OFF, STAYS))
         if mode == "yolo" and not isinstance(action, ChangeSettings):
             return Verdict("allow", ("yolo mode lets everything pass that nothing forbids",))
         declared = action.effect
-        looks = isinstance(action, (ReadPath, Fetch, SpawnAgent)) or (declared and declared.is_looking)
+        looks = isinstance(action, (ReadPath, SpawnAgent)) or (declared and declared.is_looking)
         if mode == "plan" and not looks:
             return Verdict("deny", (PLAN,))
         found = self._by_effect(action)

@@ -16,6 +16,7 @@ from agent.modes import Mode, stricter
 from agent.safety.permissions.file import PermissionFile, parse_file
 from agent.safety.permissions.rules import Origin, PermissionRule, RuleSet
 from agent.safety.permissions.subjects import KNOWN_TOOLS, Setting
+from tools.actions import Fetch
 
 USER: Origin = "permissions.yaml"
 PROJECT: Origin = ".hermes/permissions.yaml"
@@ -41,6 +42,13 @@ class PermissionPolicy:
     problems: tuple[SettingProblem, ...] = ()
     project: str = "none"
     """`trusted`, `untrusted` or `none`, as for settings."""
+
+    def opens(self, action: Fetch) -> bool:
+        """Whether the person's own file opens a place that requests never reach otherwise."""
+        return any(
+            rule.verdict == "allow" and rule.origin == USER and rule.subject.opens(action)
+            for rule in self.rules.rules
+        )
 
     def mode_from(self, configured: Mode, chosen: Mode | None = None) -> Mode:
         """The mode in force: what the person chose for the session, else the files, else the settings."""

@@ -219,6 +219,10 @@ class RuleSubject:
             case _:
                 return self._named(action)
 
+    def opens(self, action: Fetch) -> bool:
+        """Whether a rule that allows names the very place: an address or `localhost`, scheme and port."""
+        return self._address is not None and self._address.is_exact_place and self.covers(action)
+
     def allows(self, command: Command) -> bool:
         """Whether a rule for commands allows exactly this program with these words."""
         return self.tool == "terminal" and self._commands is not None and self._commands.exactly(command)

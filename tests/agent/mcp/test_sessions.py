@@ -50,7 +50,7 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
         await at.turn("go")
         first, *others = results(at)
         assert first == {"content": "hi"}
-        said = {result.get("error", result.get("content")) for result in others}
+        said = {str(result.get("error", result.get("content"))) for result in others}
         assert "more" in said
         assert any("has changed its description" in text and "hermes mcp trust box" in text for text in said)
         notices = [event.text for event in at.seen(Noticed)]

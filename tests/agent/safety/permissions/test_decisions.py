@@ -22,7 +22,8 @@ from tools.actions import (
     ReadPath,
     RunCommand,
     RunScript,
-    Schedule,
+    ScheduleJob,
+    SearchWeb,
     SendInput,
     SpawnAgent,
     WritePath,
@@ -80,7 +81,7 @@ class Bench:
             Fetch(tool="web_extract", url="https://example.com/a"),
             CallServer(tool="mcp", server="box", name="open"),
             SpawnAgent(tool="delegate_task", goal="look"),
-            Schedule(tool="cronjob", when="daily", what="look"),
+            ScheduleJob(tool="cronjob", when="daily", what="look"),
             RunScript(tool="execute_code", code="1"),
             RunScript(tool="execute_code", code="1", sandboxed=True),
             ChangeSettings(tool="config", what="model.name"),
@@ -300,3 +301,18 @@ def test_the_key_never_leads_to_a_mode_that_asks_nobody() -> None:
     assert set(seen) == {"careful", "normal", "plan"}
     assert following("yolo") == "normal"
     assert stricter("yolo", "plan") == "plan" == stricter("plan", "yolo")
+
+
+@pytest.mark.parametrize("mode", ["plan", "deny"])
+@pytest.mark.parametrize(
+    "action",
+    [
+        Fetch(tool="web_extract", url="https://docs.python.org/3/"),
+        SearchWeb(tool="web_search", query="q", routes=("x",)),
+    ],
+    ids=["fetch", "search"],
+)
+def test_no_request_leaves_while_planning_or_denying(tmp_path: Path, mode: str, action: Action) -> None:
+    rules = [("fetch", "allow"), ("web_search", "allow")]
+    assert Bench(tmp_path).decide(action, rules, mode).kind == "deny"
+    assert Bench(tmp_path).decide(action, rules).kind == "allow"

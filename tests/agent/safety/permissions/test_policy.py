@@ -10,7 +10,7 @@ from agent.config import trust
 from agent.home import Home
 from agent.safety.gate import Gate
 from agent.safety.permissions.policy import PermissionPolicy, Permissions
-from tools.actions import ReadPath, RunCommand, WritePath
+from tools.actions import Fetch, ReadPath, RunCommand, WritePath
 
 
 class Place:
@@ -200,3 +200,39 @@ def test_an_absolute_path_meets_its_rule_wherever_the_command_stands(place: Plac
     for command in ("cat {}", "cd $X; cat {}", "cd $X && cp a {}", "cd $(pick) || exit; wc -l < {}"):
         shown = command.format(place.workspace / "secret" / "key")
         assert gate.decide(place.run(shown)).kind == "deny", command
+
+
+@pytest.mark.parametrize(
+    ("rule", "url", "opens"),
+    [
+        ("fetch(http://127.0.0.1:3000/**)", "http://127.0.0.1:3000/a/b", True),
+        ("fetch(http://localhost:3000/docs/**)", "http://localhost:3000/docs/a", True),
+        ("fetch(http://localhost:3000/docs/**)", "http://localhost:3000/admin", False),
+        ("fetch(https://[fd00::7]:8443/**)", "https://[fd00::7]:8443/", True),
+        ("web_extract(http://127.0.0.1:3000/**)", "http://127.0.0.1:3000/", True),
+        ("web_crawl(http://127.0.0.1:3000/**)", "http://127.0.0.1:3000/", False),
+        ("fetch(http://10.0.0.5:80/**)", "http://10.0.0.5/", True),
+        ("fetch(http://127.0.0.1:3000/**)", "http://127.0.0.1:3001/", False),
+        ("fetch(http://127.0.0.1/**)", "http://127.0.0.1/", False),
+        ("fetch(127.0.0.1:3000)", "http://127.0.0.1:3000/", False),
+        ("fetch(http://127.0.0.1:*/**)", "http://127.0.0.1:3000/", False),
+        ("fetch(http://127.0.0.*:3000/**)", "http://127.0.0.1:3000/", False),
+        ("fetch(http://box.lan:3000/**)", "http://box.lan:3000/", False),
+        ("fetch(http://2130706433:3000/**)", "http://2130706433:3000/", False),
+        ("fetch", "http://127.0.0.1:3000/", False),
+    ],
+)
+def test_only_an_address_with_scheme_and_port_opens_what_is_never_reached(
+    place: Place, rule: str, url: str, opens: bool
+) -> None:
+    place.own(f"rules: {{'{rule}': allow}}")
+    assert place.permissions().current().opens(Fetch(tool="web_extract", url=url)) is opens
+
+
+def test_a_project_opens_no_address(place: Place) -> None:
+    place.projects("rules: {'fetch(http://127.0.0.1:3000/**)': allow}")
+    project = trust.read_project(place.home, place.workspace)
+    assert project is not None
+    trust.trust(place.home, project)
+    assert place.permissions().current().project == "trusted"
+    assert not place.permissions().current().opens(Fetch(tool="x", url="http://127.0.0.1:3000/"))
