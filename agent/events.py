@@ -223,16 +223,6 @@ class ToolProgressed(Event):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServerLogged(Event):
-    """A line that a tool server wrote into its log."""
-
-    type: ClassVar[str] = "server_log"
-    server: str
-    level: str
-    text: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class ToolFinished(Event):
     """A call ended and its result is in the store. `result` is the JSON text the model sees."""
 

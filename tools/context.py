@@ -21,6 +21,7 @@ from tools.learning_notes import LearningKeeper
 
 if TYPE_CHECKING:
     from tools.code.runner import CodeRunner
+    from tools.senses.services import Senses
     from tools.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
@@ -342,6 +343,11 @@ class ToolContext(Protocol):
     @property
     def editor(self) -> EditorSide:
         """The editor that the session works in; one that offers nothing where there is none."""
+        ...
+
+    @property
+    def senses(self) -> Senses:
+        """What sees, draws, speaks and hears; refuses everything where nothing of that is set up."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""How many lines of a server's log are shown: so many a second, whatever it writes."""
+"""The pace at which lines of a server's log are shown: so many a second, whatever it writes."""
 
 from __future__ import annotations
 

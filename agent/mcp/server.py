@@ -112,9 +112,12 @@ class Server:
         await self.connect()
         host, limit = self._host, seconds or self._seconds
         assert host is not None
+        began = time.monotonic()
         try:
             async with self._clocks.running(limit):
-                return await host.request(method, arguments, progress)
+                answer = await host.request(method, arguments, progress)
+            self.health = self.health.answered(time.monotonic() - began)
+            return answer
         except TimeoutError:
             self._beside(self._look_after(host))
             mend = "try something smaller, or raise its `timeout`"

@@ -6,10 +6,11 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from agent.errors import HermesError
+from agent.mcp.agreement import ServerAgreement
 from agent.mcp.catalog import PromptDefinition, ServerCatalog, listed, load_catalog, save_catalog
 from agent.mcp.declared import DeclaredServer
 from agent.mcp.errors import ServerError
@@ -56,6 +57,18 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolState:
+    """One tool of a server, for whoever shows it. Its texts come from the server."""
+
+    name: str
+    description: str
+    why: str = ""
+    """Why it is parked, as a clause; empty for one that can be called."""
+    before: str = ""
+    """The description that was agreed to, where that was another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
     """One server, for whoever shows it."""
 
@@ -68,6 +81,8 @@ class ServerState:
     tools: tuple[str, ...] = ()
     parked: tuple[tuple[str, str], ...] = ()
     """Tools that wait for a person, and why."""
+    offer: tuple[ToolState, ...] = ()
+    """All tools, in the order of the server."""
     prompts: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
@@ -278,6 +293,23 @@ class McpService:
         await kept.server.close()
         await self._listed(kept)
 
+    async def agree(self, server: str) -> None:
+        """Agree to a server of the project, and to its tools as they are now."""
+        kept = self._kept.get(server)
+        if kept is None:
+            raise ServerError(server, "there is no such server in this session")
+        declared, catalog, folder = kept.declared, kept.catalog, self._around.home.servers
+        if not declared.agreed and declared.root is not None:
+            agreement = ServerAgreement(folder)
+            await asyncio.to_thread(agreement.agree, declared.root, declared.config)
+            kept.declared = replace(declared, agreed=True)
+        if catalog is None:
+            await self._listed(self._usable(server))
+        elif catalog.parked():
+            kept.catalog = catalog.accepted()
+            await asyncio.to_thread(save_catalog, folder, declared.config, kept.catalog)
+        self.changed()
+
     def servers(self) -> tuple[ServerState, ...]:
         """All servers and how they do."""
         return tuple(self._state(name, kept) for name, kept in self._kept.items())
@@ -304,6 +336,7 @@ class McpService:
             retry_in=health.waits(time.monotonic()),
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
             parked=tuple((tool.name, _why(catalog, tool)) for tool in catalog.parked()),
+            offer=tuple(_shown(catalog, tool) for tool in catalog.tools),
             prompts=tuple(prompt.name for prompt in catalog.prompts),
             problems=catalog.problems,
             log=tuple(kept.server.log),
@@ -425,6 +458,13 @@ def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:
     if catalog.standing(tool) == "changed":
         return "has changed its description or parameters since it was agreed to"
     return f"has a description that reads like an order ({tool.suspicion})"
+
+
+def _shown(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
+    is_ready = catalog.standing(tool) == "ready"
+    before = "" if is_ready else catalog.told.get(tool.name, "")
+    why = "" if is_ready else _why(catalog, tool)
+    return ToolState(name=tool.name, description=tool.description, why=why, before=before)
 
 
 def _waiting(name: str, catalog: ServerCatalog | None) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent.api.history import MAIN
+from agent.api.mcp import ServerLogged
 from agent.events import (
     Asked,
     BranchSwitched,
@@ -19,7 +20,6 @@ from agent.events import (
     ModeChanged,
     QueueChanged,
     RequestResolved,
-    ServerLogged,
     SessionOpened,
     ToolFinished,
     ToolProgressed,

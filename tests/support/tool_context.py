@@ -22,6 +22,7 @@ from agent.absent import (
     NO_FOLDED,
     NO_LEARNINGS,
     NO_MEMORY,
+    NO_SENSES,
     NO_SKILLS,
 )
 from tools.actions import Action, SpawnAgent
@@ -32,6 +33,7 @@ from tools.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
 
@@ -185,6 +187,7 @@ class FakeContext:
         self.delegates: Delegates = NO_DELEGATES
         self.folded: Folded = NO_FOLDED
         self.editor: EditorSide = NO_EDITOR
+        self.senses: Senses = NO_SENSES
         self.diagnostics: Diagnostics = NO_DIAGNOSTICS
         self.actions: list[Action] = []
         self.progressed: list[str] = []

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from agent.events import Noticed, ServerLogged, ToolFinished, ToolProgressed
+from agent.events import Noticed, ToolFinished, ToolProgressed
 from agent.mcp import health as healths
 from agent.mcp.health import PARKED_AFTER, Health
 from agent.mcp.log_pace import MOST_LINES, LogPace
+from agent.server_events import ServerLogged
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import calls, say
@@ -49,7 +50,7 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
         await at.turn("go")
         first, *others = results(at)
         assert first == {"content": "hi"}
-        said = {result.get("error", result.get("content")) for result in others}
+        said = {str(result.get("error", result.get("content"))) for result in others}
         assert "more" in said
         assert any("has changed its description" in text and "hermes mcp trust box" in text for text in said)
         notices = [event.text for event in at.seen(Noticed)]
