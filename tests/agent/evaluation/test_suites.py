@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,9 @@ from agent.errors import ConfigError
 from agent.evaluation.agreement import PairsUnreadableError, agreement_of, read_pairs
 from agent.evaluation.figures import read_result
 from agent.evaluation.run import run_suite
-from agent.evaluation.suite import bundled, read_suite
+from agent.evaluation.suite import SuiteTask, bundled, read_suite
 from agent.home import Home
+from tests.agent.evaluation.solutions import FILES, SOLUTIONS
 from tests.support.model_server import ModelServer
 from tests.support.replies import call, say
 
@@ -159,3 +162,27 @@ async def test_agreement_with_labels_counts_changes_of_mind(tmp_path: Path):
 def test_wrong_pairs_are_refused_with_their_line(line: str):
     with pytest.raises(PairsUnreadableError, match=r"pairs\.jsonl"):
         read_pairs(line, "pairs.jsonl")
+
+
+def test_every_exercise_can_be_solved(tmp_path: Path):
+    suite = read_suite("edits")
+    assert {each.name for each in suite.tasks} == SOLUTIONS.keys()
+
+    def holds(each: SuiteTask, change: dict[str, str]) -> bool:
+        folder = tmp_path / f"{each.name}-{len(change)}"
+        folder.mkdir()
+        for path, text in {**each.task.files, **change}.items():
+            (folder / path).write_text(text)
+        (check,) = each.task.checks
+        try:
+            return (
+                subprocess.run(["/bin/sh", "-c", check.given["run"]], cwd=folder, timeout=30).returncode == 0
+            )
+        except subprocess.TimeoutExpired:
+            return False
+
+    with ThreadPoolExecutor(4) as threads:
+        solved = threads.map(
+            lambda t: holds(t, {FILES.get(t.name, "part.py"): SOLUTIONS[t.name]}), suite.tasks
+        )
+        assert [each.name for each, well in zip(suite.tasks, solved, strict=True) if not well] == []
