@@ -359,6 +359,13 @@ class ServeSettings(SettingsSection):
     )
 
 
+class ForeignAgentSettings(SettingsSection):
+    command: str = Field(min_length=1, description="Command line of a program that speaks ACP.")
+    env: dict[str, str] = Field({}, description="Variables for it.")
+    env_passthrough: list[str] = Field([], description="Names of your variables that it gets besides.")
+    description: str = Field("", description="When to send it, for the model.")
+
+
 class HookSettings(SettingsSection):
     command: str = Field(min_length=1, description="A line for `sh -c`.")
     match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
@@ -479,6 +486,9 @@ class Settings(SettingsSection):
     hooks: dict[HookEvent, list[HookSettings]] = Field(
         default={},
         description="Your own commands that hear of events and may have a say; see docs/hooks.md.",
+    )
+    agents: dict[str, ForeignAgentSettings] = Field(
+        default={}, description="Other programs to send, by name."
     )
     mcp_servers: dict[str, McpServerSettings] = Field(
         default={}, description="Servers whose tools the model may call, by name; see docs/mcp.md."

@@ -59,6 +59,8 @@ async def _show(args: FastOptions | argparse.Namespace) -> int:
         options = replace(options, preview=show)
         if wish.fresh or wish.resume is not None:
             options = replace(options, resume=wish.resume, resume_last=False)
+        if wish.fresh:
+            options = replace(options, after=wish.after)
         client = await opening.open_session(options, listener, process=apart)
         reading = partial(warm_up, lambda: app.last_key, app.touched, asks=not apart)
         app.run_worker(reading, group="warmup", exclusive=True)

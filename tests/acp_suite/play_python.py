@@ -159,6 +159,7 @@ async def play(
             work = folder / f"python-{kind}-{at}"
             work.mkdir(parents=True)
             client.reset(work.resolve())
+            step: Any = None
             try:
                 for step in dialogue["steps"]:
                     await asyncio.wait_for(_step(client, replaced(step, client.work), server), PATIENCE)
