@@ -13,6 +13,8 @@ from pydantic import Field, field_validator
 from agent.config import senses
 from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.foreign_agents import ForeignAgentSettings
+from agent.config.hook_settings import HookSettings as HookSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
 from agent.hooks.declared import HookEvent
@@ -359,20 +361,6 @@ class ServeSettings(SettingsSection):
         gt=0,
         description="Seconds an approval waits for somebody in a turn that an OpenAI client began; then no.",
     )
-
-
-class ForeignAgentSettings(SettingsSection):
-    command: str = Field(min_length=1, description="Command line of a program that speaks ACP.")
-    env: dict[str, str] = Field({}, description="Variables for it.")
-    env_passthrough: list[str] = Field([], description="Names of your variables that it gets besides.")
-    description: str = Field("", description="When to send it, for the model.")
-
-
-class HookSettings(SettingsSection):
-    command: str = Field(min_length=1, description="A line for `sh -c`.")
-    match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
-    timeout: float = Field(5, gt=0, le=600, description="Seconds it has for an answer.")
-    required: bool = Field(False, description="Whether a call is refused when the hook fails.")
 
 
 class McpOAuthSettings(SettingsSection):

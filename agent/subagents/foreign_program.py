@@ -11,7 +11,7 @@ from agent.errors import ConfigError
 from agent.subagents.definitions import Definition, is_name
 
 if TYPE_CHECKING:
-    from agent.config.schema import ForeignAgentSettings
+    from agent.config.foreign_agents import ForeignAgentSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
