@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_browsers import note_settings
 from agent.assembly.session_plugins import open_plugins
 from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers, resource_reader
@@ -166,6 +167,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     await asyncio.to_thread(offer_ready, base)
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
+    note_settings(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))

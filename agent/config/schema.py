@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator
 
 from agent.config import senses
+from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
@@ -464,6 +465,7 @@ class Settings(SettingsSection):
     skills: SkillSettings = SkillSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
     sandbox: SandboxSettings = SandboxSettings.model_construct()
+    browser: BrowserSettings = BrowserSettings.model_construct()
     code: CodeSettings = CodeSettings.model_construct()
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()

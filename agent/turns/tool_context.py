@@ -18,6 +18,7 @@ from agent.safety.impact import ActionEnvironment, impact
 from agent.server_events import FormAsked
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent, WritePath
+from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -99,6 +100,7 @@ class CallContext:
     sessions: SessionSearch
     folded: Folded
     terminals: Terminals
+    browsers: Browsers
     options: Mapping[str, Any]
     gate: Gate
     emit: Callable[[Event], None]
