@@ -69,7 +69,7 @@ def _add_add(actions: Any) -> None:
 
     def with_command(given: Any = None, namespace: Any = None) -> Any:
         """Take what stands behind `--` as it is: argparse loses it where options stand before."""
-        words = list(given or ())
+        words: list[str] = list(given or [])
         at = words.index("--") if "--" in words else len(words)
         found, more = plainly(words[:at], namespace)
         found.command_line = [*found.command_line, *words[at + 1 :]]

@@ -36,13 +36,13 @@ SEARCHES_FOR = 5.0
 """Seconds a search may take."""
 
 
-class Approval(BaseModel):
+class ApprovalForm(BaseModel):
     """The form for an approval."""
 
     allow: bool = Field(default=False, title="Allow it once")
 
 
-class Answer(BaseModel):
+class AnswerForm(BaseModel):
     """The form for a question of the model."""
 
     answer: str = Field(default="", title="Answer")
@@ -177,12 +177,12 @@ class _Answering:
             case ApprovalAsked():
                 reasons = "\n".join(request.reasons)
                 said = f"{request.tool} wants to:\n{reveal(request.headline)}\n{reveal(reasons)}"
-                given = await self._ctx.elicit(said, Approval)
+                given = await self._ctx.elicit(said, ApprovalForm)
                 allowed = given.action == "accept" and given.data.allow
                 return Decision("once" if allowed else "deny")
             case QuestionAsked():
                 choices = "".join(f"\n- {choice}" for choice in request.choices)
-                told = await self._ctx.elicit(clean(request.question + choices), Answer)
+                told = await self._ctx.elicit(clean(request.question + choices), AnswerForm)
                 words = told.data.answer.strip() if told.action == "accept" else ""
                 is_free = request.allow_freetext or not request.choices or words in request.choices
                 return PersonAnswer("answered", words) if words and is_free else PersonAnswer("declined")

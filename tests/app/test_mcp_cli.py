@@ -122,7 +122,7 @@ def test_a_sign_in_without_a_browser_prints_its_address_and_is_forgotten(place: 
 async def test_sessions_are_listed_searched_read_and_prompted_by_another_agent(place: Path) -> None:
     asked: list[str] = []
 
-    async def allow(_context: Any, params: Any) -> ElicitResult:
+    async def allow(context: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
         return ElicitResult(action="accept", content={"allow": len(asked) == 1})
 
