@@ -84,6 +84,8 @@ class Bridge:
         self._finished: dict[str, ToolFinished] = {}
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """What the watcher saw change during calls that still run."""
+        self.listeners: list[Callable[[Event], None]] = []
+        """What hears every event beside the panes. Quick, as these are."""
 
     def __call__(self, event: Event) -> None:
         if event.agent == "main":
@@ -91,6 +93,8 @@ class Bridge:
             self._session(event)
         self._anybody(event)
         self.streams.hear(event)
+        for hear in self.listeners:
+            hear(event)
 
     def _session(self, event: Event) -> None:
         """What is about the session and its own agent, beside the conversation."""
