@@ -18,6 +18,7 @@ from tools.context import Delegates, Folded, MemoryKeeper
 from tools.diagnostics import Diagnostics, FileEdit
 from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ NOT_REMEMBERED = "No notes are kept from here; tell the agent that sent you what
 NOT_LEARNED = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 NO_SKILLS_HERE = "Skills are switched off here; see the setting skills.enabled."
 NOT_SENT = "No other agents can be sent from here; do it yourself."
+NO_SENSES_HERE = "Nothing that sees, draws or speaks is set up here."
 NOT_FOLDED = "Nothing of this conversation is folded."
 NOT_WATCHED = "The project is watched only where a person works beside Hermes."
 
@@ -165,6 +167,7 @@ NO_LEARNINGS: LearningKeeper = _Refusing(NOT_LEARNED)  # pyright: ignore[reportA
 NO_FOLDED: Folded = _Refusing(NOT_FOLDED)  # pyright: ignore[reportAssignmentType]
 NO_SKILLS: SkillKeeper = _Refusing(NO_SKILLS_HERE)  # pyright: ignore[reportAssignmentType]
 NO_CHECKPOINTS: Checkpoints = _Refusing(NOT_KEPT)  # pyright: ignore[reportAssignmentType]
+NO_SENSES: Senses = _Refusing(NO_SENSES_HERE)  # pyright: ignore[reportAssignmentType]
 NO_DELEGATES: Delegates = _Refusing(NOT_SENT)  # pyright: ignore[reportAssignmentType]
 
 

@@ -20,7 +20,9 @@ from tools.found import FoundMessage, SessionSearch
 from tools.learning_notes import LearningKeeper
 
 if TYPE_CHECKING:
+    from tools.browser.browsers import Browsers
     from tools.code.runner import CodeRunner
+    from tools.senses.services import Senses
     from tools.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
@@ -307,6 +309,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def browsers(self) -> Browsers:
+        """Browsers of all tasks; starting one fails where there can be none."""
+        ...
+
+    @property
     def inner(self) -> InnerCaller: ...
 
     @property
@@ -342,6 +349,11 @@ class ToolContext(Protocol):
     @property
     def editor(self) -> EditorSide:
         """The editor that the session works in; one that offers nothing where there is none."""
+        ...
+
+    @property
+    def senses(self) -> Senses:
+        """What sees, draws, speaks and hears; refuses everything where nothing of that is set up."""
         ...
 
     @property
