@@ -164,7 +164,6 @@ export class Conversation {
     const open = () => {
       if (fold.childNodes.length < 2) fold.append(detail(event));
     };
-    if (canvasOf(event)) { item.after(this.item("canvas", "", canvas(canvasOf(event)))); }
     fold.addEventListener("toggle", open);
     if (fold.open) open();
     this.follow();
@@ -273,17 +272,4 @@ export function diff(text) {
     return make("span", { class: kind }, revealed(line) || " ");
   });
   return make("pre", { class: "diff", tabindex: "0", "aria-label": "Changes" }, ...lines);
-}
-
-function canvasOf(event) {
-  if (event.tool !== "canvas" || event.outcome !== "done") return null;
-  try { const told = JSON.parse(event.result); return typeof told.canvas === "string" ? told : null; } catch { return null; }
-}
-
-function canvas(told) {
-  const origin = document.documentElement.dataset.canvas;
-  if (!origin || !/^[0-9a-f]{32}$/.test(told.canvas)) return make("div", { class: "body" }, "A canvas; the service does not show it now.");
-  const frame = make("iframe", { sandbox: "allow-scripts", loading: "lazy", referrerpolicy: "no-referrer", title: `Canvas: ${told.title || ""}` });
-  frame.src = `${origin}/canvas/${told.canvas}`;
-  return make("div", { class: "body canvas" }, make("div", {}, told.title || ""), frame);
 }
