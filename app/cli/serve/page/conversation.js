@@ -248,11 +248,14 @@ export class Conversation {
 
   soon() {
     if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
+    const draw = () => {
       this.frame = 0;
       if (this.answer) this.answer.grows.draw();
       this.follow();
-    });
+    };
+    // A block that grows very long is drawn less often, so that keys do not wait for it.
+    const large = this.answer && this.answer.grows.unfinished > 6000;
+    this.frame = large ? setTimeout(draw, 40 + this.answer.grows.unfinished / 200) : requestAnimationFrame(draw);
   }
 
   follow() { if (this.follows && !this.target) this.scroll.scrollTop = this.scroll.scrollHeight; }
