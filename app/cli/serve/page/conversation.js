@@ -101,7 +101,9 @@ export class Conversation {
 
   complete(event) {
     if (this.answer) {
-      if (event.text) this.answer.item.lastChild.replaceChildren(...markdown(event.text));
+      // What was streamed is as good as what is complete, unless a piece of it was missed.
+      if (event.text === this.answer.grows.text) this.answer.grows.draw();
+      else if (event.text) this.answer.item.lastChild.replaceChildren(...markdown(event.text));
       else this.answer.item.remove();
       this.answer = null;
     } else {
