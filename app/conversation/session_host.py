@@ -23,6 +23,8 @@ class SessionRequest(NamedTuple):
     """A new session, whatever the command line says about resuming."""
     after: str = ""
     """The session that was open before; `SessionHost` fills it in."""
+    attach: bool = False
+    """From now on sessions are those of the service, which runs already."""
 
 
 Listener = Callable[["Event"], None]
