@@ -32,5 +32,13 @@ class Options:
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
     """Whether a person is there to answer questions."""
+    allow: tuple[str, ...] = ()
+    """Rules, `tool(pattern)`, that allow in this session beside those of permissions.yaml."""
+    toolsets: tuple[str, ...] = ()
+    """Toolsets on offer in place of those of the settings; empty: those."""
+    max_tokens: int | None = None
+    """Tokens the session may use, where that is less than the settings say."""
+    max_money: float | None = None
+    """US dollars, likewise."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""

@@ -71,6 +71,7 @@ from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
     from agent.config.loader import LoadedSettings
+    from agent.config.schema import Settings
     from agent.mcp.service import McpService
     from agent.workspace.checkpoints.recorder import StepRecorder as Steps
 
@@ -85,6 +86,7 @@ async def open_engine(
     home = Home.locate(dict(environ))
     private_folder(home.root)
     loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
+    loaded = replace(loaded, settings=_as_chosen(loaded.settings, options))
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
     problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
@@ -125,6 +127,24 @@ def _configured(home: Home, environ: dict[str, str], workspace: Path) -> LoadedS
     from agent.config.loader import load
 
     return load(home, environ, workspace)
+
+
+def _as_chosen(settings: Settings, options: Options) -> Settings:
+    """The settings with what the surface chose for this session alone. Pure."""
+    changed: dict[str, object] = {}
+    if options.toolsets:
+        changed["tools"] = settings.tools.model_copy(update={"enabled": list(options.toolsets)})
+    limits = {"tokens": options.max_tokens, "money": options.max_money}
+    own = settings.budget.session.model_dump()
+    lower = {
+        name: limit
+        for name, limit in limits.items()
+        if limit is not None and (own[name] is None or limit < own[name])
+    }
+    if lower:
+        session = settings.budget.session.model_copy(update=lower)
+        changed["budget"] = settings.budget.model_copy(update={"session": session})
+    return settings.model_copy(update=changed) if changed else settings
 
 
 def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Path) -> list[str]:

@@ -44,6 +44,8 @@ from agent.plugins.session_plugins import SessionPlugins
 from agent.recall.recall import Recall
 from agent.recall.tool_search import ToolSearch
 from agent.safety.gate import Gate
+from agent.schedule.book import JobBook
+from agent.schedule.session_jobs import SessionJobs
 from agent.sessions.folded_messages import FoldedMessages
 from agent.sessions.live_session import LiveSession
 from agent.sessions.opening import apart
@@ -357,6 +359,7 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
+    jobs = SessionJobs(JobBook(services.store.database, services.home.schedule), reach.workspace)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
     away = () if place.origin is None else (apart(place.origin, reach.workspace),)
@@ -385,6 +388,7 @@ def _context_factory(
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
             servers=reach.diagnostics,
+            jobs=jobs,
         )
 
     return context_for

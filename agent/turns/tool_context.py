@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.absent import NO_DIAGNOSTICS
+from agent.absent import NO_DIAGNOSTICS, NO_JOBS
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
@@ -30,6 +30,7 @@ from tools.context import (
 )
 from tools.diagnostics import Diagnostics
 from tools.found import SessionSearch
+from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
 from tools.skill_keeper import SkillKeeper
@@ -102,6 +103,7 @@ class CallContext:
     delegates: Delegates
     servers: Diagnostics = NO_DIAGNOSTICS
     """The language servers of its workspace."""
+    jobs: JobKeeper = NO_JOBS
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None

@@ -20,6 +20,7 @@ from agent.absent import (
     NO_DELEGATES,
     NO_DIAGNOSTICS,
     NO_FOLDED,
+    NO_JOBS,
     NO_LEARNINGS,
     NO_MEMORY,
     NO_SKILLS,
@@ -29,6 +30,7 @@ from tools.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
 from tools.diagnostics import Diagnostics
 from tools.found import FoundNote, FoundSession
+from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
 from tools.skill_keeper import SkillKeeper
@@ -179,6 +181,7 @@ class FakeContext:
         self.terminals = Terminals()
         self.memory: MemoryKeeper = NO_MEMORY
         self.learnings: LearningKeeper = NO_LEARNINGS
+        self.jobs: JobKeeper = NO_JOBS
         self.skills: SkillKeeper = NO_SKILLS
         self.checkpoints: Checkpoints = NO_CHECKPOINTS
         self.delegates: Delegates = NO_DELEGATES
