@@ -19,6 +19,7 @@ from tools.diagnostics import Diagnostics, FileEdit
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ NO_JOBS_HERE = "No jobs are kept here; work on it now."
 NOT_LEARNED = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 NO_SKILLS_HERE = "Skills are switched off here; see the setting skills.enabled."
 NOT_SENT = "No other agents can be sent from here; do it yourself."
+NO_SENSES_HERE = "Nothing that sees, draws or speaks is set up here."
 NOT_FOLDED = "Nothing of this conversation is folded."
 NOT_WATCHED = "The project is watched only where a person works beside Hermes."
 
@@ -168,6 +170,7 @@ NO_JOBS: JobKeeper = _Refusing(NO_JOBS_HERE)  # pyright: ignore[reportAssignment
 NO_FOLDED: Folded = _Refusing(NOT_FOLDED)  # pyright: ignore[reportAssignmentType]
 NO_SKILLS: SkillKeeper = _Refusing(NO_SKILLS_HERE)  # pyright: ignore[reportAssignmentType]
 NO_CHECKPOINTS: Checkpoints = _Refusing(NOT_KEPT)  # pyright: ignore[reportAssignmentType]
+NO_SENSES: Senses = _Refusing(NO_SENSES_HERE)  # pyright: ignore[reportAssignmentType]
 NO_DELEGATES: Delegates = _Refusing(NOT_SENT)  # pyright: ignore[reportAssignmentType]
 
 

@@ -482,6 +482,8 @@ class RequestResolved(Event):
     type: ClassVar[str] = "request_resolved"
     id: str
     outcome: str
+    by: str = ""
+    """Who answered it and from where, in words; empty for the person at the terminal, and for nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)

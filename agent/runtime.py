@@ -17,6 +17,7 @@ from agent.assembly.conversation import Conversation, further_tools, open_conver
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
 from agent.assembly.session_plugins import open_plugins
+from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers, resource_reader
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
@@ -65,13 +66,13 @@ from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from tools.discovery import discover
+from tools.editor import NO_EDITOR
 from tools.registry import registry
 from tools.safe_text import printable
 from tools.terminal.environment import child_environment
 
 if TYPE_CHECKING:
     from agent.config.loader import LoadedSettings
-    from agent.config.schema import Settings
     from agent.mcp.service import McpService
     from agent.workspace.checkpoints.recorder import StepRecorder as Steps
 
@@ -85,8 +86,7 @@ async def open_engine(
     """
     home = Home.locate(dict(environ))
     private_folder(home.root)
-    loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
-    loaded = replace(loaded, settings=_as_chosen(loaded.settings, options))
+    loaded = await asyncio.to_thread(_configured, home, dict(environ), options)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
     problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
@@ -122,29 +122,11 @@ async def open_engine(
         raise
 
 
-def _configured(home: Home, environ: dict[str, str], workspace: Path) -> LoadedSettings:
+def _configured(home: Home, environ: dict[str, str], options: Options) -> LoadedSettings:
     """Settings, environment with `.env`, and what is wrong with them. Reads files."""
     from agent.config.loader import load
 
-    return load(home, environ, workspace)
-
-
-def _as_chosen(settings: Settings, options: Options) -> Settings:
-    """The settings with what the surface chose for this session alone. Pure."""
-    changed: dict[str, object] = {}
-    if options.toolsets:
-        changed["tools"] = settings.tools.model_copy(update={"enabled": list(options.toolsets)})
-    limits = {"tokens": options.max_tokens, "money": options.max_money}
-    own = settings.budget.session.model_dump()
-    lower = {
-        name: limit
-        for name, limit in limits.items()
-        if limit is not None and (own[name] is None or limit < own[name])
-    }
-    if lower:
-        session = settings.budget.session.model_copy(update=lower)
-        changed["budget"] = settings.budget.model_copy(update={"session": session})
-    return settings.model_copy(update=changed) if changed else settings
+    return load(home, environ, options.workspace, chosen=options.settings)
 
 
 def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Path) -> list[str]:
@@ -181,6 +163,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
+    await asyncio.to_thread(offer_ready, base)
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
     talk = await open_conversation(base, named)
@@ -302,6 +285,7 @@ def _spec(
         turn_queue=turn_queue,
         emit=base.emit,
         attach=_references(base, place, servers),
+        editor=base.options.editor or NO_EDITOR,
     )
 
 
@@ -415,6 +399,7 @@ def _services(
     copies = NoCopies()
     if steps is not None:
         copies = AgentCopies(base.store, talk.session.id, steps, base.home.copies, base.emit)
+    models = _models(base, talk)
     return Services(
         store=base.store,
         recall=base.recall,
@@ -429,7 +414,8 @@ def _services(
         skills=catalog_for(base.home, base.options.workspace, base.settings, base.plugins.skill_folders()),
         environ=base.variables,
         root=talk.session.id,
-        models=_models(base, talk),
+        models=models,
+        senses=SessionSenses(base, talk, models.voice),
         metering=talk.metering,
         definitions=definitions,
         tools=talk.tools,

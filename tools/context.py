@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from tools.actions import Action
 from tools.checkpoints import Checkpoints
 from tools.diagnostics import Diagnostics
+from tools.editor import EditorSide
 from tools.found import FoundMessage, SessionSearch
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 
 if TYPE_CHECKING:
     from tools.code.runner import CodeRunner
+    from tools.senses.services import Senses
     from tools.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
@@ -342,6 +344,16 @@ class ToolContext(Protocol):
     @property
     def delegates(self) -> Delegates:
         """Refuses everything where no other agents can be sent."""
+        ...
+
+    @property
+    def editor(self) -> EditorSide:
+        """The editor that the session works in; one that offers nothing where there is none."""
+        ...
+
+    @property
+    def senses(self) -> Senses:
+        """What sees, draws, speaks and hears; refuses everything where nothing of that is set up."""
         ...
 
     @property

@@ -24,7 +24,7 @@ from agent.store.connection import Database
 
 if TYPE_CHECKING:
     from agent.api.session import SessionClient
-    from agent.config.schema import ScheduleSettings
+    from agent.config.schema import Settings
     from agent.home import Home
 
 MOST_CONTEXT = 20_000
@@ -35,7 +35,7 @@ MOST_OUTPUT = 200_000
 def open_runner(
     database: Database,
     home: Home,
-    settings: ScheduleSettings,
+    settings: Settings,
     told: Callable[[Job, JobRun], None] = lambda _job, _run: None,
 ) -> JobRunner:
     """A runner whose jobs work in sessions."""
@@ -45,20 +45,18 @@ def open_runner(
         work=partial(work, database, settings),
         deliver=deliver,
         told=told,
-        tick=settings.tick,
-        grace=settings.grace,
-        at_once=settings.at_once,
+        tick=settings.schedule.tick,
+        grace=settings.schedule.grace,
+        at_once=settings.schedule.at_once,
     )
 
 
-async def work(
-    database: Database, settings: ScheduleSettings, job: Job, run: JobRun, note: Note
-) -> JobOutcome:
+async def work(database: Database, settings: Settings, job: Job, run: JobRun, note: Note) -> JobOutcome:
     """Carry a run out. Raises `HermesError`."""
     intent = job.intent
     folder = await asyncio.to_thread(_folder, intent.cwd)
     if intent.script:
-        ended = await run_command(intent.script, folder, settings.script_timeout)
+        ended = await run_command(intent.script, folder, settings.schedule.script_timeout)
         state = "done" if ended.code == 0 else "failed"
         return JobOutcome(state, ended.output, "" if state == "done" else ended.said, {"code": ended.code})
     # Judged again: the rules may know more than when it was made.
@@ -70,9 +68,7 @@ async def work(
         resume=run.session or None,
         surface="cron",
         allow=intent.allow,
-        toolsets=intent.toolsets,
-        max_tokens=settings.tokens,
-        max_money=settings.money,
+        settings=_own_settings(settings, intent.toolsets),
     )
     client = await open_session(options, seen)
     try:
@@ -90,6 +86,19 @@ async def work(
     error = ended.error or ("" if ended.exit_code == 0 else f"It ended as {ended.outcome}.")
     state = "done" if worked and ended.exit_code == 0 else "failed"
     return JobOutcome(state, ended.text[-MOST_OUTPUT:], error, seen.receipt(client, ended))
+
+
+def _own_settings(settings: Settings, toolsets: tuple[str, ...]) -> dict[str, Any]:
+    """Settings of a run: its tools, and the lower of the limits of a run and of a session. Pure."""
+    own, run = settings.budget.session, settings.schedule
+    limits = {"tokens": _lower(own.tokens, run.tokens), "money": _lower(own.money, run.money)}
+    budget = {"budget": {"session": {name: value for name, value in limits.items() if value is not None}}}
+    return {**budget, "tools": {"enabled": list(toolsets)}} if toolsets else budget
+
+
+def _lower(first: float | None, second: float | None) -> float | None:
+    given = [each for each in (first, second) if each is not None]
+    return min(given) if given else None
 
 
 def _folder(cwd: str) -> Path:

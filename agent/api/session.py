@@ -188,6 +188,10 @@ class StoredSessions(Protocol):
         """The last nodes of a session, oldest first."""
         ...
 
+    async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
+        """The nodes that lead to a node of the branch in use (None: to its end), secrets masked."""
+        ...
+
     async def search(
         self,
         text: str,

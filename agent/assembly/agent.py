@@ -13,6 +13,7 @@ from agent.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
     NO_MEMORY,
+    NO_SENSES,
     NO_SKILLS,
     Around,
     NoWatch,
@@ -24,6 +25,7 @@ from agent.absent import (
 )
 from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
+from agent.assembly.session_senses import SessionSenses
 from agent.attachments import AttachmentStore
 from agent.config.schema import Settings
 from agent.context.allowed_passages import allowed_passages
@@ -69,6 +71,7 @@ from agent.turns.turn_runner import TurnRunner
 from agent.turns.unasked_changes import UnaskedChanges
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
+from tools.editor import NO_EDITOR, EditorSide
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
@@ -98,6 +101,8 @@ class AgentServices:
     """What plugins bring; None where there are none."""
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
+    senses: SessionSenses | None = None
+    """What sees, draws and speaks; None where nothing does."""
     further: FurtherTools | None = None
     """The tools of servers and plugins that are reached through `tool_call`."""
     environ: Mapping[str, str] = field(default_factory=dict)
@@ -152,6 +157,8 @@ class AgentSpec:
     """What the model is told besides a message of the person."""
     effort: Thinking | None = None
     """How much it thinks; None: as the session does."""
+    editor: EditorSide = NO_EDITOR
+    """The editor in whose buffers it reads and writes."""
     beginning: Callable[[], None] = nothing_begins
     """Told when a turn begins."""
 
@@ -360,6 +367,7 @@ def _context_factory(
         further=services.further,
     )
     jobs = SessionJobs(JobBook(services.store.database, services.home.schedule), reach.workspace)
+    senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
     away = () if place.origin is None else (apart(place.origin, reach.workspace),)
@@ -387,8 +395,10 @@ def _context_factory(
             skills=NO_SKILLS if skills is None else skills.of_call(call.id),
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
+            editor=spec.editor,
             servers=reach.diagnostics,
             jobs=jobs,
+            senses=senses,
         )
 
     return context_for

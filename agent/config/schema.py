@@ -10,7 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from agent.config import senses
 from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.schedule import ScheduleSettings as ScheduleSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
 from agent.hooks.declared import HookEvent
@@ -348,6 +350,17 @@ class EngineSettings(SettingsSection):
     )
 
 
+class ServeSettings(SettingsSection):
+    hosts: list[str] = Field(
+        [], description="Further names under which `hermes serve` is reached, such as that of a proxy."
+    )
+    approval_timeout: float = Field(
+        600,
+        gt=0,
+        description="Seconds an approval waits for somebody in a turn that an OpenAI client began; then no.",
+    )
+
+
 class HookSettings(SettingsSection):
     command: str = Field(min_length=1, description="A line for `sh -c`.")
     match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
@@ -425,25 +438,19 @@ class DayBudget(SettingsSection):
     money: float | None = Field(None, gt=0, description="US dollars all sessions of a day may use together.")
 
 
+class TotalBudget(SettingsSection):
+    tokens: int | None = Field(
+        None, ge=1, description="Tokens all sessions of a home may use together, ever."
+    )
+    money: float | None = Field(
+        None, gt=0, description="US dollars all sessions of a home may use together, ever."
+    )
+
+
 class BudgetSettings(SettingsSection):
     session: SessionBudget = SessionBudget.model_construct()
     day: DayBudget = DayBudget.model_construct()
-
-
-class ScheduleSettings(SettingsSection):
-    enabled: bool = Field(True, description="Whether jobs run while Hermes is open.")
-    tick: float = Field(
-        15, ge=1, le=3600, description="Seconds after which the clock is looked at again while jobs exist."
-    )
-    grace: float = Field(
-        120,
-        ge=0,
-        description="Seconds a run may be late before it counts as missed; at most half its period.",
-    )
-    at_once: int = Field(2, ge=1, le=32, description="Runs of jobs at once; further ones wait in order.")
-    tokens: int | None = Field(1_000_000, ge=1, description="Tokens one run of a job may use.")
-    money: float | None = Field(None, gt=0, description="US dollars one run of a job may use.")
-    script_timeout: float = Field(600, gt=0, description="Seconds a script of a job may take.")
+    total: TotalBudget = TotalBudget.model_construct()
 
 
 class Settings(SettingsSection):
@@ -463,10 +470,17 @@ class Settings(SettingsSection):
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     safety: SafetySettings = SafetySettings.model_construct()
     diagnostics: DiagnosticsSettings = DiagnosticsSettings.model_construct()
+    vision: senses.VisionSettings = senses.VisionSettings.model_construct()
+    image: senses.ImageSettings = senses.ImageSettings.model_construct()
+    speech: senses.SpeechSettings = senses.SpeechSettings.model_construct()
+    transcribe: senses.TranscribeSettings = senses.TranscribeSettings.model_construct()
+    homeassistant: senses.HomeAssistantSettings = senses.HomeAssistantSettings.model_construct()
+    messages: senses.MessageSettings = senses.MessageSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     engine: EngineSettings = EngineSettings.model_construct()
+    serve: ServeSettings = ServeSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()

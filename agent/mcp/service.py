@@ -157,7 +157,7 @@ class McpService:
 
         await asyncio.gather(*(one(kept) for kept in unknown))
 
-    def learn_beside(self) -> None:
+    def learn_beside(self) -> asyncio.Task[None]:
         """The same without waiting; what is found can be used at once."""
 
         async def learning() -> None:
@@ -169,7 +169,7 @@ class McpService:
                 text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
                 self._say("info", text)
 
-        self._beside(learning())
+        return self._beside(learning())
 
     def usable(self) -> bool:
         """Whether there is a server that may be used."""
@@ -372,10 +372,11 @@ class McpService:
         finally:
             kept.is_renewing = False
 
-    def _beside(self, work: Any) -> None:
+    def _beside(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.absent import NO_DIAGNOSTICS, NO_JOBS
+from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
-from tools.actions import Action, SpawnAgent
+from tools.actions import Action, SpawnAgent, WritePath
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -29,10 +29,13 @@ from tools.context import (
     PersonAnswer,
 )
 from tools.diagnostics import Diagnostics
+from tools.editor import NO_EDITOR, EditorSide
+from tools.files.editor_text import settle
 from tools.found import SessionSearch
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
 
@@ -101,9 +104,11 @@ class CallContext:
     skills: SkillKeeper
     checkpoints: Checkpoints
     delegates: Delegates
+    editor: EditorSide = NO_EDITOR
     servers: Diagnostics = NO_DIAGNOSTICS
     """The language servers of its workspace."""
     jobs: JobKeeper = NO_JOBS
+    senses: Senses = NO_SENSES
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None
@@ -148,6 +153,9 @@ class CallContext:
     async def _permit(self, gate: Gate, action: Action) -> None:
         with self.waiting():
             self.allowed(self.call, await gate.permit(action))
+        if isinstance(action, WritePath) and not action.creates:
+            # Before what undo goes back to is taken down: unsaved text is the person's own.
+            await settle(self.editor, action.path)
         await self.acting(self.call, action)
 
     def progress(self, text: str) -> None:

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 def checks() -> dict[str, Check]:
     """Every check by name, in the order they are shown."""
-    from app.cli.health import isolation, model, state, system
+    from app.cli.health import isolation, model, senses, state, system
 
     return {
         "python": system.python,
@@ -67,6 +67,7 @@ def checks() -> dict[str, Check]:
         "config": state.config,
         "permissions": state.permissions,
         "store": state.store,
+        "senses": senses.senses,
         "disk": system.disk,
         "model": model.model,
     }

@@ -23,16 +23,19 @@ from agent.absent import (
     NO_JOBS,
     NO_LEARNINGS,
     NO_MEMORY,
+    NO_SENSES,
     NO_SKILLS,
 )
 from tools.actions import Action, SpawnAgent
 from tools.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
 from tools.diagnostics import Diagnostics
+from tools.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
 from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
 
@@ -186,6 +189,8 @@ class FakeContext:
         self.checkpoints: Checkpoints = NO_CHECKPOINTS
         self.delegates: Delegates = NO_DELEGATES
         self.folded: Folded = NO_FOLDED
+        self.editor: EditorSide = NO_EDITOR
+        self.senses: Senses = NO_SENSES
         self.diagnostics: Diagnostics = NO_DIAGNOSTICS
         self.actions: list[Action] = []
         self.progressed: list[str] = []

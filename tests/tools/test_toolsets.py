@@ -33,6 +33,12 @@ DEFAULT = {
     "delegate_task",
     "subagents",
     "execute_code",
+    "vision_analyze",
+    "image_generate",
+    "text_to_speech",
+    "transcribe",
+    "homeassistant",
+    "send_message",
 }
 
 

@@ -64,7 +64,7 @@ async def _run(args: argparse.Namespace) -> int:
         print(json.dumps({**run.as_json(), "name": job.title, "output": run.output}), flush=True)
 
     async with await Store.open(home.database, secrets=secrets_of_home()) as store:
-        runner = open_runner(store.database, home, settings.schedule, told)
+        runner = open_runner(store.database, home, settings, told)
         if args.job:
             await JobBook(store.database, home.schedule).ask_for(args.job)
         if args.once or args.job:
