@@ -87,7 +87,8 @@ class JobRunner:
             await self._look()
             if not self._tasks:
                 return
-            await asyncio.wait(self._tasks.values(), return_when=asyncio.FIRST_COMPLETED)
+            # Something else may become due meanwhile.
+            await asyncio.wait(self._tasks.values(), timeout=self.tick, return_when=asyncio.FIRST_COMPLETED)
 
     async def _wait(self, stop: asyncio.Event, seconds: float) -> None:
         self._ended.clear()
