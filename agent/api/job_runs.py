@@ -15,6 +15,7 @@ from agent.events import Event, ToolFinished, TurnEnded
 from agent.options import Options
 from agent.schedule.commands import run_command
 from agent.schedule.delivery import deliver
+from agent.schedule.heartbeats import Heartbeats, last_session
 from agent.schedule.job import Job, JobRun, checked
 from agent.schedule.job_table import job as stored_job
 from agent.schedule.job_table import runs_of
@@ -48,6 +49,7 @@ def open_runner(
         tick=settings.schedule.tick,
         grace=settings.schedule.grace,
         at_once=settings.schedule.at_once,
+        beat=Heartbeats(database, home, settings.heartbeat).look,
     )
 
 
@@ -61,11 +63,12 @@ async def work(database: Database, settings: Settings, job: Job, run: JobRun, no
         return JobOutcome(state, ended.output, "" if state == "done" else ended.said, {"code": ended.code})
     # Judged again: the rules may know more than when it was made.
     checked(replace(intent, schedule="every 1h", until=""), int(time.time()))
+    resumed = run.session or (await last_session(database, job.id) if run.is_beat else "")
     seen = _Seen()
     options = Options(
         workspace=folder,
         model=intent.model or None,
-        resume=run.session or None,
+        resume=resumed or None,
         surface="cron",
         allow=intent.allow,
         settings=_own_settings(settings, intent.toolsets),
@@ -76,7 +79,7 @@ async def work(database: Database, settings: Settings, job: Job, run: JobRun, no
             await note(client.id)
         ended = await client.go_on() if run.session else None
         if ended is None:
-            done = _answered(client)
+            done = _answered(client, intent.prompt) if run.session else None
             if done is not None:
                 return JobOutcome("done", done, "", seen.receipt(client, None))
             ended = await client.run(await _message(database, job))
@@ -109,9 +112,12 @@ def _folder(cwd: str) -> Path:
     return folder.resolve()
 
 
-def _answered(client: SessionClient) -> str | None:
+def _answered(client: SessionClient, prompt: str) -> str | None:
     """The answer of a session whose turn was over before the cut."""
     last = client.path[-1] if client.path else None
+    asked = next((node for node in reversed(client.path) if node.kind == "user"), None)
+    if asked is None or not asked.content.endswith(prompt):
+        return None
     return last.content if last is not None and last.kind == "assistant" else None
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from agent.schedule.book import CLOSED as CLOSED
     from agent.schedule.book import JobBook as JobBook
     from agent.schedule.book import job_json as job_json
+    from agent.schedule.heartbeats import Heartbeats as Heartbeats
     from agent.schedule.job import Job as Job
     from agent.schedule.job import JobRun as JobRun
     from agent.schedule.job import iso as iso
@@ -28,6 +29,7 @@ __getattr__ = exports(
     {
         "agent.schedule.asking": "DEFAULT_COUNT Answer Question ask",
         "agent.schedule.book": "CLOSED JobBook job_json",
+        "agent.schedule.heartbeats": "Heartbeats",
         "agent.schedule.job": "Job JobRun iso",
         "agent.schedule.runner": "JobRunner",
         "agent.schedule.unit": "Installation installation",

@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from agent.config import senses
 from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.schedule import HeartbeatSettings as HeartbeatSettings
 from agent.config.schedule import ScheduleSettings as ScheduleSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
@@ -485,6 +486,7 @@ class Settings(SettingsSection):
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()
     schedule: ScheduleSettings = ScheduleSettings.model_construct()
+    heartbeat: HeartbeatSettings = HeartbeatSettings.model_construct()
     hooks: dict[HookEvent, list[HookSettings]] = Field(
         default={},
         description="Your own commands that hear of events and may have a say; see docs/hooks.md.",

@@ -18,6 +18,8 @@ JobState = Literal["active", "paused", "done"]
 RunState = Literal["waiting", "running", "done", "failed", "skipped", "interrupted"]
 LONGEST_PROMPT = 20_000
 MOST_JITTER = 86_400
+HEARTBEAT = "heartbeat"
+"""How the ids of the jobs begin that a heartbeat keeps."""
 DELIVERIES = "notice, none, file:PATH, mail:COMMAND"
 
 
@@ -108,6 +110,11 @@ class JobRun:
     receipt: Mapping[str, Any] = field(default_factory=dict)
     delivery: str = ""
     tries: int = 0
+
+    @property
+    def is_beat(self) -> bool:
+        """Whether it is one of the heartbeat."""
+        return self.job.startswith(HEARTBEAT)
 
     def as_json(self) -> dict[str, Any]:
         """The receipt as an object: why, due, started, ended, what it took, what was refused."""

@@ -61,7 +61,10 @@ class JobRunner:
     tick: float = 15.0
     grace: float = 120.0
     at_once: int = 2
+    beat: Callable[[], Awaitable[float | None]] | None = None
+    """Lets the heartbeat look; seconds (UTC) of the next beat, None where there is no heartbeat."""
     _tasks: dict[int, asyncio.Task[None]] = field(default_factory=dict)
+    _beats: float | None = None
     _ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -101,6 +104,8 @@ class JobRunner:
         """Seconds to sleep: until the next thing is due, at most a tick, as the clock may be set."""
         now = self.clock()
         soonest = (await self.database.read(lambda c: table.waits(c, now)))[1]
+        if self._beats is not None and self._beats > now:
+            soonest = min(soonest or self._beats, self._beats)
         if soonest is None or soonest <= now:
             # What is due and not begun waits for a place, or for another process.
             return self.tick
@@ -110,6 +115,8 @@ class JobRunner:
         """Claim, begin and deliver what is due."""
         now = self.clock()
         whole = int(now)
+        if self.beat is not None:
+            self._beats = await self.beat()
         exists, soonest = await self.database.read(lambda c: table.waits(c, now))
         if not exists or soonest is None or soonest > now:
             return

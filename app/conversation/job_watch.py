@@ -48,21 +48,23 @@ async def watch_jobs(show: Callable[[str, str], None]) -> None:
     """Look at the clock as long as the application runs; `show` gets the name of a job and what it said."""
     from agent.api.config import load
     from agent.api.home import Home
-    from agent.api.schedule import JobBook
+    from agent.api.schedule import Heartbeats, JobBook
     from agent.api.sessions import Store
 
     await asyncio.sleep(SETTLED)
     home = Home.locate()
     try:
-        settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.home())).settings.schedule
-        if not settings.enabled:
+        settings = (await asyncio.to_thread(load, home, dict(os.environ), Path.home())).settings
+        if not settings.schedule.enabled:
             return
         starter = RunStarter()
         async with await Store.open(home.database) as store:
             book = JobBook(store.database, home.schedule)
+            beats = Heartbeats(store.database, home, settings.heartbeat)
             while True:
+                await beats.look()
                 await look(book, starter.begin, show)
-                await asyncio.sleep(settings.tick)
+                await asyncio.sleep(settings.schedule.tick)
     except HermesError as error:
         log.warning("jobs are not looked at: %s", error)
 
