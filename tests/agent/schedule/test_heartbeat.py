@@ -30,7 +30,7 @@ async def test_an_idle_week_asks_no_model_and_each_reason_asks_it_once(tmp_path:
     watched, pid = tmp_path / "watched", tmp_path / "pid"
     watched.write_text("1")
     pid.write_text(str(os.getpid()))
-    settings = HeartbeatSettings(
+    settings = HeartbeatSettings.model_construct(
         watch=["watched"], processes=["pid"], mail=f"cat {tmp_path}/mail 2>/dev/null", interval=1800
     )
     async with await Store.open(home.database) as store:
