@@ -16,6 +16,7 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_browsers import note_settings
 from agent.assembly.session_plugins import open_plugins
 from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers, resource_reader
@@ -41,7 +42,7 @@ from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
 from agent.plugins.skill_catalog import catalog_for
-from agent.recall.opening import recall_sources
+from agent.recall.opening import open_meaning, recall_sources
 from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
@@ -95,7 +96,11 @@ async def open_engine(
     secrets = _secrets(loaded, plan)
     store = await Store.open(home.database, secrets=secrets)
     notes = memory_files(home, options.workspace, loaded.settings)
-    recall = Recall(store, sources=recall_sources(store, home, options.workspace, loaded.settings, notes))
+    recall = Recall(
+        store,
+        sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
+        meaning=open_meaning(store, loaded.settings, loaded.environ),
+    )
     stream.subscribe(lambda _event: recall.stir())
     plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
     closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]
@@ -166,6 +171,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     await asyncio.to_thread(offer_ready, base)
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
+    note_settings(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))

@@ -21,6 +21,7 @@ from tools.job_keeper import JobKeeper
 from tools.learning_notes import LearningKeeper
 
 if TYPE_CHECKING:
+    from tools.browser.browsers import Browsers
     from tools.code.runner import CodeRunner
     from tools.senses.services import Senses
     from tools.skill_keeper import SkillKeeper
@@ -306,6 +307,11 @@ class ToolContext(Protocol):
     @property
     def terminals(self) -> Terminals:
         """Shells and background processes of all tasks."""
+        ...
+
+    @property
+    def browsers(self) -> Browsers:
+        """Browsers of all tasks; starting one fails where there can be none."""
         ...
 
     @property

@@ -382,6 +382,7 @@ def _context_factory(
             sessions=search,
             folded=folded,
             terminals=reach.terminals,
+            browsers=reach.browsers,
             options=services.options,
             gate=spec.gate,
             emit=spec.emit,

@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agent.absent import NO_DIAGNOSTICS, NO_JOBS, NO_SENSES
+from agent.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
+from agent.server_events import FormAsked
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent, WritePath
+from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -38,6 +41,9 @@ from tools.safe_text import clean
 from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
+
+if TYPE_CHECKING:
+    from agent.mcp.forms import FormField
 
 Acting = Callable[[str, Action], Awaitable[None]]
 """Hears of an action that is allowed, by its call, before it is done; raises `ToolError` to prevent it."""
@@ -64,6 +70,12 @@ class PersonAsker:
         safe = [clean(choice) for choice in choices]
         return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
 
+    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
+        """Put a form of a tool server to the person. Declined at once when nobody is there."""
+        return await self.pending_requests.put(
+            FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class PersonApprover:
@@ -89,6 +101,7 @@ class CallContext:
     sessions: SessionSearch
     folded: Folded
     terminals: Terminals
+    browsers: Browsers
     options: Mapping[str, Any]
     gate: Gate
     emit: Callable[[Event], None]

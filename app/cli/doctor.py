@@ -61,6 +61,7 @@ def checks() -> dict[str, Check]:
         "git": system.git,
         "sandbox": isolation.sandbox,
         "network": isolation.network,
+        "browser": isolation.browser,
         "languages": system.language_servers,
         "terminal": system.terminal,
         "home": state.home,
@@ -69,6 +70,7 @@ def checks() -> dict[str, Check]:
         "store": state.store,
         "senses": senses.senses,
         "disk": system.disk,
+        "meaning": state.meaning,
         "model": model.model,
     }
 

@@ -27,6 +27,7 @@ from agent.absent import (
     NO_SKILLS,
 )
 from tools.actions import Action, SpawnAgent
+from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
 from tools.diagnostics import Diagnostics
@@ -182,6 +183,7 @@ class FakeContext:
         self.files = FakeFiles()
         self.sessions = FakeSessions()
         self.terminals = Terminals()
+        self.browsers = Browsers(None)
         self.memory: MemoryKeeper = NO_MEMORY
         self.learnings: LearningKeeper = NO_LEARNINGS
         self.jobs: JobKeeper = NO_JOBS
