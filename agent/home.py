@@ -179,6 +179,11 @@ class Home(NamedTuple):
         return self.root / "run"
 
     @property
+    def service_socket(self) -> Path:
+        """Where the service of this home takes terminals in."""
+        return self.run / "service.sock"
+
+    @property
     def history(self) -> Path:
         """What was sent from the prompt, one file per project."""
         return self.root / "history"

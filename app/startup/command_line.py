@@ -25,6 +25,7 @@ SUBCOMMANDS = {
     "serve": "host sessions for the browser, the phone and other programs",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "batch": "work on many tasks from a file",
+    "eval": "run suites of tasks, compare results, check a judge",
     "cron": "list, add and run jobs that work on time",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
@@ -72,6 +73,13 @@ def build_parser(arguments: Sequence[str] = ()) -> argparse.ArgumentParser:
         dest="resume_last",
         action="store_true",
         help="go on with the newest session of this folder",
+    )
+    parser.add_argument(
+        "--attach",
+        nargs="?",
+        const="",
+        metavar="ID",
+        help="work in a session of the service (`hermes serve`): this one, or the one it has open",
     )
     parser.add_argument(
         "--approve",
