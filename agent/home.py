@@ -74,6 +74,11 @@ class Home(NamedTuple):
         return self.root / "plugin-data"
 
     @property
+    def schedule(self) -> Path:
+        """Locks of what runs jobs on time, and what heartbeats have seen: see docs/schedule.md."""
+        return self.root / "schedule"
+
+    @property
     def env(self) -> Path:
         return self.root / ".env"
 

@@ -36,11 +36,15 @@ class Options:
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
     """Whether a person is there to answer questions."""
+    allow: tuple[str, ...] = ()
+    """Rules, `tool(pattern)`, that allow in this session beside those of permissions.yaml."""
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Settings of this session, nested by section as in `config.yaml`, whatever files and environment say."""
     editor: EditorSide | None = None
     """The editor that the session works in. It does not cross to an engine in a process of its own."""
     servers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     """Further MCP servers, by name, each as `mcp_servers` describes one."""
+    after: str = ""
+    """The session that a new one takes the place of, as with `/new`; empty where there was none."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""
