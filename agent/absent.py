@@ -18,6 +18,7 @@ from tools.context import Delegates, Folded, MemoryKeeper
 from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
 from tools.skill_keeper import SkillKeeper
+from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -28,6 +29,7 @@ NOT_KEPT = "What happens to files is not kept in this session, so there are no c
 NOT_REMEMBERED = "No notes are kept from here; tell the agent that sent you what should be remembered."
 NOT_LEARNED = "Nothing is learned here: learnings are switched off (learnings.enabled)."
 NO_SKILLS_HERE = "Skills are switched off here; see the setting skills.enabled."
+NO_WEB_HERE = "The web cannot be read from here."
 NOT_SENT = "No other agents can be sent from here; do it yourself."
 NOT_FOLDED = "Nothing of this conversation is folded."
 NOT_WATCHED = "The project is watched only where a person works beside Hermes."
@@ -163,6 +165,7 @@ NO_MEMORY: MemoryKeeper = _Refusing(NOT_REMEMBERED)  # pyright: ignore[reportAss
 NO_LEARNINGS: LearningKeeper = _Refusing(NOT_LEARNED)  # pyright: ignore[reportAssignmentType]
 NO_FOLDED: Folded = _Refusing(NOT_FOLDED)  # pyright: ignore[reportAssignmentType]
 NO_SKILLS: SkillKeeper = _Refusing(NO_SKILLS_HERE)  # pyright: ignore[reportAssignmentType]
+NO_WEB: WebReader = _Refusing(NO_WEB_HERE)  # pyright: ignore[reportAssignmentType]
 NO_CHECKPOINTS: Checkpoints = _Refusing(NOT_KEPT)  # pyright: ignore[reportAssignmentType]
 NO_DELEGATES: Delegates = _Refusing(NOT_SENT)  # pyright: ignore[reportAssignmentType]
 

@@ -64,6 +64,7 @@ from agent.turns.background_changes import BackgroundChanges
 from agent.turns.room import UNKNOWN_WINDOW
 from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
+from agent.web.services import WebServices, open_web
 from tools.discovery import discover
 from tools.registry import registry
 from tools.safe_text import printable
@@ -189,6 +190,7 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     services = replace(
         _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks),
         further=further,
+        web=_web(base),
     )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
@@ -239,6 +241,19 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
         servers,
         services.effort,
     )
+
+
+def _web(base: SharedServices) -> WebServices:
+    """What reads the web for all agents of the session."""
+    web = open_web(
+        base.home,
+        base.settings.web,
+        environ=base.environ,
+        variables=base.variables,
+        secrets=base.secrets,
+    )
+    base.closers.append(web.close)
+    return web
 
 
 def _spec(

@@ -16,6 +16,7 @@ from tools.actions import Action
 from tools.checkpoints import Checkpoints
 from tools.found import FoundMessage, SessionSearch
 from tools.learning_notes import LearningKeeper
+from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
     from tools.code.runner import CodeRunner
@@ -325,6 +326,11 @@ class ToolContext(Protocol):
     @property
     def skills(self) -> SkillKeeper:
         """Refuses everything where skills are switched off."""
+        ...
+
+    @property
+    def web(self) -> WebReader:
+        """Refuses everything where the web cannot be read."""
         ...
 
     @property

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from agent.absent import NO_WEB
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
@@ -32,6 +34,10 @@ from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
+from tools.web_reader import WebReader
+
+if TYPE_CHECKING:
+    from agent.web.services import WebServices
 
 Acting = Callable[[str, Action], Awaitable[None]]
 """Hears of an action that is allowed, by its call, before it is done; raises `ToolError` to prevent it."""
@@ -96,6 +102,8 @@ class CallContext:
     memory: MemoryKeeper
     learnings: LearningKeeper
     skills: SkillKeeper
+    web_services: WebServices | None
+    """What reads the web; None where it cannot be read."""
     checkpoints: Checkpoints
     delegates: Delegates
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
@@ -118,6 +126,21 @@ class CallContext:
     @property
     def files(self) -> FileMemory:
         return self.script_files or self.state.files.of_call(self.call)
+
+    @property
+    def web(self) -> WebReader:
+        if self.web_services is None:
+            return NO_WEB
+        from agent.web.call_web import CallWeb
+
+        return CallWeb(
+            services=self.web_services,
+            ask=self.permit,
+            agreed=partial(self._permit, self.gate.agreed()),
+            opens=self.gate.opens,
+            scratch=lambda: self.scratch,
+            progress=self.progress,
+        )
 
     async def permit(self, action: Action) -> None:
         await self._permit(self.gate, action)

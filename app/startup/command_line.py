@@ -23,6 +23,7 @@ SUBCOMMANDS = {
     "skills": "list, check, install, update and hand on skills",
     "acp": "work in an editor that speaks the Agent Client Protocol",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
+    "web": "search the web, read pages and crawl sites",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",

@@ -22,6 +22,7 @@ from agent.absent import (
     NO_LEARNINGS,
     NO_MEMORY,
     NO_SKILLS,
+    NO_WEB,
 )
 from tools.actions import Action, SpawnAgent
 from tools.checkpoints import Checkpoints
@@ -31,6 +32,7 @@ from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
+from tools.web_reader import WebReader
 
 Verdict = Callable[[Action], bool]
 
@@ -178,6 +180,7 @@ class FakeContext:
         self.memory: MemoryKeeper = NO_MEMORY
         self.learnings: LearningKeeper = NO_LEARNINGS
         self.skills: SkillKeeper = NO_SKILLS
+        self.web: WebReader = NO_WEB
         self.checkpoints: Checkpoints = NO_CHECKPOINTS
         self.delegates: Delegates = NO_DELEGATES
         self.folded: Folded = NO_FOLDED
