@@ -15,6 +15,7 @@ from agent.messages import ToolCall
 from tools.actions import Action
 from tools.checkpoints import Checkpoints
 from tools.context import Delegates, Folded, MemoryKeeper
+from tools.diagnostics import Diagnostics, FileEdit
 from tools.learning_notes import LearningKeeper
 from tools.results import ToolError
 from tools.skill_keeper import SkillKeeper
@@ -192,3 +193,11 @@ def nothing_begins() -> None:
 def no_step(_call: str) -> Step | None:
     """No call has anything else change files."""
     return None
+
+
+class _NoDiagnostics:
+    async def after(self, edits: Sequence[FileEdit]) -> None:
+        return None
+
+
+NO_DIAGNOSTICS: Diagnostics = _NoDiagnostics()

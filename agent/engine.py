@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.absent import ProjectWatch
@@ -18,6 +19,8 @@ from agent.modes import Mode, ModeName
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate
 from agent.safety.grants import Grants
+from agent.store.nodes import Node
+from agent.store.operations import SessionPlace
 from agent.stream import EventStream
 from agent.turns.turn_queue import QueuedMessage
 from tools.safe_text import printable
@@ -209,6 +212,18 @@ class Engine:
         assert self._task is not None
         return await asyncio.shield(self._task)
 
+    async def go_on(self) -> TurnEnded | None:
+        """Carry the turn to its end that the process before was cut off in; None if there is none.
+
+        Nothing that is in the store is asked for again: neither the model nor a call.
+        """
+        if self.busy or not self._turns.cut_off:
+            return None
+        self._stopping = False
+        self._task = asyncio.create_task(self._taken_up(), name="turn")
+        self._task.add_done_callback(self._continue)
+        return await asyncio.shield(self._task)
+
     async def idle(self) -> None:
         """Wait until no turn runs and nothing is about to begin."""
         while self._task is not None and not self._task.done():
@@ -238,6 +253,21 @@ class Engine:
         ended = await self._turns.run(text, origin, attachments)
         if self._turns.unsaved and kept:
             self._turn_queue.put_back([QueuedMessage(text, tuple(attachments))])
+        await self._over(before, text)
+        return ended
+
+    async def _taken_up(self) -> TurnEnded:
+        """The rest of a turn; an undo takes back all of it."""
+        begun = next((node for node in reversed(self.session.path) if _begins_turn(node)), None)
+        before = await self.travel.place()
+        if begun is not None:
+            before = replace(before, node=begun.parent, step=await self.travel.position_of(begun.id))
+        ended = await self._turns.go_on()
+        await self._over(before, begun.content if begun is not None else "")
+        return ended
+
+    async def _over(self, before: SessionPlace, text: str) -> None:
+        """A turn can be undone from now on."""
         try:
             await asyncio.shield(asyncio.ensure_future(self.travel.turn_over(before, text)))
         except HermesError as error:
@@ -247,7 +277,6 @@ class Engine:
             task = asyncio.current_task()
             if task is not None:
                 task.uncancel()
-        return ended
 
     def _continue(self, done: asyncio.Task[Any]) -> None:
         self._turn_queue.queue_steering()
@@ -256,6 +285,10 @@ class Engine:
         item = self._turn_queue.next()
         if item is not None:
             self._begin(item.text, "queue", item.attachments)
+
+
+def _begins_turn(node: Node) -> bool:
+    return node.kind == "user" and node.data.get("origin") in ("prompt", "queue")
 
 
 async def _closed(close: Callable[[], Awaitable[None]]) -> Exception | None:

@@ -27,6 +27,8 @@ class Decision:
 
     choice: Literal["once", "session", "always", "deny", "expired", "cancelled"]
     feedback: str = ""
+    by: str = ""
+    """Who said so and from where, in words; empty for the person at the terminal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,3 +48,5 @@ class CeilingReply:
 
     outcome: Literal["raised", "stopped", "expired", "cancelled"]
     ceiling: float = 0.0
+    by: str = ""
+    """As in `Decision`."""

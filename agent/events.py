@@ -434,7 +434,7 @@ class ApprovalAsked(Asked):
     network: Literal["", "yes", "no", "open", "filtered"] = ""
     """`open`: nothing keeps it from the network; `filtered`: hosts are asked about by themselves; empty: not
     told."""
-    sandbox: Literal["", "bubblewrap", "landlock", "none", "outside"] = ""
+    sandbox: Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"] = ""
     """What it would run in; `outside`: there is a sandbox, and it would leave it; empty: not told."""
     rule: str = ""
     """What a yes for more than once would cover, in words; empty when only a yes for once counts."""
@@ -482,6 +482,8 @@ class RequestResolved(Event):
     type: ClassVar[str] = "request_resolved"
     id: str
     outcome: str
+    by: str = ""
+    """Who answered it and from where, in words; empty for the person at the terminal, and for nobody."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from agent.modes import ModeName
 from agent.store.nodes import Node
+
+if TYPE_CHECKING:
+    from tools.editor import EditorSide
 
 PREVIEWED = 100
 """Nodes at the end of a session that are shown while the others are read."""
@@ -32,5 +36,11 @@ class Options:
     """Where the session is used: `tui`, `plain`, `oneshot` or `json`."""
     attended: bool = False
     """Whether a person is there to answer questions."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings of this session, nested by section as in `config.yaml`, whatever files and environment say."""
+    editor: EditorSide | None = None
+    """The editor that the session works in. It does not cross to an engine in a process of its own."""
+    servers: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Further MCP servers, by name, each as `mcp_servers` describes one."""
     preview: Callable[[Sequence[Node]], None] | None = None
     """Told the last nodes of a session that is resumed, before all of it is read."""

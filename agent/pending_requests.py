@@ -10,6 +10,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 from agent.events import (
@@ -56,6 +57,7 @@ class PendingRequests:
         self._secrets = secrets or {}
         self._attended = attended
         self._numbers = itertools.count(1)
+        self._process = token_hex(3)
         self._pending: dict[str, Asked] = {}
 
     @property
@@ -129,7 +131,8 @@ class PendingRequests:
             return kind.unattended
         request = kind(
             agent=agent,
-            id=f"{kind.type}-{next(self._numbers)}",
+            # Never the id of another process: an answer that comes late must not meet another request.
+            id=f"{kind.type}-{self._process}-{next(self._numbers)}",
             reply=asyncio.get_running_loop().create_future(),
             **fields,
         )
@@ -140,7 +143,8 @@ class PendingRequests:
             result = await request.reply
         finally:
             del self._pending[request.id]
-            self._emit(RequestResolved(agent=agent, id=request.id, outcome=request.outcome(result)))
+            by = str(getattr(result, "by", ""))
+            self._emit(RequestResolved(agent=agent, id=request.id, outcome=request.outcome(result), by=by))
         return result
 
     def _known(self, text: str) -> str:

@@ -66,6 +66,7 @@ from agent.turns.tool_context import PersonAsker
 from agent.turns.turn_queue import TurnQueue
 from agent.web.services import WebServices, open_web
 from tools.discovery import discover
+from tools.editor import NO_EDITOR
 from tools.registry import registry
 from tools.safe_text import printable
 from tools.terminal.environment import child_environment
@@ -85,7 +86,7 @@ async def open_engine(
     """
     home = Home.locate(dict(environ))
     private_folder(home.root)
-    loaded = await asyncio.to_thread(_configured, home, dict(environ), options.workspace)
+    loaded = await asyncio.to_thread(_configured, home, dict(environ), options)
     plan = await plan_routes(loaded.settings, loaded.environ, options.model)
     problems = await asyncio.to_thread(_problems, loaded, plan, home, options.workspace)
     stream = EventStream()
@@ -121,11 +122,11 @@ async def open_engine(
         raise
 
 
-def _configured(home: Home, environ: dict[str, str], workspace: Path) -> LoadedSettings:
+def _configured(home: Home, environ: dict[str, str], options: Options) -> LoadedSettings:
     """Settings, environment with `.env`, and what is wrong with them. Reads files."""
     from agent.config.loader import load
 
-    return load(home, environ, workspace)
+    return load(home, environ, options.workspace, chosen=options.settings)
 
 
 def _problems(loaded: LoadedSettings, plan: RoutePlan, home: Home, workspace: Path) -> list[str]:
@@ -297,6 +298,7 @@ def _spec(
         turn_queue=turn_queue,
         emit=base.emit,
         attach=_references(base, place, servers),
+        editor=base.options.editor or NO_EDITOR,
     )
 
 

@@ -34,10 +34,13 @@ class EventStream:
 
         return unsubscribe
 
+    def numbered(self, event: Event) -> Event:
+        """The event with the next number; nobody hears of it."""
+        return event if self.number is None else replace(event, seq=self.number())
+
     def emit(self, event: Event) -> None:
         """Number the event and hand it on. Must be called on the event loop."""
-        if self.number is not None:
-            event = replace(event, seq=self.number())
+        event = self.numbered(event)
         for listener in self._listeners:
             try:
                 listener(event)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tools.actions import Action
 from tools.checkpoints import Checkpoints
+from tools.diagnostics import Diagnostics
+from tools.editor import EditorSide
 from tools.found import FoundMessage, SessionSearch
 from tools.learning_notes import LearningKeeper
 from tools.web_reader import WebReader
@@ -341,6 +343,16 @@ class ToolContext(Protocol):
     @property
     def delegates(self) -> Delegates:
         """Refuses everything where no other agents can be sent."""
+        ...
+
+    @property
+    def editor(self) -> EditorSide:
+        """The editor that the session works in; one that offers nothing where there is none."""
+        ...
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """What is newly wrong after an edit; finds nothing where no language server is used."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
-SandboxName = Literal["bubblewrap", "landlock", "none"]
+SandboxName = Literal["bubblewrap", "landlock", "seatbelt", "none"]
 NetworkMode = Literal["on", "filtered", "ask", "off"]
 """What commands reach: everything; listed hosts, others when a person allows them; nothing unless a person
 allows it for a command; nothing."""
@@ -98,7 +98,12 @@ class Sandbox(Protocol):
 
     @property
     def has_mounts(self) -> bool:
-        """Whether a child has a view of its own: the private folder as `/tmp`, places laid read-only."""
+        """Whether a child has a view of its own, with the private folder as `/tmp`."""
+        ...
+
+    @property
+    def lays_read_only(self) -> bool:
+        """Whether a part of what is writable can be read-only."""
         ...
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:

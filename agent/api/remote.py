@@ -83,7 +83,7 @@ class RemoteSession:
         """Start an engine and let it open a session. Raises `HermesError`; then no process is left."""
         session = cls(listeners, options.preview)
         frame = {
-            "open": encode(replace(options, preview=None)),
+            "open": encode(replace(options, preview=None, editor=None)),
             "environ": None if environ is None else dict(environ),
             "preview": options.preview is not None,
         }

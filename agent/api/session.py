@@ -8,38 +8,28 @@ They raise `HermesError`, whatever stands behind them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
+from agent.api.session_history import Choices, SessionHistory
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
 
 if TYPE_CHECKING:
     from agent.api.attachments import Attachment
     from agent.api.checkpoints import (
-        Choice,
-        Merged,
-        Parted,
-        PathChange,
-        PlanItem,
         Restored,
         RestorePlan,
-        Step,
     )
     from agent.api.comparison import BranchComparison
     from agent.api.history import (
-        BranchHead,
-        NavigationResult,
         Node,
-        NodeMark,
         Operation,
-        OutlineRow,
         Session,
-        SessionPlace,
     )
     from agent.api.permissions import Grant, Mode, ModeName
     from agent.api.search import Filters, Order, SearchHits, SearchMode
@@ -47,8 +37,6 @@ if TYPE_CHECKING:
 
 Reply = PersonAnswer | Decision | CeilingReply
 """What a person says to a request that waits."""
-Choices = Mapping[str, "Choice"]
-"""By path: what is to become of a file that is in conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,113 +71,6 @@ class Attempt:
     """Paths it changed."""
     left_out: str
     """What its copy was without; empty when it was whole."""
-
-
-class SessionHistory(Protocol):
-    """The tree of the session: looking at it, going about in it, taking it back.
-
-    Nothing is deleted by any of this. A position is the number of a step of the files.
-    """
-
-    async def outline(self) -> Sequence[OutlineRow]:
-        """The whole tree in light rows."""
-        ...
-
-    async def heads(self) -> Sequence[BranchHead]:
-        """The branches, the one in use first."""
-        ...
-
-    async def marks(self) -> Sequence[NodeMark]:
-        """Labels and bookmarks."""
-        ...
-
-    async def mark(self, node: int, *, label: str | None = None, bookmarked: bool | None = None) -> NodeMark:
-        """Label a node (empty takes the label away) or bookmark it; None leaves that part as it is."""
-        ...
-
-    async def node(self, node: int) -> Node:
-        """A message in full."""
-        ...
-
-    async def place(self) -> SessionPlace:
-        """Where the session stands."""
-        ...
-
-    async def steps(self) -> Sequence[Step]:
-        """All steps of files that are still kept, oldest first."""
-        ...
-
-    async def position_of(self, node: int | None) -> int:
-        """Where the files stood at a node."""
-        ...
-
-    async def changes(self, first: int, second: int) -> Sequence[PathChange]:
-        """What leads from one position of the files to another."""
-        ...
-
-    async def contents(self, digest: str) -> bytes:
-        """Contents that a change names."""
-        ...
-
-    async def plan(self, position: int) -> RestorePlan:
-        """What taking files back to a position would do."""
-        ...
-
-    async def merged(self, item: PlanItem) -> Merged | None:
-        """A conflict with both sides put together; None where that makes no sense."""
-        ...
-
-    async def parted(self, item: PlanItem, *, merging: bool = False) -> Parted:
-        """A file of a plan in hunks; with `merging` towards both sides put together."""
-        ...
-
-    def restore(self, plan: RestorePlan, choices: Choices | None = None) -> Awaitable[Restored]:
-        """Carry out a plan for files only."""
-        ...
-
-    def rewind(
-        self, node: int, *, files: bool = True, conversation: bool = True, choices: Choices | None = None
-    ) -> Awaitable[NavigationResult]:
-        """Back to before a message of the person, which becomes a draft again."""
-        ...
-
-    def fork(
-        self,
-        node: int,
-        name: str = "",
-        *,
-        files: bool = False,
-        carry_over: bool = False,
-        choices: Choices | None = None,
-    ) -> Awaitable[NavigationResult]:
-        """Go on from a node on a branch of its own; with `carry_over` it begins with a note of the rest."""
-        ...
-
-    def switch(
-        self, head: str, *, files: bool = True, choices: Choices | None = None
-    ) -> Awaitable[NavigationResult]:
-        """Go on with another branch, its files with it."""
-        ...
-
-    def rename(self, head: str, name: str) -> Awaitable[None]:
-        """Give a branch another name."""
-        ...
-
-    async def undoable(self) -> Operation | None:
-        """What an undo takes back here."""
-        ...
-
-    async def redoable(self) -> Operation | None:
-        """What a redo does again."""
-        ...
-
-    def undo(self, choices: Choices | None = None) -> Awaitable[tuple[Operation, NavigationResult]]:
-        """Back to before the last turn, restore, switch or fork."""
-        ...
-
-    def redo(self, choices: Choices | None = None) -> Awaitable[tuple[Operation, NavigationResult]]:
-        """Do again what was undone last."""
-        ...
 
 
 class Agents(Protocol):
@@ -307,6 +188,10 @@ class StoredSessions(Protocol):
         """The last nodes of a session, oldest first."""
         ...
 
+    async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
+        """The nodes that lead to a node of the branch in use (None: to its end), secrets masked."""
+        ...
+
     async def search(
         self,
         text: str,
@@ -421,6 +306,13 @@ class SessionClient(Protocol):
 
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         """Work on one message to its end."""
+        ...
+
+    async def go_on(self) -> TurnEnded | None:
+        """Carry the turn to its end that the process before was cut off in; None if there is none.
+
+        Nothing that is stored is asked for again: neither an answer of the model nor a call.
+        """
         ...
 
     async def idle(self) -> None:

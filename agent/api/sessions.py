@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.sessions.deleting import delete_session as delete_session
     from agent.sessions.script_journal import discard as discard
     from agent.store.connection import address as address
     from agent.store.copying import copy_session as copy_session
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
+        "agent.sessions.deleting": "delete_session",
         "agent.sessions.script_journal": "discard",
         "agent.store.connection": "address",
         "agent.store.copying": "copy_session",

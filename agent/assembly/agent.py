@@ -68,6 +68,7 @@ from agent.turns.unasked_changes import UnaskedChanges
 from agent.web.services import WebServices
 from tools.checkpoints import Checkpoints
 from tools.context import Asker, Delegates, MemoryChange, MemoryKeeper
+from tools.editor import NO_EDITOR, EditorSide
 from tools.learning_notes import LearningKeeper
 from tools.registry import Registry
 from tools.results import ToolError
@@ -153,6 +154,8 @@ class AgentSpec:
     """What the model is told besides a message of the person."""
     effort: Thinking | None = None
     """How much it thinks; None: as the session does."""
+    editor: EditorSide = NO_EDITOR
+    """The editor in whose buffers it reads and writes."""
     beginning: Callable[[], None] = nothing_begins
     """Told when a turn begins."""
 
@@ -388,6 +391,8 @@ def _context_factory(
             web_services=services.web,
             checkpoints=spec.checkpoints,
             delegates=spec.delegates(call.id),
+            editor=spec.editor,
+            servers=reach.diagnostics,
         )
 
     return context_for

@@ -15,6 +15,7 @@ from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.assembly.terminal_backend import backend_options
 from agent.audit.log import AuditLog
 from agent.audit.record import AuditRecorder
+from agent.diagnostics.service import LanguageServers, ServerPlace
 from agent.home import private_folder
 from agent.net.hosts import host_list
 from agent.pending_requests import PendingRequests
@@ -30,6 +31,7 @@ from agent.sessions.permission_notices import policy_publisher
 from agent.turns.script_calls import warm_up
 from agent.turns.tool_context import PersonApprover
 from tools.code.runner import CodeRunner
+from tools.diagnostics import Diagnostics
 from tools.redact import secret_values
 from tools.terminal.terminals import Terminals
 
@@ -50,6 +52,8 @@ class ExecutionContext:
     audit: AuditRecorder
     """What takes down what the gate rules."""
     scripts: CodeRunner
+    diagnostics: Diagnostics
+    """What finds errors after an edit."""
     confined: bool
     """Whether the operating system confines scripts."""
     closed_places: Callable[[], Sequence[Path] | None]
@@ -137,6 +141,7 @@ async def open_execution(
         gate=gate,
         audit=audit,
         scripts=_scripts(base, talk, wanted, boundary, terminals.secrets),
+        diagnostics=_diagnostics(base, wanted),
         confined=boundary.level != "none",
         closed_places=boundary.closed_places,
         runs_in=boundary.level if far is None else far.title,
@@ -210,6 +215,18 @@ async def _gate(
     else:
         gate.follow(rules)
     return gate
+
+
+def _diagnostics(base: SharedServices, wanted: ExecutionScope) -> LanguageServers:
+    place = ServerPlace(
+        workspace=wanted.workspace.resolve(),
+        home=base.home,
+        environ=base.environ,
+        sandbox=base.settings.sandbox,
+    )
+    servers = LanguageServers(place, base.settings.diagnostics)
+    wanted.closers.append(servers.close)
+    return servers
 
 
 def _scripts(

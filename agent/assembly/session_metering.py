@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.assembly.shared_services import SharedServices
 from agent.sessions.live_session import LiveSession
 from agent.spending.budget import Budget, BudgetAccount
-from agent.spending.metering import Metering, day_budget, session_budget
+from agent.spending.metering import Metering, day_budget, session_budget, total_budget
 from agent.spending.prices import prices_of
 from agent.spending.shared_budgets import session_ceilings
 from agent.spending.spending import Spending
@@ -20,6 +20,7 @@ def open_metering(base: SharedServices, session: LiveSession) -> Metering:
         prices_of(base.settings, base.environ),
         day_budget(settings),
         session_ceilings(session_budget(settings), session.id),
+        total_budget(settings),
     )
     base.closers.append(spending.settled)
     # What bounds the session is where all processes see it: in the store.

@@ -11,7 +11,7 @@ from agent.assembly.shared_services import SharedServices
 from agent.errors import HermesError
 from agent.events import Noticed
 from agent.home import private_folder
-from agent.mcp.declared import declared_servers
+from agent.mcp.declared import declared_servers, given_servers
 from agent.mcp.elicitation import asked_of_person
 from agent.mcp.host_process import RefusedError
 from agent.mcp.sampling import Sampling
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from agent.assembly.conversation import Conversation
     from agent.safety.gate import Gate
     from tools.context import Asker
+
+
+FIRST_LOOK = 5.0
+"""Seconds that opening a session waits for what servers offer that were handed over with it."""
 
 
 class SessionAnswers:
@@ -61,7 +65,9 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     declared = await asyncio.to_thread(declared_servers, base.settings, home.servers, options.workspace)
     names = {each.config.name for each in declared.servers}
     brought, problems = plugin_servers(base.plugins.servers(), names)
-    servers = (*declared.servers, *brought)
+    given, wrong = given_servers(options.servers, names | {each.config.name for each in brought})
+    problems += wrong
+    servers = (*declared.servers, *brought, *given)
     for each in base.plugins.servers():
         await asyncio.to_thread(private_folder, each.data)
     around = LaunchEnvironment(
@@ -79,7 +85,9 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
     told = [*declared.problems, *problems, *service.notices()]
     if service.unknown():
         if options.attended:
-            service.learn_beside()
+            learning = service.learn_beside()
+            # Whoever hands servers over means to use them at once.
+            await asyncio.wait({learning}, timeout=FIRST_LOOK if given else 0)
         else:
             await service.learn()
     register_servers(service, base.tools)

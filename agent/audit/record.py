@@ -74,6 +74,7 @@ class AuditRecorder:
             "outcome": ruling.outcome,
             "grant": ruling.grant,
             "feedback": self._text(ruling.feedback),
+            **({"by": self._text(ruling.by)} if ruling.by else {}),
             **({"advice": self._text(ruling.verdict.advice)} if ruling.verdict.advice else {}),
         }
 

@@ -1,8 +1,8 @@
 """The settings of a session, from all places they can come from.
 
 Later ones win: built-in defaults, `~/.hermes/config.yaml`, `.hermes/config.yaml` of a
-trusted project, the environment. A broken place never stops the program: what is wrong
-is left out and told, the file is never touched.
+trusted project, the environment, what the surface chose for this session. A broken place never
+stops the program: what is wrong is left out and told, the file is never touched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from agent.config import settings_file, trust
 from agent.config.document import SettingsDocument, parse
@@ -46,9 +46,11 @@ def load(
     workspace: Path | None = None,
     *,
     thorough: bool = False,
+    chosen: Mapping[str, Any] | None = None,
 ) -> LoadedSettings:
     """Read all settings. Never raises for anything a file or a variable holds.
 
+    `chosen` are settings of this session alone, by section.
     Without `workspace` no project settings are looked for. `thorough` also tells of
     wrong entries that do no harm because something else overrides them.
     """
@@ -59,6 +61,8 @@ def load(
         state, layer = _project_layer(home, workspace)
         layers.append(layer)
     layers += override_layers(variables)
+    if chosen:
+        layers.append(SettingsLayer("this session", SettingsDocument(dict(chosen))))
     settled = settle(layers)
     problems = [*settled.problems, *env_file_problems(home)]
     for layer in layers:

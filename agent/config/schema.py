@@ -6,42 +6,18 @@ Field descriptions are the help texts of `hermes config`.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
+from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.section import STRICTEST as STRICTEST
+from agent.config.section import SettingsSection as SettingsSection
 from agent.hooks.declared import HookEvent
 from agent.modes import ModeName
 
 ToolMode = Literal["native", "schema", "text"]
 FORMAT_NAME = r"^[a-z][a-z0-9_]*$"
-
-
-STRICTEST = "strictest"
-"""Key of a security setting's `json_schema_extra`: the value it has when what was given is not understood."""
-
-_ON, _OFF = ("on", "always", "auto"), ("off", "never", "none")
-"""Words that YAML's bare true and false may have been meant as."""
-
-
-class SettingsSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _bare_words(cls, values: Any) -> Any:
-        """YAML reads a bare `on`, `yes`, `off` or `no` as true or false: take them for words again."""
-        if not isinstance(values, dict) or not any(isinstance(each, bool) for each in values.values()):
-            return values
-        return {key: _word(cls.model_fields.get(key), value) for key, value in values.items()}
-
-
-def _word(field: Any, value: Any) -> Any:
-    annotation = getattr(field, "annotation", None)
-    if not isinstance(value, bool) or get_origin(annotation) is not Literal:
-        return value
-    words = _ON if value else _OFF
-    return next((word for word in words if word in get_args(annotation)), value)
 
 
 class ModelSettings(SettingsSection):
@@ -180,7 +156,7 @@ class SkillSettings(SettingsSection):
     disabled: list[str] = Field([], description="Names of skills that are not used.")
     folders: list[str] = Field([], description="Further folders of skills, read after your own.")
     offer: bool = Field(True, description="Whether saving the way as a skill is offered after a long task.")
-    sources: dict[str, SkillSourceSettings] = {}
+    sources: dict[str, SkillSourceSettings] = Field(default={})
 
     @field_validator("sources")
     @classmethod
@@ -276,7 +252,7 @@ class TerminalSettings(SettingsSection):
 
 
 class SandboxSettings(SettingsSection):
-    mode: Literal["auto", "bubblewrap", "landlock", "off"] = Field(
+    mode: Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"] = Field(
         "auto",
         description="What keeps commands in; `auto` takes the strongest this machine offers.",
         json_schema_extra={STRICTEST: "auto"},
@@ -406,6 +382,17 @@ class WebSettings(SettingsSection):
     cache_mb: float = Field(200, ge=0, description="Megabytes of pages kept on the disk; 0 = none are kept.")
 
 
+class ServeSettings(SettingsSection):
+    hosts: list[str] = Field(
+        [], description="Further names under which `hermes serve` is reached, such as that of a proxy."
+    )
+    approval_timeout: float = Field(
+        600,
+        gt=0,
+        description="Seconds an approval waits for somebody in a turn that an OpenAI client began; then no.",
+    )
+
+
 class HookSettings(SettingsSection):
     command: str = Field(min_length=1, description="A line for `sh -c`.")
     match: str = Field("*", description="Names of tools, with `*`, parted by `|`.")
@@ -483,16 +470,26 @@ class DayBudget(SettingsSection):
     money: float | None = Field(None, gt=0, description="US dollars all sessions of a day may use together.")
 
 
+class TotalBudget(SettingsSection):
+    tokens: int | None = Field(
+        None, ge=1, description="Tokens all sessions of a home may use together, ever."
+    )
+    money: float | None = Field(
+        None, gt=0, description="US dollars all sessions of a home may use together, ever."
+    )
+
+
 class BudgetSettings(SettingsSection):
     session: SessionBudget = SessionBudget.model_construct()
     day: DayBudget = DayBudget.model_construct()
+    total: TotalBudget = TotalBudget.model_construct()
 
 
 class Settings(SettingsSection):
     """Everything in `config.yaml`."""
 
     model: ModelSettings = ModelSettings.model_construct()
-    providers: dict[str, ProviderSettings] = {}
+    providers: dict[str, ProviderSettings] = Field(default={})
     agent: AgentSettings = AgentSettings.model_construct()
     context: ContextSettings = ContextSettings.model_construct()
     memory: MemorySettings = MemorySettings.model_construct()
@@ -504,11 +501,13 @@ class Settings(SettingsSection):
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     safety: SafetySettings = SafetySettings.model_construct()
+    diagnostics: DiagnosticsSettings = DiagnosticsSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()
     engine: EngineSettings = EngineSettings.model_construct()
     web: WebSettings = WebSettings.model_construct()
+    serve: ServeSettings = ServeSettings.model_construct()
     checkpoints: CheckpointSettings = CheckpointSettings.model_construct()
     subagents: SubagentSettings = SubagentSettings.model_construct()
     budget: BudgetSettings = BudgetSettings.model_construct()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -82,6 +83,33 @@ def declared_servers(settings: Settings, folder: Path, workspace: Path) -> Decla
         agreed = agreement.holds(root, config)
         found[name] = DeclaredServer(config=config, origin="project", agreed=agreed, root=root)
     return DeclaredServers(servers=tuple(found.values()), problems=tuple(problems))
+
+
+def given_servers(
+    servers: Sequence[tuple[str, Mapping[str, Any]]], taken: Collection[str]
+) -> tuple[list[DeclaredServer], list[str]]:
+    """Servers that a surface hands over for one session, and what is to be said of those left out. Pure.
+
+    They are the person's own, as they come from the program they work in. Nothing in them is filled in.
+    """
+    found: dict[str, DeclaredServer] = {}
+    problems: list[str] = []
+    for given, entry in servers[:MOST]:
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", given).lstrip("._-")[:64] or "server"
+        why = ""
+        if name in taken or name in found:
+            why = "another server has its name"
+        elif any("${" in str(text) for text in (*entry.get("args", ()), *entry.get("env", {}).values())):
+            why = "what looks like a variable cannot be handed on as it is"
+        if not why:
+            try:
+                config = _project_config(name, dict(entry), problems)
+                found[name] = DeclaredServer(config=config, origin="settings")
+                continue
+            except ConfigError as error:
+                why = str(error)
+        problems.append(f"The MCP server {clean(given)[:64]} of the editor is left out: {why}")
+    return list(found.values()), [each if each.endswith(".") else f"{each}." for each in problems]
 
 
 def _project_entries(root: Path, problems: list[str]) -> Mapping[str, Any]:

@@ -20,6 +20,9 @@ from agent.mcp.starting import LaunchEnvironment, launch_of
 from agent.mcp.tool_definition import ToolDefinition
 from tools.safe_text import clean
 
+AGAIN_AFTER = 1.0
+"""Seconds between two listings of a server that says time and again that it has changed."""
+
 Say = Callable[[str, str], None]
 """Tells the person something: kind of notice, and text."""
 
@@ -70,11 +73,23 @@ class _Kept:
     declared: DeclaredServer
     server: Server
     catalog: ServerCatalog | None
-    fresh_for: int = -1
-    """The start after which it was listed last."""
+    changes: int = 0
+    """How often it said that its offer is another one."""
+    listed_at: tuple[int, int] = (-1, -1)
+    """Its start and its changes at which it was listed last."""
+    is_renewing: bool = False
     calls: set[Callable[[str], None]] = field(default_factory=set)
     """Where the output of running calls goes."""
     listing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        return self.server.health.starts, self.changes
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is known is what it offers now."""
+        return self.catalog is not None and self.listed_at == self.moment
 
 
 class McpService:
@@ -142,7 +157,7 @@ class McpService:
 
         await asyncio.gather(*(one(kept) for kept in unknown))
 
-    def learn_beside(self) -> None:
+    def learn_beside(self) -> asyncio.Task[None]:
         """The same without waiting; what is found can be used at once."""
 
         async def learning() -> None:
@@ -154,7 +169,7 @@ class McpService:
                 text = f"{len(new)} tools of MCP servers ({servers}) can be used now."
                 self._say("info", text)
 
-        self._beside(learning())
+        return self._beside(learning())
 
     def usable(self) -> bool:
         """Whether there is a server that may be used."""
@@ -220,11 +235,11 @@ class McpService:
             if progress is not None:
                 kept.calls.discard(progress)
 
-    def require(self, server: str, tool: str) -> None:
+    async def require(self, server: str, tool: str) -> None:
         """Refuse, before anybody is asked, a tool that a server which runs does not offer (any more)."""
         kept = self._usable(server)
-        health = kept.server.health
-        if health.state == "ready" and kept.fresh_for == health.starts:
+        if kept.server.health.state == "ready":
+            await self._listed(kept)
             self._check(server, tool, kept)
 
     async def read(self, server: str, uri: str) -> dict[str, Any]:
@@ -301,20 +316,19 @@ class McpService:
             raise ServerError(server, f"its tool {tool} {_why(catalog, found)}", mend)
 
     async def _listed(self, kept: _Kept) -> None:
-        """Have it listed once after each start, before anything of it is used."""
+        """Have it listed once after each start and each change, before anything of it is used."""
         about = await kept.server.connect()
         async with kept.listing:
-            if kept.fresh_for == kept.server.health.starts and kept.catalog is not None:
-                return
-            await self._list(kept, about)
+            if not kept.is_fresh:
+                await self._list(kept, about)
 
     async def _list(self, kept: _Kept, about: Mapping[str, Any]) -> None:
-        started = kept.server.health.starts
+        moment = kept.moment
         given = await kept.server.request("list", {})
         before = kept.catalog
         config = kept.declared.config
         catalog = await asyncio.to_thread(listed, before, given, about.get("able") or [])
-        kept.catalog, kept.fresh_for = catalog, started
+        kept.catalog, kept.listed_at = catalog, moment
         if before is None or (before.listed, before.agreed) != (catalog.listed, catalog.agreed):
             await asyncio.to_thread(save_catalog, self._around.home.servers, config, catalog)
         self.changed()
@@ -329,6 +343,8 @@ class McpService:
         kept = self._kept[name]
         match event:
             case "changed":
+                # From now on nothing is called that was not listed after this.
+                kept.changes += 1
                 self._beside(self._again(kept))
             case "gone":
                 reason = clean(str(fields.get("reason", "")))
@@ -341,19 +357,26 @@ class McpService:
 
     async def _again(self, kept: _Kept) -> None:
         """List a server that says that its offer has changed; many at once count as one."""
-        if kept.listing.locked():
-            kept.fresh_for = -1
+        if kept.is_renewing:
             return
+        kept.is_renewing = True
         try:
-            async with kept.listing:
-                await self._list(kept, {"able": kept.catalog.able if kept.catalog else []})
+            while not kept.is_fresh and kept.server.health.state == "ready":
+                async with kept.listing:
+                    if not kept.is_fresh:
+                        await self._list(kept, {"able": kept.catalog.able if kept.catalog else []})
+                if not kept.is_fresh:
+                    await asyncio.sleep(AGAIN_AFTER)
         except HermesError:
             pass  # it is told when it is used
+        finally:
+            kept.is_renewing = False
 
-    def _beside(self, work: Any) -> None:
+    def _beside(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
 
 def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,12 +105,15 @@ def _definition(name: str, given: Mapping[str, Any]) -> ToolDefinition:
         description=described,
         parameters=schema,
         digest=hashlib.sha256(told.encode("ascii")).hexdigest(),
-        suspicion=_suspicion(f"{said}\n" + "\n".join(_texts(given["inputSchema"]))),
+        suspicion=_suspicion((str(said), *_texts(given["inputSchema"]))),
     )
 
 
-def _suspicion(text: str) -> str:
-    found = next((each for each in scan(text) if each.severity in ("high", "critical")), None)
+def _suspicion(texts: Iterable[str]) -> str:
+    """The first of several texts that reads like an order; words of two of them are no sentence."""
+    found = next(
+        (each for text in texts for each in scan(text) if each.severity in ("high", "critical")), None
+    )
     return "" if found is None else f"{found.rule}: {clean(found.excerpt)}"
 
 

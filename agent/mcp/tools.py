@@ -100,7 +100,7 @@ def _handler(service: McpService, tool: OfferedTool) -> Handler:
     async def call(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         sent = json.dumps(arguments, ensure_ascii=False, sort_keys=True)
         try:
-            service.require(server, name)
+            await service.require(server, name)
         except HermesError as error:
             raise ToolError(str(error)) from error
         await context.permit(CallServer(tool=tool.name, server=server, name=name, arguments=sent))

@@ -53,6 +53,8 @@ class Ruling:
     feedback: str = ""
     grant: str = ""
     """The id of the grant that was used or given."""
+    by: str = ""
+    """Who answered and from where; empty for the person at the terminal."""
 
 
 Audit = Callable[[Ruling], Awaitable[None] | None]
@@ -331,7 +333,9 @@ class Gate:
                 pass
             case "session" | "always" as scope:
                 grant = None if verdict.once else self.grants.prepare(action, scope, agent=self._agent)
-                await self._record(action, verdict, "person", "allowed", decision.feedback, grant)
+                await self._record(
+                    action, verdict, "person", "allowed", decision.feedback, grant, decision.by
+                )
                 if grant is not None:
                     await self.grants.give(grant)
                 return
@@ -341,12 +345,12 @@ class Gate:
                     "Denied: nobody answered in time", verdict.reasons, "expired", decision.feedback
                 )
             case "cancelled":
-                await self._record(action, verdict, "person", "cancelled", decision.feedback)
+                await self._record(action, verdict, "person", "cancelled", decision.feedback, by=decision.by)
                 raise _denied("Cancelled by the user", verdict.reasons, "cancelled", decision.feedback)
             case _:
-                await self._record(action, verdict, "person", "denied", decision.feedback)
+                await self._record(action, verdict, "person", "denied", decision.feedback, by=decision.by)
                 raise _denied("Denied by the user", verdict.reasons, "denied", decision.feedback)
-        await self._record(action, verdict, "person", "allowed", decision.feedback)
+        await self._record(action, verdict, "person", "allowed", decision.feedback, by=decision.by)
 
     async def _record(
         self,
@@ -356,9 +360,11 @@ class Gate:
         outcome: Outcome,
         feedback: str = "",
         grant: Grant | None = None,
+        by: str = "",
     ) -> None:
         if self._audit is not None:
-            ruling = Ruling(action, verdict, judge, outcome, feedback, grant.id if grant is not None else "")
+            given = grant.id if grant is not None else ""
+            ruling = Ruling(action, verdict, judge, outcome, feedback, given, by)
             written = self._audit(ruling)
             if written is not None:
                 await written

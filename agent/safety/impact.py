@@ -24,7 +24,7 @@ from tools.sandbox import NetworkMode, SandboxName
 NetworkImpact = Literal["", "yes", "no", "open", "filtered"]
 """`yes`: it is known to reach the network; `open`: nothing keeps it from doing so; `filtered`: hosts that
 are not on the list are asked about by themselves; empty: not told."""
-SandboxImpact = Literal["", "bubblewrap", "landlock", "none", "outside"]
+SandboxImpact = Literal["", "bubblewrap", "landlock", "seatbelt", "none", "outside"]
 """What it would run in; `outside`: there is a sandbox, and it would leave it; empty: it runs nothing."""
 
 MOST_TOUCHED = 6

@@ -103,6 +103,11 @@ def session_budget(settings: BudgetSettings) -> Budget:
     return Budget(turns=limits.turns, tokens=limits.tokens, money=limits.money)
 
 
+def total_budget(settings: BudgetSettings) -> Budget:
+    """The ceilings of a home for all time."""
+    return Budget(tokens=settings.total.tokens, money=settings.total.money)
+
+
 def day_budget(settings: BudgetSettings) -> Budget:
     """The ceilings of a day."""
     return Budget(tokens=settings.day.tokens, money=settings.day.money)

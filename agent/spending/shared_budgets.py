@@ -1,4 +1,4 @@
-"""Ceilings over all processes that share a home: those of a day, and those of one session.
+"""Ceilings over all processes that share a home: those of a day, of one session, of everything.
 
 Looking what is left and taking it is one transaction, so two processes never take the
 same room. What a process that died had taken stays taken.
@@ -31,17 +31,21 @@ LEASE = 600.0
 
 
 class SharedBudget:
-    """The ceilings of a day or of one `session`, as this process knows them.
+    """The ceilings of a day, of one `session` or of everything (`ever`), as this process knows them.
 
     `owner` is whose they are, in words, `setting` the section of the settings that holds them.
     """
 
-    def __init__(self, owner: str, setting: str, budget: Budget, session: str = "") -> None:
+    def __init__(
+        self, owner: str, setting: str, budget: Budget, session: str = "", ever: bool = False
+    ) -> None:
         self.owner = owner
         self.setting = setting
         self.budget = budget
         self.session = session
         """Empty: what all sessions ask for on one day counts."""
+        self.ever = ever
+        """Whether that of all days counts."""
 
     @property
     def has_ceiling(self) -> bool:
@@ -63,7 +67,7 @@ class SharedBudget:
         """What was taken so far, open requests at their most, and a model whose price is not known."""
         if self.session:
             return charge_of(_of_session(connection, self.session), prices)
-        since, until = request_table.today_of(now)
+        since, until = ("", "") if self.ever else request_table.today_of(now)
         return charge_of(request_table.sums(connection, None, since=since, until=until), prices)
 
     def check(
@@ -97,6 +101,11 @@ class SharedBudget:
 def day_ceilings(budget: Budget) -> SharedBudget:
     """The ceilings of each day."""
     return SharedBudget("this day", DAY_SETTING, budget)
+
+
+def total_ceilings(budget: Budget) -> SharedBudget:
+    """The ceilings of all that a home ever asks for."""
+    return SharedBudget("this home", "budget.total", budget, ever=True)
 
 
 def session_ceilings(budget: Budget, session: str) -> SharedBudget:

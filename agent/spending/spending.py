@@ -13,7 +13,7 @@ from agent.errors import HermesError
 from agent.spending import backfill
 from agent.spending.budget import Budget, Charge
 from agent.spending.prices import Prices
-from agent.spending.shared_budgets import SharedBudget, day_ceilings, session_ceilings
+from agent.spending.shared_budgets import SharedBudget, day_ceilings, session_ceilings, total_ceilings
 from agent.store.connection import Database, Work
 
 log = logging.getLogger(__name__)
@@ -24,9 +24,10 @@ DAY = 86_400.0
 class Spending:
     """Accounts for the requests of one process. Every method raises `StoreError`.
 
-    Where the day or the session (`session`) has ceilings, a request is written down before it leaves, at the
-    most it can take: then no other process takes the same room, and not even one that is killed loses what
-    it spent. Else it is written down when it is over. `now` gives seconds since the epoch.
+    Where the day, the session (`session`) or the home (`total`) has ceilings, a request is written down
+    before it leaves, at the most it can take: then no other process takes the same room, and not even one
+    that is killed loses what it spent. Else it is written down when it is over. `now` gives seconds since
+    the epoch.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Spending:
         prices: Prices,
         today: Budget | None = None,
         session: SharedBudget | None = None,
+        total: Budget | None = None,
         *,
         now: Callable[[], float] = time.time,
     ) -> None:
@@ -42,12 +44,13 @@ class Spending:
         self.prices = prices
         self.today = day_ceilings(today or Budget())
         self.session = session or session_ceilings(Budget(), "")
-        self.bounds = (self.session, self.today)
+        self.total = total_ceilings(total or Budget())
+        self.bounds = (self.session, self.today, self.total)
         """What each request has to fit."""
         self.firm = any(each.has_ceiling for each in self.bounds)
         self.now = now
         self.process = os.getpid()
-        self._caught_up = not self.today.has_ceiling
+        self._caught_up = not (self.today.has_ceiling or self.total.has_ceiling)
         self._writing: set[asyncio.Future[Any]] = set()
 
     async def of_session(self, session: str) -> Charge:
@@ -59,9 +62,10 @@ class Spending:
         return (await self.database.read(lambda c: bound.spent(c, self.prices, self.now())))[0]
 
     async def catch_up_today(self) -> None:
-        """See that requests of this day that older versions kept elsewhere are counted."""
+        """See that requests that older versions kept elsewhere are counted: those of this day, or all."""
         if not self._caught_up:
-            await backfill.catch_up(self.database, self.now() - 2 * DAY)
+            since = 0.0 if self.total.has_ceiling else self.now() - 2 * DAY
+            await backfill.catch_up(self.database, since)
             self._caught_up = True
 
     def later(self, work: Work[Any]) -> None:

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import NO_WEB
+from agent.absent import NO_DIAGNOSTICS, NO_WEB
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
-from tools.actions import Action, SpawnAgent
+from tools.actions import Action, SpawnAgent, WritePath
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -29,6 +29,9 @@ from tools.context import (
     MemoryKeeper,
     PersonAnswer,
 )
+from tools.diagnostics import Diagnostics
+from tools.editor import NO_EDITOR, EditorSide
+from tools.files.editor_text import settle
 from tools.found import SessionSearch
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
@@ -106,6 +109,9 @@ class CallContext:
     """What reads the web; None where it cannot be read."""
     checkpoints: Checkpoints
     delegates: Delegates
+    editor: EditorSide = NO_EDITOR
+    servers: Diagnostics = NO_DIAGNOSTICS
+    """The language servers of its workspace."""
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None
@@ -142,6 +148,10 @@ class CallContext:
             progress=self.progress,
         )
 
+    def diagnostics(self) -> Diagnostics:
+        """A script that edits many files is not held up."""
+        return self.servers if self.script_files is None else NO_DIAGNOSTICS
+
     async def permit(self, action: Action) -> None:
         await self._permit(self.gate, action)
 
@@ -160,6 +170,9 @@ class CallContext:
     async def _permit(self, gate: Gate, action: Action) -> None:
         with self.waiting():
             self.allowed(self.call, await gate.permit(action))
+        if isinstance(action, WritePath) and not action.creates:
+            # Before what undo goes back to is taken down: unsaved text is the person's own.
+            await settle(self.editor, action.path)
         await self.acting(self.call, action)
 
     def progress(self, text: str) -> None:

@@ -38,6 +38,9 @@ MAX_NUDGES = 2
 CONTINUE = (
     "[Your answer reached the output limit. Continue exactly where it stopped, without repeating anything.]"
 )
+CUT_OFF = (
+    "[The program ended while you were writing. Go on where your answer stops, without repeating anything.]"
+)
 EMPTY = "[Your reply was empty. Answer the user, or call a tool.]"
 WRAP_UP = (
     "[The limit of requests for this turn is reached. Do not call tools any more. "
@@ -118,6 +121,33 @@ class TurnRunner:
         The message is in the store before anything else happens. A cancelled
         task ends the turn as interrupted, with a history that can go on.
         """
+
+        async def begin(_: _Progress) -> None:
+            self.unsaved = True
+            await self._add_user(text, origin, attachments)
+
+        return await self._carry(begin)
+
+    async def go_on(self) -> TurnEnded:
+        """Carry a turn to its end that ended with the process before: `cut_off` says whether there is one.
+
+        Nothing that is in the store is asked for again. Never raises, as `run`.
+        """
+        return await self._carry(self._take_up)
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether the session ends within a turn."""
+        last = _last_said(self._session.path)
+        return last is not None and not (last.kind == "assistant" and _is_whole(last))
+
+    async def _take_up(self, progress: _Progress) -> None:
+        last = _last_said(self._session.path)
+        if last is not None and last.kind == "assistant" and not last.data.get("calls"):
+            progress.parts.append(last.content)
+            await self._session.add_user(CUT_OFF, "engine")
+
+    async def _carry(self, begin: Callable[[_Progress], Awaitable[None]]) -> TurnEnded:
         self._turns += 1
         self._calls.turn_began()
         self._beginning()
@@ -126,8 +156,7 @@ class TurnRunner:
         answer, error = "", ""
         code: ExitCode | None = None
         try:
-            self.unsaved = True
-            await self._add_user(text, origin, attachments)
+            await begin(progress)
             self._emit(TurnStarted(turn=self._turns))
             outcome, answer = await self._steps(progress)
         except asyncio.CancelledError:
@@ -296,3 +325,12 @@ class TurnRunner:
         )
         self._emit(ended)
         return ended
+
+
+def _last_said(path: Sequence[Node]) -> Node | None:
+    """The last node that a turn consists of; what is told beside it does not count."""
+    return next((node for node in reversed(path) if node.kind in ("user", "assistant", "tool")), None)
+
+
+def _is_whole(node: Node) -> bool:
+    return not node.data.get("calls") and node.data.get("state") != "interrupted"

@@ -61,6 +61,7 @@ def checks() -> dict[str, Check]:
         "git": system.git,
         "sandbox": isolation.sandbox,
         "network": isolation.network,
+        "languages": system.language_servers,
         "terminal": system.terminal,
         "home": state.home,
         "config": state.config,

@@ -207,9 +207,8 @@ async def _masked(store: Store, nodes: Sequence[Node]) -> list[Node]:
 
 
 async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCode:
-    from agent.api.checkpoints import drop_sessions
     from agent.api.search import Recall
-    from agent.api.sessions import SessionLock, discard
+    from agent.api.sessions import delete_session
 
     session = await store.find_session(args.session)
     question = f"Delete {_line(session.title) or '(untitled)'} ({session.id}, {session.length} entries)?"
@@ -219,12 +218,11 @@ async def _delete(store: Store, home: Home, args: argparse.Namespace) -> ExitCod
         if not await asyncio.to_thread(_confirmed, question):
             say("Nothing was deleted.")
             return ExitCode.DENIED
-    with SessionLock(home.run, session.id):
-        recall = Recall(store)
-        deleted = await store.delete(session.id, clearing=recall.forget)
+    recall = Recall(store)
+    try:
+        deleted = await delete_session(store, home, session.id, recall)
+    finally:
         await recall.close()
-        await asyncio.to_thread(discard, home.scripts, deleted)
-        await asyncio.to_thread(drop_sessions, home.checkpoints, deleted)
     if args.as_json:
         _print_json({"deleted": deleted})
     else:

@@ -38,7 +38,7 @@ from widgets.panes.files import PaneFileChange
 from widgets.panes.status import StatusFigures
 from widgets.transcript.items import CallItem
 
-_SANDBOXES = ("", "bubblewrap", "landlock", "none")
+_SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
 KEPT_RESULTS = 500
 """Calls whose results are at hand; those before are read from the session's path."""
 

@@ -22,6 +22,7 @@ SUBCOMMANDS = {
     "learnings": "list, search, add and export what failed and what worked",
     "skills": "list, check, install, update and hand on skills",
     "acp": "work in an editor that speaks the Agent Client Protocol",
+    "serve": "host sessions for the browser, the phone and other programs",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "web": "search the web, read pages and crawl sites",
     "usage": "show what requests to models took",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -44,8 +45,16 @@ SCRIPTS: dict[str, list[Reply]] = {
     ],
     "fail": [refuse(401, "no such key")],
     "greet": [say("Hi.")],
+    "buffer": [
+        call("read_file", path="note.txt"),
+        call("patch", mode="replace", path="note.txt", old_string="not saved", new_string="and changed"),
+        call("terminal", command="echo one; sleep 0.3; echo two; exit 3"),
+        say("Done."),
+    ],
+    "server": [call("mcp__from_editor__echo", text="5 is said"), say("Done.")],
 }
 """What the model does, by the first word of a conversation."""
+SERVER = Path(__file__).parents[1] / "support" / "plain_server.py"
 SEEN: dict[str, Any] = {}
 """The last message of the person that the model was sent, by that word."""
 
@@ -262,3 +271,67 @@ async def test_what_is_no_message_is_refused_and_passed_over(there: Editor, tmp_
         there.process.stdin.write(line)
     session = await begun(there, tmp_path)
     assert (await there.agent.prompt(session_id=session, prompt=words("greet"))).stop_reason == "end_turn"
+
+
+async def test_a_session_is_deleted_for_good(there: Editor, tmp_path: Path) -> None:
+    session = await begun(there, tmp_path)
+    await there.agent.prompt(session_id=session, prompt=words("greet"))
+    await there.delete(session)
+    assert (await there.agent.list_sessions(cwd=str(tmp_path))).sessions == []
+    with pytest.raises(RequestError, match=r"(?i)no session"):
+        await there.delete(session)
+
+
+async def test_a_session_of_another_program_is_looked_on_at_until_it_is_free(tmp_path: Path) -> None:
+    async with editor(tmp_path, script) as first, editor(tmp_path, script) as second:
+        work = str(tmp_path / "work")
+        session = (await first.agent.new_session(work)).session_id
+        await first.agent.prompt(session_id=session, prompt=words("write"))
+        await second.agent.load_session(cwd=work, session_id=session)
+        assert second.said(session) == "Written."
+        await first.agent.prompt(session_id=session, prompt=words("more"))
+        await second.until(lambda: second.said(session) == "Written.Again.", "what the other one said")
+        with pytest.raises(RequestError, match=r"process .* works on this session.*fork it"):
+            await second.agent.prompt(session_id=session, prompt=words("mine"))
+        with pytest.raises(RequestError, match="only shown here"):
+            await second.agent.set_session_mode(session_id=session, mode_id="plan")
+        forked = (await second.agent.fork_session(session_id=session, cwd=work)).session_id
+        assert (await second.agent.prompt(session_id=forked, prompt=words("own"))).stop_reason == "end_turn"
+        await first.agent.close_session(session_id=session)
+        ended = await second.agent.prompt(session_id=session, prompt=words("mine"))
+        assert ended.stop_reason == "end_turn" and second.said(session) == "Written.Again.Never."
+
+
+async def test_files_and_terminals_of_the_editor_are_used(tmp_path: Path) -> None:
+    offered = schema.ClientCapabilities(
+        fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True), terminal=True
+    )
+    async with editor(tmp_path, script, capabilities=offered) as there:
+        work = tmp_path / "work"
+        note = work / "note.txt"
+        note.write_text("on disk\n")
+        there.buffers[str(note)] = "typed, not saved\n"
+        session = await begun(there, work)
+        await there.agent.prompt(session_id=session, prompt=words("buffer"))
+        last = {each.tool_call_id: each for each in there.of(session, "tool_call_update")}
+        read, changed, ran = (each for each in last.values())
+        assert "typed, not saved" in read.content[0].content.text
+        (change,) = [each for each in changed.content if each.type == "diff"]
+        assert (change.old_text, change.new_text) == ("typed, not saved\n", "typed, and changed\n")
+        assert note.read_text() == there.buffers[str(note)] == "typed, and changed\n"
+        terminal = ran.content[0].terminal_id
+        assert there.terminals[terminal] == (b"one\r\ntwo\r\n", 3) and terminal in there.released
+        # What was typed and not saved stays the person's own: undo takes back what the agent did.
+        await there.agent.prompt(session_id=session, prompt=words("/undo"))
+        assert note.read_text() == "typed, not saved\n"
+
+
+async def test_mcp_servers_of_the_editor_bring_their_tools(tmp_path: Path) -> None:
+    async with editor(tmp_path, script) as there:
+        server = schema.McpServerStdio(name="from editor", command=sys.executable, args=[str(SERVER)], env=[])
+        made = await there.agent.new_session(str(tmp_path / "work"), mcp_servers=[server])
+        session = made.session_id
+        await there.agent.set_session_mode(session_id=session, mode_id="yolo")
+        await there.agent.prompt(session_id=session, prompt=words("server"))
+        results = [each.content[0].content.text for each in there.of(session, "tool_call_update")]
+        assert any("5" in each for each in results), results

@@ -36,6 +36,11 @@ RESULTS: Mapping[str, type[Any]] = {
 CALLS: Mapping[str, type[Any]] = {
     "session/update": schema.SessionNotification,
     "session/request_permission": schema.RequestPermissionRequest,
+    "fs/read_text_file": schema.ReadTextFileRequest,
+    "fs/write_text_file": schema.WriteTextFileRequest,
+    "terminal/create": schema.CreateTerminalRequest,
+    "terminal/wait_for_exit": schema.WaitForTerminalExitRequest,
+    "terminal/release": schema.ReleaseTerminalRequest,
     "elicitation/create": schema.CreateFormSessionElicitationRequest,
 }
 
@@ -57,6 +62,12 @@ class Editor:
     process: Any = None
     held: asyncio.Event | None = None
     """Permissions wait for it, if it is there."""
+    buffers: dict[str, str] = field(default_factory=dict)
+    """Text of files as the editor has it, where that is not what lies on the disk."""
+    terminals: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    """What ran in terminals of the editor: what it showed, and how it ended."""
+    released: set[str] = field(default_factory=set)
+    running: dict[str, Any] = field(default_factory=dict)
     _sent: dict[Any, str] = field(default_factory=dict)
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
@@ -79,6 +90,39 @@ class Editor:
     async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
         self.forms.append((message, mode))
         return schema.AcceptElicitationResponse(action="accept", content={"answer": self.answer})
+
+    async def read_text_file(self, session_id: str, path: str, **_: Any) -> schema.ReadTextFileResponse:
+        text = self.buffers.get(path)
+        return schema.ReadTextFileResponse(content=Path(path).read_text() if text is None else text)
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
+        self.buffers[path] = content
+        Path(path).write_text(content)
+
+    async def create_terminal(
+        self, session_id: str, command: str, args: list[str] | None = None, cwd: str | None = None, **_: Any
+    ) -> schema.CreateTerminalResponse:
+        started = await asyncio.create_subprocess_exec(
+            command, *(args or ()), cwd=cwd, stdout=asyncio.subprocess.PIPE
+        )
+        name = f"terminal-{len(self.running)}"
+        self.running[name] = started
+        return schema.CreateTerminalResponse(terminal_id=name)
+
+    async def wait_for_terminal_exit(
+        self, session_id: str, terminal_id: str, **_: Any
+    ) -> schema.WaitForTerminalExitResponse:
+        shown, _rest = await self.running[terminal_id].communicate()
+        code = self.running[terminal_id].returncode
+        self.terminals[terminal_id] = (shown, code)
+        return schema.WaitForTerminalExitResponse(exit_code=code)
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
+        self.released.add(terminal_id)
+
+    async def delete(self, session: str) -> Any:
+        """Delete a session; the package has no call for it yet."""
+        return await self.agent._conn.send_request("session/delete", {"sessionId": session})
 
     def on_connect(self, conn: Any) -> None:
         self.agent = conn

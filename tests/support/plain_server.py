@@ -48,10 +48,25 @@ def tools():
             return [tool("echo", said), tool("other")]
         case "comes-and-goes":
             return [tool("echo"), *(tool(name) for name in more)]
+        case "as-task":
+            return [{**tool("echo"), "execution": {"taskSupport": "required"}}]
         case "control":
             return [tool("echo", "Says \x1b[31mit\x07 again.")]
         case _:
             return [tool("echo")]
+
+
+def task(status):
+    moment = "2026-01-01T00:00:00Z"
+    return {
+        "taskId": "t1",
+        "status": status,
+        "statusMessage": "half done",
+        "createdAt": moment,
+        "lastUpdatedAt": moment,
+        "ttl": None,
+        "pollInterval": 1,
+    }
 
 
 def text(said, **more):
@@ -128,6 +143,19 @@ def call(number, params):
                 pass
             send({"method": "notifications/tools/list_changed"})
             return text(said)
+        case "address-first":
+            if more:
+                return text("opened")
+            more.append(said)
+            first = {
+                "mode": "url",
+                "url": "https://example.com/a",
+                "message": "Open it.",
+                "elicitationId": "1",
+            }
+            return {"error": {"code": -32042, "message": "first", "data": {"elicitations": [first]}}}
+        case "as-task":
+            return {"task": task("working")} if "task" in params else text("no task", isError=True)
         case "comes-and-goes":
             if said:
                 more[:] = [said]
@@ -170,6 +198,8 @@ def main():
             case "initialize":
                 able = {"tools": {"listChanged": True}, "logging": {}, "prompts": {}, "resources": {}}
                 about = {"name": "plain", "version": "1.0"}
+                if WAY == "as-task":
+                    able["tasks"] = {"requests": {"tools": {"call": {}}}}
                 version = message["params"]["protocolVersion"]
                 answer = {"protocolVersion": version, "capabilities": able, "serverInfo": about}
             case "tools/list":
@@ -188,9 +218,17 @@ def main():
                 answer = call(number, message["params"])
                 if answer is None:
                     continue
+            case "tasks/get":
+                answer = task("working")
+            case "tasks/result":
+                waiting = number
+                while (message := read()).get("method") != "tasks/get":
+                    pass
+                send({"id": message["id"], "result": task("completed")})
+                number, answer = waiting, text("done at last")
             case _:
                 answer = {}
-        send({"id": number, "result": answer})
+        send({"id": number, **(answer if "error" in answer else {"result": answer})})
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from typing import Any
 from agent.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
+    NO_DIAGNOSTICS,
     NO_FOLDED,
     NO_LEARNINGS,
     NO_MEMORY,
@@ -27,6 +28,8 @@ from agent.absent import (
 from tools.actions import Action, SpawnAgent
 from tools.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
+from tools.diagnostics import Diagnostics
+from tools.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
@@ -184,6 +187,8 @@ class FakeContext:
         self.checkpoints: Checkpoints = NO_CHECKPOINTS
         self.delegates: Delegates = NO_DELEGATES
         self.folded: Folded = NO_FOLDED
+        self.editor: EditorSide = NO_EDITOR
+        self.diagnostics: Diagnostics = NO_DIAGNOSTICS
         self.actions: list[Action] = []
         self.progressed: list[str] = []
         self.notices: list[str] = []

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
+from tools.diagnostics import FileEdit, edit_of
 from tools.files.access import Access
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import entry_status
 from tools.files.diffs import diff_texts, shorten_diff
+from tools.files.editor_text import CHANGED, hand_over, unsaved
 from tools.files.failures import explain
 from tools.files.journal import SETTING, written_down
 from tools.files.operations import DeleteFile, Operation, UpdateFile
@@ -65,6 +67,7 @@ async def patch(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     operations = await asyncio.to_thread(parse_patch, text)
     for path in await asyncio.to_thread(_sources, operations, access):
         await access.permit_read(path)
+        await _settled(path, ctx, access)
     return await _apply(lambda: Simulation(access).run(operations), ctx, access)
 
 
@@ -74,7 +77,14 @@ async def _replace(args: dict[str, Any], ctx: ToolContext, access: Access) -> di
             raise ToolError(f"mode replace needs the parameter {name}.")
     path = await asyncio.to_thread(access.target, args["path"])
     await access.permit_read(path)
+    await _settled(path, ctx, access)
     return await _apply(lambda: _plan_replacement(path, args, access, ctx.workspace), ctx, access)
+
+
+async def _settled(path: Path, ctx: ToolContext, access: Access) -> None:
+    """Text that is only in the editor is saved before a change is planned, which needs the same yes."""
+    if ctx.editor.writes and await unsaved(ctx.editor, path) is not None:
+        await access.permit_write(path, creates=False)
 
 
 async def _apply(make_plan: Callable[[], PatchPlan], ctx: ToolContext, access: Access) -> dict[str, Any]:
@@ -150,6 +160,9 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     await asyncio.to_thread(_commit, plan, ctx, access)
     await asyncio.to_thread(_remember, plan, ctx)
     result = _report(plan, access)
+    writes = [effect for effect in plan.effects if isinstance(effect, Write)]
+    if resaved := await hand_over(ctx.editor, writes):
+        result["note"] = " ".join(CHANGED.format(name=access.name(path)) for path in resaved)
     if warnings:
         result["warning"] = " ".join(warnings)
     lint = [
@@ -160,7 +173,21 @@ async def _carry_out(plan: PatchPlan, ctx: ToolContext, access: Access) -> dict[
     ]
     if lint:
         result["lint"] = lint[0] if len(lint) == 1 else lint
+    if found := await ctx.diagnostics.after(_edits(plan)):
+        result["diagnostics"] = found
     return result
+
+
+def _edits(plan: PatchPlan) -> list[FileEdit]:
+    """What language servers are told; a file that was moved is gone under its former name."""
+    edits: list[FileEdit | None] = []
+    for effect in plan.effects:
+        match effect:
+            case Write(path=path, data=data, before=before):
+                edits.append(edit_of(path, None if before is None else before.data, data))
+            case Rename(source=path) | Delete(path=path):
+                edits.append(FileEdit(path=path, before=None, after=None))
+    return [each for each in edits if each is not None]
 
 
 def _commit(plan: PatchPlan, ctx: ToolContext, access: Access) -> None:

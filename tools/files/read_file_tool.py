@@ -11,6 +11,7 @@ from typing import Any
 
 from tools.context import SeenFile, ToolContext
 from tools.files.access import Access
+from tools.files.editor_text import readable_copy
 from tools.files.failures import NotAFileError, explain
 from tools.files.scanning import BinaryFile, Window, scan
 from tools.files.suggestions import missing
@@ -54,7 +55,8 @@ async def read_file(args: dict[str, Any], ctx: ToolContext) -> dict[str, Any]:
     offset, limit = args.get("offset", 1), min(args.get("limit", DEFAULT_LIMIT), MAX_LIMIT)
     await access.permit_read(path)
     try:
-        window = await in_thread(lambda stop: scan(path, offset, limit, stop))
+        source = await readable_copy(ctx.editor, path, ctx.scratch)
+        window = await in_thread(lambda stop: scan(source, offset, limit, stop))
     except FileNotFoundError:
         raise await asyncio.to_thread(missing, path, name, ctx.workspace) from None
     except NotAFileError as error:

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.context import ToolContext
+from tools.diagnostics import edit_of
 from tools.files.access import Access
 from tools.files.advice import is_read_display
 from tools.files.committing import ChangedMeanwhile, commit
 from tools.files.descriptors import MAX_WHOLE_BYTES, entry_status, read_bytes, require_file
 from tools.files.diffs import MAX_DIFF_CHARS, TextDiff, diff_texts, shorten_diff
+from tools.files.editor_text import CHANGED, hand_over
 from tools.files.failures import explain
 from tools.files.planning import OnDisk, Write, new_text
 from tools.files.seen_files import digest_of, remember_written, stat_digest, warning_before_change
@@ -152,7 +154,9 @@ async def _finished(
     prepared: _Prepared, folders: list[Path], ctx: ToolContext, access: Access
 ) -> dict[str, Any]:
     write = prepared.write
+    notes = [*prepared.notes]
     await asyncio.to_thread(_remember, ctx, write)
+    notes += [CHANGED.format(name=access.name(path)) for path in await hand_over(ctx.editor, (write,))]
     result: dict[str, Any] = {
         "path": access.name(write.path),
         "bytes_written": len(write.data),
@@ -162,8 +166,8 @@ async def _finished(
         result["dirs_created"] = [access.name(folder) for folder in folders]
     if prepared.warning:
         result["warning"] = prepared.warning
-    if prepared.notes:
-        result["note"] = " ".join(prepared.notes)
+    if notes:
+        result["note"] = " ".join(notes)
     if prepared.diff is not None:
         result["added"], result["removed"] = prepared.diff.added, prepared.diff.removed
         # The model knows the content of a file it has just made.
@@ -172,6 +176,9 @@ async def _finished(
     lint = await check_syntax(write.path, write.data)
     if lint is not None:
         result["lint"] = lint
+    edit = edit_of(write.path, None if write.before is None else write.before.data, write.data)
+    if edit is not None and (found := await ctx.diagnostics.after([edit])):
+        result["diagnostics"] = found
     return result
 
 

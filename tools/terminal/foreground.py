@@ -50,13 +50,14 @@ async def run(
     network: bool = False,
     opens: tuple[Path, ...] = (),
     hosts: frozenset[str] = frozenset(),
+    screen_of: Callable[[str], None] | None = None,
 ) -> Outcome:
     """Run `command` and wait for it, at most `limit` seconds.
 
-    The caller holds the shell's lock. When the wait is cancelled, everything the
-    command started is killed before the cancellation passes on.
+    `screen_of` is a terminal of somebody who looks on. The caller holds the shell's lock. When the wait is
+    cancelled, everything the command started is killed before the cancellation passes on.
     """
-    collector = OutputCollector(spool, secrets)
+    collector = OutputCollector(spool, secrets, screen=screen_of)
     replay = screen.ScreenRecording() if pty else None
     live = _Live(collector.last_lines, progress)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -41,7 +41,15 @@ class Output:
 class OutputCollector:
     """Takes the bytes of one command. `feed` runs on the reader's thread, everything else anywhere."""
 
-    def __init__(self, spool: Path, secrets: Mapping[str, str], limit: int = LIMIT) -> None:
+    def __init__(
+        self,
+        spool: Path,
+        secrets: Mapping[str, str],
+        limit: int = LIMIT,
+        screen: Callable[[str], None] | None = None,
+    ) -> None:
+        """`screen` is shown each piece as it is taken."""
+        self._screen = screen
         self._cleaner = Cleaner()
         self._secrets = secrets
         self._redactor = Redactor(secrets)
@@ -116,6 +124,8 @@ class OutputCollector:
     def _take(self, text: str) -> None:
         if not text:
             return
+        if self._screen is not None:
+            self._screen(text)
         self._total += len(text)
         if self._total <= self._limit:
             self._pieces.append(text)

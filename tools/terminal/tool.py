@@ -103,6 +103,7 @@ async def _run(
         network=leave.network,
         opens=leave.opens,
         hosts=leave.hosts,
+        screen_of=context.editor.screen(context.call),
     )
     result: dict[str, Any] = {"output": outcome.output.text, "exit_code": outcome.code}
     if outcome.code != TIMED_OUT and (clause := meaning(command, outcome.code)):

@@ -20,7 +20,7 @@ from agent.api.servers import Servers
 from agent.api.session import Agents, Approvals, Attempts, Reply, SessionHistory, StoredSessions
 from agent.engine import Engine
 from agent.errors import StoreError
-from agent.events import Noticed, TurnEnded
+from agent.events import Event, Noticed, TurnEnded
 from agent.home import PRIVATE_FILE, Home, private_folder
 from agent.messages import Attachment
 from agent.modes import Mode, ModeName
@@ -118,6 +118,9 @@ class LocalSession:
     async def run(self, text: str, attachments: Sequence[Attachment] = ()) -> TurnEnded:
         return await self.engine.run(text, attachments)
 
+    async def go_on(self) -> TurnEnded | None:
+        return await self.engine.go_on()
+
     async def idle(self) -> None:
         await self.engine.idle()
 
@@ -134,6 +137,10 @@ class LocalSession:
     async def add_note(self, text: str) -> None:
         await self.engine.session.add("notice", text, {"kind": "process", "to_model": True})
         self.engine.stream.emit(Noticed(kind="process", text=text))
+
+    def numbered(self, event: Event) -> Event:
+        """An event of an earlier process with a number of this session, for whoever missed it."""
+        return self.engine.stream.numbered(event)
 
     async def aclose(self) -> None:
         await self.engine.aclose()

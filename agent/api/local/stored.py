@@ -5,16 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from agent.errors import HermesError
 from agent.home import Home
 from agent.recall.recall import MESSAGES, Recall, SearchMode
-from agent.sessions.script_journal import discard
+from agent.sessions.deleting import delete_session
 from agent.store.export import masked
-from agent.store.locks import SessionLock
 from agent.store.nodes import Node, Session
 from agent.store.search import PATIENCE, Filters, Order, SearchHits
 from agent.store.store import Store
-from agent.workspace.checkpoints.garbage_collection import drop_sessions
 
 
 class LocalStored:
@@ -37,6 +34,14 @@ class LocalStored:
     async def ending(self, session: str, count: int) -> Sequence[Node]:
         head = (await self._store.heads(session))[0].name
         return await self._store.tail(session, head, count)
+
+    async def before(self, session: str, node: int | None, count: int) -> Sequence[Node]:
+        if node is None:
+            nodes = await self.ending(session, count)
+        else:
+            nodes = await self._store.before(session, node, count)
+        secrets = self._store.secrets
+        return await asyncio.to_thread(lambda: [masked(each, secrets) for each in nodes])
 
     async def search(
         self,
@@ -77,13 +82,4 @@ class LocalStored:
         await self._store.rename(session, title)
 
     async def delete(self, session: str) -> None:
-        lock = SessionLock(self._home.run, session)
-        if not lock.acquire():
-            raise HermesError("Another window works on this session; close it there first.")
-        try:
-            clearing = None if self._recall is None else self._recall.forget
-            deleted = await self._store.delete(session, clearing=clearing)
-            await asyncio.to_thread(discard, self._home.scripts, deleted)
-            await asyncio.to_thread(drop_sessions, self._home.checkpoints, deleted)
-        finally:
-            lock.release()
+        await delete_session(self._store, self._home, session, self._recall)

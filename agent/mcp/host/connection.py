@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 
 from agent.mcp.host import results
+from agent.mcp.host.calling import call_as_task, tools_run_as_tasks, with_addresses
 from agent.mcp.host.confined import own_places, wrapped
 from agent.mcp.host.faults import CallFaultError, words
 from agent.mcp.host.listing import ListingFilter
@@ -52,6 +53,7 @@ class ServerConnection:
         self._complaints = Complaints(Path(f"{launch.folder}.log"))
         self._gone = ""
         self._filter = ListingFilter()
+        self._as_tasks = frozenset[str]()
 
     async def open(self) -> dict[str, Any]:
         """Connect; what the server says of itself."""
@@ -81,6 +83,7 @@ class ServerConnection:
         able = client.server_capabilities
         self._filter.refused.clear()
         tools = await self._pages("tools", client.list_tools) if able.tools else []
+        self._as_tasks = tools_run_as_tasks(client, tools)
         checked = await asyncio.to_thread(_checked, tools)
         prompts = await self._pages("prompts", client.list_prompts) if able.prompts else []
         return {"tools": checked + self._filter.refused, "prompts": prompts}
@@ -108,8 +111,13 @@ class ServerConnection:
                 told = now
                 self._tell("progress", {"call": number, "text": _progress(progress, total, message)})
 
-        answer = await self._asked(client.call_tool(name, arguments, progress_callback=told_of))
-        return results.call_result(_dumped(answer), Path(self._launch.files))
+        async def call() -> dict[str, Any]:
+            if name in self._as_tasks:
+                return await call_as_task(client, name, arguments, told_of)
+            return _dumped(await client.call_tool(name, arguments, progress_callback=told_of))
+
+        answer = await self._asked(with_addresses(call, self._ask))
+        return results.call_result(answer, Path(self._launch.files))
 
     async def read_resource(self, uri: str) -> dict[str, Any]:
         answer = await self._asked(self._need().read_resource(uri))

@@ -15,6 +15,9 @@ from typing import Any
 from agent.mcp.frames import FrameError, packed, read_frame
 from agent.mcp.launch import ServerLaunch
 
+_TURNS = 5
+"""Rounds of the loop that the package needs at most to deliver what came before an answer."""
+
 
 def main() -> None:
     """Serve the socket whose number stands in the arguments."""
@@ -94,6 +97,9 @@ class _Host:
         except Exception as error:
             self._send({"reply": number, "error": words(error).to_json()})
             return
+        # What the server told before it answered is handed on before its answer.
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
         try:
             self._send({"reply": number, "value": value})
         except FrameError as error:

@@ -103,7 +103,7 @@ class SessionBoundary:
         return coverage_of(self._sandbox, self._mode, steps=steps)
 
     def opens(self, command: str, cwd: Path) -> tuple[Path, ...]:
-        if not self._sandbox.has_mounts:
+        if not self._sandbox.lays_read_only:
             return ()
         opened = self._opens(command, cwd)
         found = found_in(self._finders).read_only if opened.versions else ()
@@ -183,8 +183,8 @@ class SessionBoundary:
 
     def _fill_gaps(self, opened: Sequence[Path]) -> Callable[[], None]:
         """Put something read-only where a command could make what git runs programs for."""
-        if not self._sandbox.has_mounts:
-            # Without mounts there is nothing that could keep it from being changed.
+        if not self._sandbox.lays_read_only:
+            # There is nothing that could keep it from being changed.
             return _nothing
         try:
             folders, files = repository_of(self._workspace).gaps()
@@ -239,7 +239,7 @@ class SessionBoundary:
 
     def closed_places(self) -> tuple[Path, ...] | None:
         """Guarded places that are read-only to what starts now; None where nothing can be."""
-        if not self._sandbox.has_mounts:
+        if not self._sandbox.lays_read_only:
             return None
         return (*found_in(self._finders).read_only, *repository_of(self._workspace).guarded)
 

@@ -42,6 +42,7 @@ class Bubblewrap:
 
     name: SandboxName = "bubblewrap"
     has_mounts = True
+    lays_read_only = True
 
     def __init__(self, path: str) -> None:
         self._path = path

@@ -40,10 +40,10 @@ NO_COVERAGE = BoundaryCoverage()
 def coverage_of(sandbox: Sandbox, network: NetworkMode, *, steps: bool) -> BoundaryCoverage:
     """What `sandbox` holds; `steps` tells whether steps are kept, without which nothing is taken back.
 
-    A boundary without mounts, such as Landlock by itself, cannot take a part out of what is writable.
+    Landlock by itself cannot take a part out of what is writable.
     """
     if sandbox.name == "none":
         return NO_COVERAGE
     return BoundaryCoverage(
-        level=sandbox.name, network=_REACH[network], guards_places=sandbox.has_mounts and steps
+        level=sandbox.name, network=_REACH[network], guards_places=sandbox.lays_read_only and steps
     )

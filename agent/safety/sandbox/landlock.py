@@ -61,7 +61,7 @@ class Landlock:
 
     def __init__(self, *, spaces: bool, version: int | None = None) -> None:
         self.spaces = spaces
-        self.has_mounts = spaces
+        self.has_mounts = self.lays_read_only = spaces
         self._version = landlock_version() if version is None else version
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:

@@ -12,6 +12,7 @@ class NoSandbox:
 
     name: SandboxName = "none"
     has_mounts = False
+    lays_read_only = False
 
     def wrap(self, argv: Sequence[str], policy: SandboxPolicy) -> Wrapped:
         return Wrapped(argv=list(argv), terminal=policy.terminal)

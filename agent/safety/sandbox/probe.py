@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from agent.safety.sandbox import seatbelt
 from agent.safety.sandbox.bubblewrap import Bubblewrap
 from agent.safety.sandbox.landlock import SCOPES_SINCE, Landlock
 from agent.safety.sandbox.launch import landlock_version
@@ -20,13 +21,14 @@ from agent.safety.sandbox.seccomp import supported
 from tools.results import ToolError
 from tools.sandbox import Sandbox, SandboxPolicy
 
-SandboxMode = Literal["auto", "bubblewrap", "landlock", "off"]
+SandboxMode = Literal["auto", "bubblewrap", "landlock", "seatbelt", "off"]
 _PATIENCE = 10.0
 _TRIAL = (
     'echo in > "$1/inside" && cat "$1/inside" && if (echo out > "$2/outside") 2>/dev/null; then exit 9; fi; '
     'if cat "$3/secret" 2>/dev/null; then exit 8; fi; '
     # Numbers count anew in a process space of its own: only where it is the same one do they name us.
-    "space=$(readlink /proc/self/ns/pid) || exit 6; "
+    # A system without such spaces has an empty name for its own.
+    '{ space=$(readlink /proc/self/ns/pid 2>/dev/null) || [ -z "$5" ]; } || exit 6; '
     'if [ "$space" = "$5" ] && kill -0 "$4" 2>/dev/null; then exit 7; fi; exit 0'
 )
 _OWN_SPACE = Path("/proc/self/ns/pid")
@@ -39,7 +41,7 @@ def probe(mode: SandboxMode = "auto") -> Sandbox:
     `auto` takes the first that holds. A mode that was asked for and does not hold gives none, which
     the status bar shows.
     """
-    if mode == "off" or not sys.platform.startswith("linux") or not supported():
+    if mode == "off":
         return NoSandbox()
     for candidate in _candidates(mode):
         if holds(candidate):
@@ -48,6 +50,14 @@ def probe(mode: SandboxMode = "auto") -> Sandbox:
 
 
 def _candidates(mode: SandboxMode) -> Iterator[Sandbox]:
+    if sys.platform == "darwin":
+        if mode in ("auto", "seatbelt") and Path(seatbelt.PROGRAM).exists():
+            yield seatbelt.Seatbelt()
+    elif sys.platform.startswith("linux") and supported():
+        yield from _of_linux(mode)
+
+
+def _of_linux(mode: SandboxMode) -> Iterator[Sandbox]:
     program = shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin:/run/current-system/sw/bin")
     if mode in ("auto", "bubblewrap") and program is not None:
         yield Bubblewrap(program)
@@ -78,7 +88,7 @@ def _holds(sandbox: Sandbox, root: Path) -> bool:
         hidden=(root / "hidden",),
     )
     said = [str(root / name) for name in ("work", "out", "hidden")]
-    us = [str(os.getpid()), str(_OWN_SPACE.readlink())]
+    us = [str(os.getpid()), str(_OWN_SPACE.readlink()) if _OWN_SPACE.exists() else ""]
     code, output = _run(sandbox, policy, ["/bin/sh", "-c", _TRIAL, "sh", *said, *us])
     return code == 0 and output == b"in\n" and not (root / "out" / "outside").exists()
 

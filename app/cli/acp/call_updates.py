@@ -72,6 +72,11 @@ def output(words: str) -> schema.ContentToolCallContent:
     return text(_fence(words))
 
 
+def terminal(id: str) -> schema.TerminalToolCallContent:
+    """A terminal of the editor."""
+    return schema.TerminalToolCallContent(type="terminal", terminal_id=id)
+
+
 def _fence(words: str, language: str = "") -> str:
     fence = "```"
     while fence in words:

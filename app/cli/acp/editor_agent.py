@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from acp import PROTOCOL_VERSION, RequestError, schema
 
-from agent.api.home import Home, private_folder, secrets_of_home
+from agent.api.home import Home, secrets_of_home
 from agent.api.models import ModelChoice, NoModelError
 from agent.api.opening import open_session
 from agent.api.options import Options
@@ -21,12 +19,24 @@ from agent.events import TurnEnded
 from app.cli.acp import choices, contents
 from app.cli.acp.commands import command_of
 from app.cli.acp.editor_session import EditorSession
+from app.cli.acp.editor_side import EditorOffer
+from app.cli.acp.lookups import (
+    folder_of,
+    kept_images,
+    known_models,
+    known_skills,
+    need_model,
+    server_entries,
+)
+from app.cli.acp.onlooker import Onlooker, holder_of
 from app.cli.acp.replay import replayed
 from app.version import version
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
 
+Servers = tuple[tuple[str, dict[str, Any]], ...]
+"""MCP servers of an editor, by name, as settings describe them."""
 SET_UP = "hermes-setup"
 LISTED = 50
 """Sessions of one page."""
@@ -48,23 +58,33 @@ class EditorAgent:
 
     def __init__(self, model: str | None) -> None:
         self._model = model
-        self._connection: Any = None
+        self.connection: Any = None
+        """The way to the editor."""
         self._sessions: dict[str, EditorSession] = {}
         self._fresh: set[str] = set()
         """Sessions whose editor does not yet know them."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._models: Sequence[ModelChoice] | None = None
-        self.has_forms = False
+        self._onlookers: dict[str, Onlooker] = {}
+        """Sessions that another program works on."""
+        self.offer = EditorOffer()
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether the editor shows forms."""
+        return self.offer.forms
 
     def on_connect(self, conn: Any) -> None:
         """The connection to the editor."""
-        self._connection = conn
+        self.connection = conn
 
     async def close(self) -> None:
         """Close every session. Never raises."""
         for task in self._tasks:
             task.cancel()
         sessions, self._sessions = list(self._sessions.values()), {}
+        for onlooker in self._onlookers.values():
+            onlooker.close()
         await asyncio.gather(*(each.close() for each in sessions))
 
     # Who is there
@@ -73,15 +93,16 @@ class EditorAgent:
         self, protocol_version: int, client_capabilities: Any = None, client_info: Any = None, **_: Any
     ) -> schema.InitializeResponse:
         """What both sides can do."""
-        elicits = getattr(client_capabilities, "elicitation", None)
-        self.has_forms = getattr(elicits, "form", None) is not None
+        self.offer = EditorOffer(client_capabilities)
         return schema.InitializeResponse(
             protocol_version=min(protocol_version, PROTOCOL_VERSION) or PROTOCOL_VERSION,
             agent_capabilities=schema.AgentCapabilities(
                 load_session=True,
+                mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
                 prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
                 session_capabilities=schema.SessionCapabilities(
                     list=schema.SessionListCapabilities(),
+                    delete=schema.SessionDeleteCapabilities(),
                     fork=schema.SessionForkCapabilities(),
                     resume=schema.SessionResumeCapabilities(),
                     close=schema.SessionCloseCapabilities(),
@@ -103,24 +124,16 @@ class EditorAgent:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no way {clean(method_id)!r} to sign in; use {SET_UP}."
             )
-        await self._guarded(self._look_for_model())
+        await self._guarded(asyncio.to_thread(need_model, self._model))
         return schema.AuthenticateResponse()
-
-    async def _look_for_model(self) -> None:
-        from agent.api.config import load
-        from agent.api.models import resolve
-
-        def look() -> None:
-            loaded = load(Home.locate(), dict(os.environ), Path.cwd())
-            resolve(loaded.settings, loaded.environ, self._model)
-
-        await asyncio.to_thread(look)
 
     # Sessions
 
-    async def new_session(self, cwd: str, **_: Any) -> schema.NewSessionResponse:
+    async def new_session(
+        self, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.NewSessionResponse:
         """A new session in a folder."""
-        session = await self._guarded(self._open(cwd))
+        session = await self._guarded(self._open(cwd, servers=server_entries(mcp_servers)))
         self._fresh.add(session.id)
         return schema.NewSessionResponse(
             session_id=session.id,
@@ -128,26 +141,36 @@ class EditorAgent:
             config_options=await self._options(session),
         )
 
-    async def load_session(self, cwd: str, session_id: str, **_: Any) -> schema.LoadSessionResponse:
-        """A stored session, shown from its beginning."""
-        session = await self._guarded(self._reopened(cwd, session_id))
+    async def load_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.LoadSessionResponse:
+        """A stored session, shown from its beginning; one that another program works on is looked on at."""
+        if await self._guarded(self._looks_on(cwd, session_id, show=True)):
+            return schema.LoadSessionResponse()
+        session = await self._guarded(self._reopened(cwd, session_id, server_entries(mcp_servers)))
         await self._guarded(self._replay(session))
         self._announce(session)
         return schema.LoadSessionResponse(
             modes=choices.modes(session.client.mode), config_options=await self._options(session)
         )
 
-    async def resume_session(self, cwd: str, session_id: str, **_: Any) -> schema.ResumeSessionResponse:
+    async def resume_session(
+        self, cwd: str, session_id: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.ResumeSessionResponse:
         """A stored session that the editor shows by itself."""
-        session = await self._guarded(self._reopened(cwd, session_id))
+        if await self._guarded(self._looks_on(cwd, session_id, show=False)):
+            return schema.ResumeSessionResponse()
+        session = await self._guarded(self._reopened(cwd, session_id, server_entries(mcp_servers)))
         self._announce(session)
         return schema.ResumeSessionResponse(
             modes=choices.modes(session.client.mode), config_options=await self._options(session)
         )
 
-    async def fork_session(self, session_id: str, cwd: str, **_: Any) -> schema.ForkSessionResponse:
+    async def fork_session(
+        self, session_id: str, cwd: str, mcp_servers: Sequence[Any] | None = None, **_: Any
+    ) -> schema.ForkSessionResponse:
         """A copy of a session, which goes on by itself."""
-        session = await self._guarded(self._forked(cwd, session_id))
+        session = await self._guarded(self._forked(cwd, session_id, server_entries(mcp_servers)))
         self._fresh.add(session.id)
         return schema.ForkSessionResponse(
             session_id=session.id,
@@ -157,10 +180,39 @@ class EditorAgent:
 
     async def close_session(self, session_id: str, **_: Any) -> schema.CloseSessionResponse:
         """A session that the editor is done with."""
+        if (onlooker := self._onlookers.pop(session_id, None)) is not None:
+            onlooker.close()
+            return schema.CloseSessionResponse()
         session = self._need(session_id)
         del self._sessions[session_id]
         await session.close()
         return schema.CloseSessionResponse()
+
+    async def ext_method(self, method: str, params: Any) -> Any:
+        """What the protocol's package does not route: to delete a session for good."""
+        if method != "session/delete":
+            raise RequestError.method_not_found(method)
+        session = params.get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(session, str):
+            raise RequestError(_INVALID_PARAMS, "`sessionId` is missing; name the session to delete.")
+        if session in self._sessions or session in self._onlookers:
+            await self.close_session(session)
+        await self._guarded(self._deleted(session))
+        return {}
+
+    async def _deleted(self, session: str) -> None:
+        from agent.api.search import Recall
+        from agent.api.sessions import Store, delete_session
+
+        home = Home.locate()
+        if not home.keeps_sessions():
+            return
+        async with await Store.open(home.database, secrets=secrets_of_home()) as store:
+            recall = Recall(store)
+            try:
+                await delete_session(store, home, session, recall)
+            finally:
+                await recall.close()
 
     async def list_sessions(
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
@@ -181,7 +233,7 @@ class EditorAgent:
         home = Home.locate()
         if not home.keeps_sessions():
             return []
-        folder = None if cwd is None else str(_folder(cwd))
+        folder = None if cwd is None else str(folder_of(cwd))
         async with await Store.open(home.database, secrets=secrets_of_home()) as store:
             rows = await store.list_sessions(LISTED + 1, start, folder)
         return [
@@ -194,26 +246,59 @@ class EditorAgent:
             for each in rows
         ]
 
-    async def _open(self, cwd: str, resume: str | None = None, model: str | None = None) -> EditorSession:
+    async def _open(
+        self, cwd: str, resume: str | None = None, servers: Servers = (), model: str | None = None
+    ) -> EditorSession:
         session = EditorSession(self)
+        session.servers = servers
         await self._connect(session, cwd, resume, model)
         self._sessions[session.id] = session
         return session
 
     async def _connect(self, session: EditorSession, cwd: str, resume: str | None, model: str | None) -> None:
         options = Options(
-            workspace=await asyncio.to_thread(_folder, cwd),
+            workspace=await asyncio.to_thread(folder_of, cwd),
             model=model or self._model,
             resume=resume,
             surface="acp",
             attended=True,
+            editor=session.side,
+            servers=session.servers,
         )
         session.opened(await open_session(options, session.hear))
 
-    async def _reopened(self, cwd: str, session_id: str) -> EditorSession:
+    async def _reopened(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
         if (known := self._sessions.get(session_id)) is not None:
             return known
-        return await self._open(cwd, await self._stored(session_id))
+        return await self._open(cwd, await self._stored(session_id), servers)
+
+    async def _looks_on(self, cwd: str, session_id: str, *, show: bool) -> bool:
+        """Look on at a session if another program works on it; whether one does. Raises `HermesError`."""
+        if session_id in self._sessions:
+            return False
+        workspace = await asyncio.to_thread(folder_of, cwd)
+        session = await self._stored(session_id)
+        if not await asyncio.to_thread(holder_of, session):
+            return False
+        if (before := self._onlookers.pop(session, None)) is not None:
+            before.close()
+        onlooker = Onlooker(session, workspace, self.update)
+        await onlooker.look(show=show)
+        self._onlookers[session] = onlooker
+        onlooker.follow()
+        return True
+
+    async def _taken_over(self, session_id: str) -> None:
+        """Go on with a session that was looked on at, once it is free. Raises `HermesError`."""
+        onlooker = self._onlookers[session_id]
+        if holder := await asyncio.to_thread(holder_of, session_id):
+            raise ConfigError(
+                f"The {holder} works on this session, so it is only shown here; close it there, or fork it."
+            )
+        onlooker.close()
+        await onlooker.look(show=True)
+        del self._onlookers[session_id]
+        self._announce(await self._open(str(onlooker.workspace), session_id))
 
     async def _stored(self, session_id: str) -> str:
         """The id, if there is such a session: its beginning or title is not enough. Raises `HermesError`."""
@@ -222,12 +307,12 @@ class EditorAgent:
         async with await Store.open(Home.locate().database) as store:
             return (await store.session(session_id)).id
 
-    async def _forked(self, cwd: str, session_id: str) -> EditorSession:
+    async def _forked(self, cwd: str, session_id: str, servers: Servers) -> EditorSession:
         from agent.api.sessions import Store, copy_session
 
         async with await Store.open(Home.locate().database, secrets=secrets_of_home()) as store:
             copied = await copy_session(store, session_id)
-        return await self._open(cwd, copied)
+        return await self._open(cwd, copied, servers)
 
     async def _replay(self, session: EditorSession) -> None:
         from tools.discovery import discover
@@ -245,10 +330,13 @@ class EditorAgent:
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
         """Work on a message to its end."""
+        if session_id in self._onlookers:
+            await self._guarded(self._taken_over(session_id))
         session = self._need(session_id)
         return await self._guarded(self._prompted(session, prompt))
 
     async def _prompted(self, session: EditorSession, blocks: Sequence[Any]) -> schema.PromptResponse:
+        cancels = session.cancels
         message = contents.read(blocks)
         if not message.text.strip() and not message.images:
             raise ConfigError("The message is empty.")
@@ -256,8 +344,11 @@ class EditorAgent:
             command, words = found
             await session.say(await command.act(session.client, words))
             return schema.PromptResponse(stop_reason="end_turn")
-        images = await asyncio.to_thread(_kept, message.images) if message.images else ()
-        return await self._answer(session, await session.prompt(message.text, images))
+        images = await asyncio.to_thread(kept_images, message.images) if message.images else ()
+        ended = await session.prompt(message.text, images, cancels)
+        if ended is None:
+            return schema.PromptResponse(stop_reason="cancelled")
+        return await self._answer(session, ended)
 
     async def _answer(self, session: EditorSession, ended: TurnEnded) -> schema.PromptResponse:
         if ended.outcome == "failed":
@@ -271,7 +362,7 @@ class EditorAgent:
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the turn that runs."""
         if (session := self._sessions.get(session_id)) is not None:
-            session.client.interrupt()
+            session.cancel()
 
     # Modes and options
 
@@ -322,7 +413,7 @@ class EditorAgent:
 
     async def _options(self, session: EditorSession) -> list[Any]:
         if self._models is None:
-            self._models = await asyncio.to_thread(_models, session.client.workspace)
+            self._models = await asyncio.to_thread(known_models, session.client.workspace)
         client = session.client
         return choices.options(client.mode, client.model, client.effort, self._models)
 
@@ -357,28 +448,32 @@ class EditorAgent:
         self._spawn(self._tell_commands(session))
 
     async def _tell_commands(self, session: EditorSession) -> None:
-        session.put(choices.commands(await asyncio.to_thread(_skills, session.client.workspace)))
+        session.put(choices.commands(await asyncio.to_thread(known_skills, session.client.workspace)))
 
     async def update(self, session: str, update: Any) -> None:
         """Send an update of a session."""
-        await self._connection.session_update(session, update)
+        await self.connection.session_update(session, update)
 
     async def permission(
         self, session: str, call: schema.ToolCallUpdate, options: list[schema.PermissionOption]
     ) -> str | None:
         """Ask for a permission; the id that was chosen, None if it was cancelled."""
-        answer = await self._connection.request_permission(session, call, options)
+        answer = await self.connection.request_permission(session, call, options)
         return answer.outcome.option_id if answer.outcome.outcome == "selected" else None
 
     async def form(self, session: str, message: str, fields: schema.ElicitationSchema) -> Any:
         """Ask with a form."""
         mode = schema.ElicitationFormSessionMode(session_id=session, requested_schema=fields)
-        return await self._connection.create_elicitation(message, mode)
+        return await self.connection.create_elicitation(message, mode)
 
     # Helpers
 
     def _need(self, session_id: str) -> EditorSession:
         session = self._sessions.get(session_id)
+        if session is None and session_id in self._onlookers:
+            raise RequestError(
+                _INVALID_PARAMS, "Another program works on this session; it is only shown here. Fork it."
+            )
         if session is None:
             raise RequestError(
                 _INVALID_PARAMS, f"There is no open session {clean(session_id)!r}; begin or load one first."
@@ -400,41 +495,3 @@ class EditorAgent:
             raise RequestError(_INVALID_PARAMS, clean(str(error))) from error
         except HermesError as error:
             raise RequestError(_INTERNAL, clean(str(error))) from error
-
-
-def _folder(cwd: str) -> Path:
-    """The folder an editor names. Raises `ConfigError` for what is none."""
-    path = Path(cwd)
-    try:
-        if path.is_absolute() and path.is_dir():
-            return path.resolve()
-    except (OSError, ValueError):
-        pass
-    raise ConfigError(f"The folder {clean(cwd)!r} cannot be worked in; give the absolute path of one.")
-
-
-def _kept(images: Sequence[tuple[str, bytes]]) -> Any:
-    from agent.api.attachments import AttachmentStore
-
-    home = Home.locate()
-    private_folder(home.root)
-    return contents.kept(AttachmentStore(home.attachments), images)
-
-
-def _models(workspace: Path) -> Sequence[ModelChoice]:
-    from agent.api.config import load
-    from agent.api.models import choices as model_choices
-
-    home = Home.locate()
-    loaded = load(home, dict(os.environ), workspace)
-    return model_choices(loaded.settings, loaded.environ, home)
-
-
-def _skills(workspace: Path) -> list[tuple[str, str]]:
-    from agent.api.config import load
-    from agent.api.skills import catalog_for
-
-    home = Home.locate()
-    catalog = catalog_for(home, workspace, load(home, dict(os.environ), workspace).settings)
-    found = catalog.load().skills if catalog is not None else ()
-    return sorted((each.name, each.description) for each in found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from acp import schema
@@ -13,10 +13,22 @@ from acp import schema
 from agent.api.attachments import Attachment
 from agent.api.session import Reply, SessionClient
 from agent.errors import HermesError
-from agent.events import ApprovalAsked, Asked, Event, QuestionAsked, RequestResolved, StepTaken, TurnEnded
+from agent.events import (
+    ApprovalAsked,
+    Asked,
+    Event,
+    QuestionAsked,
+    RequestResolved,
+    StepTaken,
+    ToolFinished,
+    TurnEnded,
+)
 from app.cli.acp import call_updates as calls
+from app.cli.acp.editor_side import EditorOffer, SessionEditor
 from app.cli.acp.event_updates import EventUpdates, said
+from app.cli.acp.live_terminal import LiveTerminal, exit_code_of
 from app.cli.acp.questions import answer_of, form_of, question_of
+from tools.editor import Screen
 from tools.safe_text import clean
 
 log = logging.getLogger(__name__)
@@ -29,6 +41,16 @@ LARGEST_DIFF = 400_000
 
 class Editor(Protocol):
     """What a session asks of the editor."""
+
+    @property
+    def offer(self) -> EditorOffer:
+        """What it can do beside that."""
+        ...
+
+    @property
+    def connection(self) -> Any:
+        """The way to it."""
+        ...
 
     @property
     def has_forms(self) -> bool:
@@ -68,7 +90,15 @@ class EditorSession:
         self._asking: dict[str, asyncio.Task[None]] = {}
         self._looking: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Lock()
+        self._terminals: dict[str, LiveTerminal] = {}
         self.id = ""
+        self.cancels = 0
+        """How often it was cancelled."""
+        self.servers: tuple[tuple[str, dict[str, Any]], ...] = ()
+        """MCP servers that the editor passed on."""
+        self.side = SessionEditor(
+            editor.offer, lambda: self._editor.connection, lambda: self.id, self._terminal_of
+        )
 
     def opened(self, client: SessionClient) -> None:
         """The session is open: what was heard so far is sent from now on."""
@@ -93,14 +123,20 @@ class EditorSession:
             case RequestResolved():
                 if (task := self._asking.pop(event.id, None)) is not None:
                     task.cancel()
+            case ToolFinished() if event.call in self._terminals:
+                self._ends(self._terminals.pop(event.call), exit_code_of(event.result))
             case StepTaken() if event.agent == "main":
-                task = asyncio.create_task(self._changes(event))
-                self._looking.add(task)
-                task.add_done_callback(self._looking.discard)
+                self._look(self._changes(event))
             case _ if event.type in ("mode_changed", "effort_changed"):
                 self._editor.moded(self.id)
             case _:
                 pass
+
+    def _look(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something that a turn waits for before it is over."""
+        task = asyncio.create_task(work)
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
 
     def put(self, update: Any) -> None:
         """Send an update after those that wait."""
@@ -112,9 +148,19 @@ class EditorSession:
             await asyncio.wait(self._looking)
         await self._unsent.join()
 
-    async def prompt(self, text: str, images: Sequence[Attachment]) -> TurnEnded:
-        """Work on a message to its end; another one waits for it. Everything of it was sent then."""
+    def cancel(self) -> None:
+        """Stop what runs, and every message that waits."""
+        self.cancels += 1
+        self.client.interrupt()
+
+    async def prompt(self, text: str, images: Sequence[Attachment], cancels: int) -> TurnEnded | None:
+        """Work on a message to its end; another one waits for it. Everything of it was sent then.
+
+        None if it was cancelled before it began: after `cancels` cancels, which there were when it came.
+        """
         async with self._turn:
+            if self.cancels != cancels:
+                return None
             ended = await self.client.run(text, images)
             await self.flush()
             return ended
@@ -128,12 +174,35 @@ class EditorSession:
         """Stop what runs and close the session; nothing that was said is lost. Never raises."""
         for task in [*self._asking.values(), *self._looking]:
             task.cancel()
+        for terminal in self._terminals.values():
+            self._ends(terminal, None)
+        self._terminals.clear()
         try:
             await self.client.aclose()
         except HermesError:
             log.warning("a session could not be closed in order", exc_info=True)
         if self._sender is not None:
             self._sender.cancel()
+
+    # Terminals
+
+    def _terminal_of(self, call: str) -> Screen | None:
+        """A terminal of the editor for a call that is shown there; None for calls within scripts."""
+        if self._updates is None or call not in self._updates.running:
+            return None
+        terminal = LiveTerminal(
+            self._editor.connection, self.id, self.client.workspace, lambda id: self._terminal_shown(call, id)
+        )
+        self._terminals[call] = terminal
+        return terminal.write
+
+    def _terminal_shown(self, call: str, terminal: str) -> None:
+        if self._updates is not None:
+            for update in self._updates.terminal_shown(call, terminal):
+                self.put(update)
+
+    def _ends(self, terminal: LiveTerminal, code: int | None) -> None:
+        self._look(terminal.end(code))
 
     # What is sent
 

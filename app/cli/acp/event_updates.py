@@ -43,6 +43,8 @@ class EventUpdates:
         """What is shown of calls of this turn, by their id."""
         self.running: dict[str, ToolStarted] = {}
         """Calls that have begun and not ended."""
+        self.terminals: dict[str, str] = {}
+        """Terminals of the editor that show what calls print, by call."""
 
     def of(self, event: Event) -> list[Any]:
         """What an editor is sent for an event."""
@@ -76,6 +78,7 @@ class EventUpdates:
                 self.shown.clear()
                 self._printed.clear()
                 self.running.clear()
+                self.terminals.clear()
                 return []
             case _:
                 notice = event.notice()
@@ -88,9 +91,12 @@ class EventUpdates:
         return [calls.started(event.call, event.tool, event.display, event.arguments, self._workspace)]
 
     def _progressed(self, event: ToolProgressed) -> list[Any]:
-        if event.call not in self.running:
+        started = self.running.get(event.call)
+        if started is None or event.call in self.terminals:
             return []
-        printed = f"{self._printed.get(event.call, '')}{event.text}"[-LIVE:]
+        # Of a command the newest lines are told each time, of other calls what is new.
+        before = "" if started.tool == "terminal" else self._printed.get(event.call, "")
+        printed = f"{before}{event.text}"[-LIVE:]
         self._printed[event.call] = printed
         return [calls.progressed(event.call, printed)]
 
@@ -99,19 +105,35 @@ class EventUpdates:
             return []
         self.running.pop(event.call, None)
         self._printed.pop(event.call, None)
-        shown = [*calls.contents(event.display, event.result), *self.shown.get(event.call, ())]
+        terminal = self.terminals.get(event.call)
+        said_of_it = calls.contents(event.display, event.result)
+        # A command that failed to run at all printed nothing in its terminal.
+        if terminal is not None and event.outcome == "done":
+            said_of_it = [calls.terminal(terminal)]
+        shown = [*said_of_it, *self.shown.get(event.call, ())]
         self.shown[event.call] = shown
         return [calls.finished(event.call, event.display, event.outcome, shown)]
 
+    def terminal_shown(self, call: str, terminal: str) -> list[Any]:
+        """What an editor is sent when a terminal of its own shows what a running call prints."""
+        if call not in self.running:
+            return []
+        self.terminals[call] = terminal
+        return [
+            schema.ToolCallProgress(
+                session_update="tool_call_update", tool_call_id=call, content=[calls.terminal(terminal)]
+            )
+        ]
+
     def changed(self, call: str, diffs: Sequence[Any]) -> list[Any]:
         """What an editor is sent when it is known which files a call changed."""
-        # The changes themselves stand in for what was said of them.
+        # The changes themselves stand in for what was said of them, but not for a terminal.
+        kept = [calls.terminal(self.terminals[call])] if call in self.terminals else []
+        shown = [*kept, *diffs]
         self.shown[call] = list(diffs)
         if call in self.running:
             return []
-        return [
-            schema.ToolCallProgress(session_update="tool_call_update", tool_call_id=call, content=list(diffs))
-        ]
+        return [schema.ToolCallProgress(session_update="tool_call_update", tool_call_id=call, content=shown)]
 
 
 def said(text: str) -> schema.AgentMessageChunk:

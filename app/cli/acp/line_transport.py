@@ -17,6 +17,8 @@ log = logging.getLogger(__name__)
 
 LONGEST = 64 * 1024 * 1024
 """Bytes of one message."""
+UNROUTED = frozenset({"session/delete"})
+"""Methods of the protocol that its package does not route yet; they are taken as extensions."""
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
 
@@ -62,6 +64,8 @@ class LineTransport:
                 await self._refuse(_PARSE_ERROR, "A line is no JSON.")
                 continue
             if isinstance(message, dict):
+                if message.get("method") in UNROUTED:
+                    message["method"] = f"_{message['method']}"
                 return message
             await self._refuse(_INVALID_REQUEST, "A message is no object.")
 

@@ -11,6 +11,7 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+from agent.api.diagnostics import servers_found
 from app.cli.health.check import HealthFinding, HealthSubject, output_of
 
 OLDEST_PYTHON = (3, 11)
@@ -82,6 +83,15 @@ def git(subject: HealthSubject) -> HealthFinding:
             "git", "warn", f"{program} fails with exit code {code}: {_first_line(said)}", mend
         )
     return HealthFinding("git", "ok", _first_line(said).removeprefix("git version "))
+
+
+def language_servers(subject: HealthSubject) -> HealthFinding:
+    """Which language servers are installed; without one edits are not checked by it."""
+    found = servers_found(subject.environ)
+    there = ", ".join(f"{program} ({name})" for name, program in found.items() if program)
+    missing = ", ".join(name for name, program in found.items() if not program)
+    none = f"none for {missing}" if missing else ""
+    return HealthFinding("languages", "ok", "; ".join(part for part in (there, none) if part))
 
 
 def terminal(subject: HealthSubject) -> HealthFinding:

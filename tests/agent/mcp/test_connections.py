@@ -198,6 +198,26 @@ async def test_what_a_server_asks_is_answered(
         assert [each for each, _ in heard.asked] == [kind]
 
 
+@pytest.mark.parametrize(("action", "said"), [("accept", "opened"), ("decline", "nobody did that")])
+async def test_a_call_that_wants_an_address_opened_first_is_made_once_more(
+    tmp_path: Path, action: str, said: str
+) -> None:
+    async with connected(tmp_path, "address-first", lambda *_: {"action": action}) as (connection, heard):
+        try:
+            result = str(await connection.call_tool(1, "echo", {"text": "x"}))
+        except CallFaultError as fault:
+            result = str(fault)
+        assert said in result
+        assert [params["url"] for _, params in heard.asked] == ["https://example.com/a"]
+
+
+async def test_a_tool_that_runs_as_a_task_is_waited_for(tmp_path: Path) -> None:
+    async with connected(tmp_path, "as-task") as (connection, heard):
+        await connection.list()
+        assert await connection.call_tool(3, "echo", {"text": "x"}) == {"content": "done at last"}
+        assert {"call": 3, "text": "1 half done\n"} in heard.named("progress")
+
+
 async def test_a_server_is_told_of_the_workspace_and_gets_no_other_variables(tmp_path: Path) -> None:
     async with connected(tmp_path, "roots") as (connection, _):
         said = json.loads((await connection.call_tool(1, "echo", {}))["content"])

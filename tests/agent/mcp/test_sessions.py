@@ -107,7 +107,11 @@ async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resou
         return say("done") if answered else calls(("mcp__box__echo", {}))
 
     async with bench(tmp_path, script) as at:
-        given = json.loads(settings(box=plain("samples")))
+        # Its program lies where the sandbox has a folder of its own.
+        place = tmp_path / "elsewhere" / "plain_server.py"
+        place.parent.mkdir()
+        place.write_text(Path(plain_server.__file__).read_text())
+        given = json.loads(settings(box={**plain("samples"), "args": ["-IS", str(place), "samples"]}))
         at.config(json.dumps({**given, "budget": {"session": {"tokens": 1_000_000}}}))
         async with at.engine() as engine:
             await engine.run("/mcp__box__greet Ada Lovelace")

@@ -173,6 +173,17 @@ async def test_a_session_counts_its_own_requests_only_and_waits_for_nobody_elses
     assert reached.value.may_pass
 
 
+async def test_what_a_home_may_use_for_ever_counts_all_its_days_and_sessions(store: Store) -> None:
+    clock = Clock()
+    made = Spending(store.database, lambda _: UNKNOWN, total=Budget(tokens=1_000), now=clock)
+    await spend(made, 900)
+    clock.now += 400 * DAY
+    with pytest.raises(BudgetReachedError, match="900 of 1,000 tokens") as reached:
+        await spend(made, 200)
+    assert reached.value.setting == "budget.total.tokens"
+    await spend(made, 100)
+
+
 async def test_a_request_whose_asking_is_cancelled_takes_nothing(store: Store) -> None:
     made = spending(store, Budget(tokens=1_000), Clock())
     asking = asyncio.create_task(opened(made).open(900, 0, 0))

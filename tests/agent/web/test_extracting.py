@@ -30,7 +30,7 @@ async def test_pages_come_with_their_whole_text_on_the_disk(tmp_path: Path) -> N
         await here.services.close()
     big, small, gone, leaf, near, local = found
     assert len(big["content"]) + len(small["content"]) + len(leaf["content"]) < 9_000 + 2_000
-    assert "characters left out here" in big["content"] and "Part 50" in big["content"]
+    assert "characters left out here" in big["content"] and "Part 30" in big["content"]
     whole = Path(big["full_text"])
     assert whole.read_text().count("## Part") == 60 and whole.stat().st_mode & 0o777 == 0o600
     assert "left out here" not in small["content"] and "Hi" in leaf["content"] and leaf["kind"] == "pdf"

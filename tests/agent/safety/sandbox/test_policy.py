@@ -87,6 +87,7 @@ def test_a_boundary_that_lets_something_out_does_not_count(kind: str, monkeypatc
     class Leaky:
         name: SandboxName = sandbox.name
         has_mounts = sandbox.has_mounts
+        lays_read_only = sandbox.lays_read_only
 
         def wrap(self, argv, policy):
             from dataclasses import replace

@@ -1,0 +1,1 @@
+"""Language servers: what is newly wrong after an edit."""

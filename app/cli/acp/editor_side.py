@@ -1,0 +1,92 @@
+"""Buffers and terminals of an editor, as one session sees them and as far as the editor said so."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tools.editor import Screen
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 5.0
+"""Seconds an editor has for a file; after three that took longer it is not asked any more."""
+MOST_LATE = 3
+
+
+class EditorOffer:
+    """What the editor said it can do; nothing until it has introduced itself."""
+
+    def __init__(self, capabilities: Any = None) -> None:
+        files = getattr(capabilities, "fs", None)
+        self.reads = bool(getattr(files, "read_text_file", False))
+        self.writes = bool(getattr(files, "write_text_file", False))
+        self.terminals = bool(getattr(capabilities, "terminal", False))
+        elicits = getattr(capabilities, "elicitation", None)
+        self.forms = getattr(elicits, "form", None) is not None
+
+
+class SessionEditor:
+    """The editor as one session sees it, from the event loop and from threads that run its commands."""
+
+    def __init__(
+        self,
+        offer: EditorOffer,
+        connection: Callable[[], Any],
+        session: Callable[[], str],
+        screen: Callable[[str], Screen | None],
+    ) -> None:
+        """`screen` gives the terminal of a call."""
+        self._offer = offer
+        self._connection = connection
+        self._session = session
+        self._screen = screen
+        self._late = 0
+
+    @property
+    def reads(self) -> bool:
+        """Whether it tells the text of files."""
+        return self._offer.reads and self._late < MOST_LATE
+
+    @property
+    def writes(self) -> bool:
+        """Whether it takes text for files."""
+        return self._offer.writes and self._late < MOST_LATE
+
+    async def text(self, path: Path) -> str | None:
+        """The text of a file as the editor has it; None where it does not tell."""
+        answer = await self._asked(
+            "a file", lambda it: it.read_text_file(session_id=self._session(), path=str(path))
+        )
+        content = getattr(answer, "content", None)
+        return content if isinstance(content, str) else None
+
+    async def save(self, path: Path, text: str) -> bool:
+        """Put a text into a file. False where the editor did not."""
+
+        async def write(it: Any) -> bool:
+            await it.write_text_file(session_id=self._session(), path=str(path), content=text)
+            return True
+
+        return bool(await self._asked("text for a file", write))
+
+    def screen(self, call: str) -> Screen | None:
+        """A terminal of the editor for what a call prints."""
+        return self._screen(call) if self._offer.terminals else None
+
+    async def _asked(self, what: str, ask: Callable[[Any], Any]) -> Any:
+        if not self._session():
+            return None
+        try:
+            return await asyncio.wait_for(ask(self._connection()), PATIENCE)
+        except TimeoutError:
+            self._late += 1
+            log.warning("the editor did not answer about %s", what)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            log.info("the editor refused %s: %s", what, error)
+        return None

@@ -1,0 +1,256 @@
+"""Paired devices with their tokens, and codes that pair one: who may come in. Only hashes are kept.
+
+All of it is one private file, `serve/devices.json` in the home, changed under a lock, so that
+`hermes serve pair` and `revoke` work beside a running service, which notices at its next request.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from agent.api.home import PRIVATE_FILE, private_folder
+from agent.errors import ConfigError, HermesError
+from tools.safe_text import clean
+
+Scope = Literal["look", "talk", "approve"]
+SCOPES: tuple[Scope, ...] = ("look", "talk", "approve")
+"""Each includes those before it."""
+CODE_LIFE = 600.0
+"""Seconds for which a code pairs a device."""
+CODE_TRIES = 5
+"""Wrong codes with the same beginning, after which that code is void."""
+CODES_KEPT = 20
+NAME_LENGTH = 60
+SEEN_EVERY = 60.0
+"""Seconds between two writes of when a device was seen last."""
+TOKEN_MARK = "hmt_"
+"""How a token begins, so that scanners of secrets and our own redaction know one."""
+_LETTERS = "ABCDEFGHJKMNPQRSTVWXYZ23456789"
+"""Of codes: no two that are read for each other."""
+
+
+class WrongCodeError(HermesError):
+    """A pairing code that is wrong, used, expired or void."""
+
+
+def includes(held: Scope, needed: Scope) -> bool:
+    """Whether a scope includes another one."""
+    return SCOPES.index(held) >= SCOPES.index(needed)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device that was paired. Times are seconds since the epoch."""
+
+    id: str
+    name: str
+    scope: Scope
+    hash: str
+    """SHA-256 of the secret part of its token, which is random enough to need no more."""
+    created: float
+    seen: float = 0.0
+    address: str = ""
+    """Where it was seen last."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairingCode:
+    """A code that pairs one device, once."""
+
+    id: str
+    """Its first part, which names it; the rest is the secret."""
+    hash: str
+    scope: Scope
+    name: str
+    expires: float
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Contents:
+    devices: tuple[Device, ...] = ()
+    codes: tuple[PairingCode, ...] = ()
+
+
+class Credentials:
+    """The file and what stands in it."""
+
+    def __init__(self, folder: Path, now: Callable[[], float] = time.time) -> None:
+        self._folder = folder
+        self._file = folder / "devices.json"
+        self._now = now
+        self._read: tuple[tuple[int, int, int] | None, _Contents] | None = None
+
+    def devices(self) -> tuple[Device, ...]:
+        """All paired devices, the oldest first. Raises `ConfigError`."""
+        return self._contents().devices
+
+    def device(self, id: str) -> Device | None:
+        """One of them."""
+        return next((each for each in self.devices() if each.id == id), None)
+
+    def make_code(self, scope: Scope, name: str = "") -> tuple[str, float]:
+        """A new code and when it expires. Raises `ConfigError`."""
+        first, second, third = ("".join(secrets.choice(_LETTERS) for _ in range(4)) for _ in range(3))
+        code = PairingCode(first, _hash(second + third), scope, _named(name), self._now() + CODE_LIFE)
+        with self._changing() as contents:
+            codes = (*self._living(contents.codes), code)[-CODES_KEPT:]
+            self._write(replace(contents, codes=codes))
+        return f"{first}-{second}-{third}", code.expires
+
+    def pair(self, code: str, name: str = "", address: str = "") -> tuple[str, Device]:
+        """Use a code: the token, which nobody can read again, and the device.
+
+        Raises `WrongCodeError`, or `ConfigError` when the file cannot be used.
+        """
+        letters = "".join(each for each in code.upper() if each.isalnum())
+        id, secret = letters[:4], letters[4:]
+        with self._changing() as contents:
+            codes = self._living(contents.codes)
+            known = next((each for each in codes if each.id == id), None)
+            if known is None:
+                raise WrongCodeError("This code is wrong, used or expired; make a new one.")
+            if not hmac.compare_digest(known.hash, _hash(secret)):
+                known = replace(known, tries=known.tries + 1)
+                left = [known if each.id == id else each for each in codes]
+                self._write(replace(contents, codes=tuple(self._living(left))))
+                raise WrongCodeError("This code is wrong, used or expired; make a new one.")
+            token_secret = secrets.token_urlsafe(32)
+            device = Device(
+                id=secrets.token_hex(4),
+                name=_named(name) or known.name or "device",
+                scope=known.scope,
+                hash=_hash(token_secret),
+                created=self._now(),
+                seen=self._now(),
+                address=address,
+            )
+            rest = tuple(each for each in codes if each.id != id)
+            self._write(_Contents((*contents.devices, device), rest))
+        return f"{TOKEN_MARK}{device.id}_{token_secret}", device
+
+    def find(self, token: str) -> Device | None:
+        """The device of a token; None for one that is wrong or was revoked."""
+        id, secret = token_parts(token)
+        device = self.device(id) if id else None
+        if device is None or not hmac.compare_digest(device.hash, _hash(secret)):
+            return None
+        return device
+
+    def seen(self, device: Device, address: str) -> None:
+        """Note when and where a device came from; seldom, as it writes."""
+        if self._now() - device.seen < SEEN_EVERY and device.address == address:
+            return
+        with contextlib.suppress(HermesError), self._changing() as contents:
+            known = [
+                replace(each, seen=self._now(), address=address) if each.id == device.id else each
+                for each in contents.devices
+            ]
+            self._write(replace(contents, devices=tuple(known)))
+
+    def revoke(self, word: str) -> Device:
+        """Take a device out, by its id or name. Raises `ConfigError` if there is none, or several."""
+        with self._changing() as contents:
+            found = [each for each in contents.devices if word in (each.id, each.name)]
+            exact = [each for each in found if each.id == word] or found
+            if len(exact) != 1:
+                why = "There is no device" if not exact else "Several devices are called"
+                raise ConfigError(f"{why} {clean(word)[:40]}; `hermes serve devices` lists their ids.")
+            left = tuple(each for each in contents.devices if each.id != exact[0].id)
+            self._write(replace(contents, devices=left))
+        return exact[0]
+
+    def _living(self, codes: Any) -> tuple[PairingCode, ...]:
+        now = self._now()
+        return tuple(each for each in codes if each.expires > now and each.tries < CODE_TRIES)
+
+    # The file
+
+    def _contents(self) -> _Contents:
+        """What stands in it, read again when it was changed."""
+        try:
+            status = self._file.stat()
+            stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
+        except FileNotFoundError:
+            stamp = None
+        except OSError as error:
+            raise ConfigError(f"{self._file} cannot be read: {error.strerror}.") from error
+        if self._read is None or self._read[0] != stamp:
+            self._read = (stamp, _Contents() if stamp is None else self._parsed())
+        return self._read[1]
+
+    def _parsed(self) -> _Contents:
+        try:
+            data = json.loads(self._file.read_bytes())
+            return _Contents(
+                tuple(Device(**each) for each in data["devices"]),
+                tuple(PairingCode(**each) for each in data["codes"]),
+            )
+        except OSError as error:
+            raise ConfigError(f"{self._file} cannot be read: {error.strerror}.") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"{self._file} is damaged; remove it and pair your devices again.") from error
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[_Contents]:
+        private_folder(self._folder)
+        try:
+            lock = os.open(
+                self._folder / "devices.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE
+            )
+        except OSError as error:
+            raise ConfigError(f"{self._folder} cannot be used: {error.strerror}.") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._read = None
+            yield self._contents()
+        finally:
+            os.close(lock)
+
+    def _write(self, contents: _Contents) -> None:
+        data = json.dumps(
+            {
+                "devices": [asdict(each) for each in contents.devices],
+                "codes": [asdict(each) for each in contents.codes],
+            },
+            indent=1,
+        )
+        unfinished = self._file.with_name(f".devices.{os.getpid()}")
+        try:
+            unfinished.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            with os.fdopen(os.open(unfinished, flags, PRIVATE_FILE), "w", encoding="utf-8") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(self._file)
+        except OSError as error:
+            raise ConfigError(f"{self._file} cannot be written: {error.strerror}.") from error
+        self._read = None
+
+
+def token_parts(token: str) -> tuple[str, str]:
+    """The id of the device and the secret of a token; empty texts for what is none. Pure."""
+    if not token.startswith(TOKEN_MARK) or len(token) > 200 or not token.isascii():
+        return "", ""
+    id, _, secret = token[len(TOKEN_MARK) :].partition("_")
+    return (id, secret) if id and secret else ("", "")
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def _named(name: str) -> str:
+    return " ".join(clean(name).split())[:NAME_LENGTH]

@@ -1,0 +1,60 @@
+"""The service of this home that runs, if one does: a locked file and a note beside it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from agent.api.home import PRIVATE_FILE
+from agent.errors import ConfigError
+
+
+def running_service(folder: Path) -> dict[str, Any] | None:
+    """Address and process of the service that runs in this home; None if there is none."""
+    try:
+        with (folder / "service.lock").open("rb") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                return None
+            except BlockingIOError:
+                pass
+        found = json.loads((folder / "service.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("url"), str) else None
+
+
+class ServicePlace:
+    """The one place for a service in a home, while a `with` block lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = -1
+
+    def __enter__(self) -> ServicePlace:
+        """Take it. Raises `ConfigError` naming the service that has it."""
+        lock = os.open(self._folder / "service.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, PRIVATE_FILE)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            running = running_service(self._folder)
+            where = f" at {running['url']}" if running else ""
+            raise ConfigError(f"A service of this home runs already{where}; end it there first.") from None
+        self._lock = lock
+        return self
+
+    def note(self, **data: Any) -> None:
+        """Say where it is reached."""
+        unfinished = self._folder / f".service.{os.getpid()}"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(unfinished, flags, PRIVATE_FILE), "w", encoding="utf-8") as file:
+            json.dump(data, file)
+        unfinished.replace(self._folder / "service.json")
+
+    def __exit__(self, *_: object) -> None:
+        (self._folder / "service.json").unlink(missing_ok=True)
+        os.close(self._lock)

@@ -1,0 +1,28 @@
+"""What a surface chooses for one session counts over files and environment, and for that session alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.engines import bench
+from tests.support.replies import say
+
+
+def offered(request) -> set[str]:
+    return {tool["function"]["name"] for tool in request.body.get("tools", ())}
+
+
+async def test_the_settings_of_one_session_count_over_those_of_the_home(tmp_path: Path):
+    async with bench(tmp_path, lambda request: say("ok")) as each:
+        each.config("tools: {enabled: [file, todo]}\n")
+        await each.turn("hello", settings={"tools": {"enabled": ["todo"]}})
+        await each.turn("hello")
+        first, second = (offered(request) for request in each.server.requests)
+        assert "write_file" not in first and "write_file" in second and first < second
+
+
+async def test_a_wrong_setting_of_one_session_is_told_and_left_out(tmp_path: Path):
+    async with bench(tmp_path, lambda request: say("ok")) as each:
+        ended = await each.turn("hello", settings={"budget": {"session": {"tokens": -1}}})
+        assert ended.outcome == "done"
+        assert any("this session" in event.text for event in each.events if event.type == "notice")

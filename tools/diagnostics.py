@@ -1,0 +1,43 @@
+"""Diagnostics of language servers, as tools that edit files see them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+MAX_CHARS = 1_000_000
+"""Characters of a file above which no server is shown it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEdit:
+    """A file that was changed: its text before, None where there was none, and after, None where it went."""
+
+    path: Path
+    before: str | None
+    after: str | None
+
+
+class Diagnostics(Protocol):
+    """What checks files after an edit."""
+
+    async def after(self, edits: Sequence[FileEdit]) -> Any:
+        """What is newly wrong, JSON-able, for the result of the edit; None: nothing is to be said.
+
+        Waits for some seconds at most, and never raises.
+        """
+        ...
+
+
+def edit_of(path: Path, before: bytes | None, after: bytes | None) -> FileEdit | None:
+    """An edit from the bytes of a file; None for what is too large or no UTF-8."""
+    try:
+        old = None if before is None else before.decode("utf-8")
+        new = None if after is None else after.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if max(len(old or ""), len(new or "")) > MAX_CHARS:
+        return None
+    return FileEdit(path=path, before=old, after=new)
