@@ -57,24 +57,23 @@ registry.register(
     emoji="⇣",
     schema={
         "description": (
-            "Fetch the pages of a site (same host, breadth first, by its robots.txt, a second apart) as text "
-            "files with an index. Called again with the same arguments, it goes on where it stopped."
+            "Fetch the pages of a site (one host) as text files with an index. Called again with the same "
+            "arguments, it goes on."
         ),
         "parameters": {
             "type": "object",
             "properties": {
-                "url": {"type": "string", "description": "Where to begin."},
-                "depth": {"type": "integer", "description": f"Links to follow (default {DEPTH})."},
-                "limit": {"type": "integer", "description": f"Pages at most (default {PAGES})."},
+                "url": {"type": "string"},
+                "depth": {"type": "integer", "description": f"Default {DEPTH}."},
+                "limit": {"type": "integer", "description": f"Pages, default {PAGES}."},
                 "include": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Patterns of paths such as /docs/*; others are left out.",
+                    "description": "Paths such as /docs/*.",
                 },
                 "exclude": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Patterns of paths that are left out.",
                 },
             },
             "required": ["url"],

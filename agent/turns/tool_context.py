@@ -148,6 +148,7 @@ class CallContext:
             progress=self.progress,
         )
 
+    @property
     def diagnostics(self) -> Diagnostics:
         """A script that edits many files is not held up."""
         return self.servers if self.script_files is None else NO_DIAGNOSTICS

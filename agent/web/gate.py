@@ -1,4 +1,4 @@
-"""How requests of one call pass the gate: the first as the tool's action, redirects by the same rules."""
+"""Requests of one call at the gate: the first as the tool's action, redirects by the same rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls of one session share to read the web: door, reading process, search services, folder."""
+"""Services that all calls of a session share to read the web: door, reading process, search, folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.net.page_cache import PageCache
 from agent.web.reading.reader import DocumentReader
 
 if TYPE_CHECKING:
-    from agent.config.schema import WebSettings
+    from agent.config.web import WebSettings
     from agent.home import Home
     from agent.net.connecting import Network
     from agent.web.search.ring import SearchRing

@@ -1,4 +1,4 @@
-"""What a crawl has found so far, on the disk: a line for each page, so that one that was cut off goes on."""
+"""The log of a crawl on the disk: a line for each page, so that one that was cut off goes on."""
 
 from __future__ import annotations
 

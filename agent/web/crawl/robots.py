@@ -1,4 +1,4 @@
-"""What a site lets robots fetch, and how fast."""
+"""Rules of a site for robots: what they may fetch, and how fast."""
 
 from __future__ import annotations
 

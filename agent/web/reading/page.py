@@ -1,4 +1,4 @@
-"""What reading a document gave, as data that crosses to and from the process that reads."""
+"""A document that was read, as data that crosses to and from the process that reads."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ _HEADING_WEIGHT = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class FittingPassage:
     """A piece of a text that fits a query."""
 
     start: int
@@ -86,7 +86,9 @@ class Passage:
     score: float
 
 
-def passages(text: str, headings: Sequence[tuple[int, str]], query: str, room: int = MOST) -> list[Passage]:
+def passages(
+    text: str, headings: Sequence[tuple[int, str]], query: str, room: int = MOST
+) -> list[FittingPassage]:
     """The best pieces of `text` for `query` that fit into `room` characters, in their order."""
     wanted = list(dict.fromkeys(word for word in _words(query) if word not in _STOP)) or list(_words(query))
     pieces = _pieces(text)
@@ -109,8 +111,8 @@ def passages(text: str, headings: Sequence[tuple[int, str]], query: str, room: i
             score += weights[word] * times * (_K + 1) / (times + _K * (1 - _B + _B * lengths[number] / mean))
             score += weights[word] * _HEADING_WEIGHT * (word in titles)
         if any(counts[number][word] for word in wanted):
-            scored.append(Passage(start, piece[:_LONGEST], above[number], round(score, 4)))
-    chosen: list[Passage] = []
+            scored.append(FittingPassage(start, piece[:_LONGEST], above[number], round(score, 4)))
+    chosen: list[FittingPassage] = []
     left = room
     for each in sorted(scored, key=lambda each: (-each.score, each.start)):
         if len(each.text) <= left and each.score > 0.2 * (chosen[0].score if chosen else 0):

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from agent.errors import HermesError
 from agent.net.door import Permit
 from agent.net.door_url import is_refused
-from agent.web.search.service import SearchError, SearchHit, SearchService
+from agent.web.search.service import SearchError, SearchService, WebHit
 from tools.results import DeniedError
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ _TRACKING = re.compile(r"(?:utm_\w+|gclid|fbclid|msclkid|ref|ref_src|source)\Z",
 class RingAnswer:
     """What a search gave."""
 
-    hits: tuple[SearchHit, ...]
+    hits: tuple[WebHit, ...]
     served_by: tuple[str, ...]
     passed: tuple[tuple[str, str], ...]
     """Services that gave nothing, each with the reason as a clause."""
@@ -66,7 +66,7 @@ class SearchRing:
 
         Raises `SearchError` where every service failed, and `DeniedError` where the gate let none be asked.
         """
-        found: dict[str, SearchHit] = {}
+        found: dict[str, WebHit] = {}
         served: list[str] = []
         passed: list[tuple[str, str]] = []
         dropped, denied, answered = 0, None, False

@@ -1,4 +1,4 @@
-"""What a search service is, and the form of its results."""
+"""The protocol of search services, and the form of their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.net.door import Door, DoorRequest, Permit
 
 
 @dataclass(frozen=True, slots=True)
-class SearchHit:
+class WebHit:
     """One result. All of it is outside text."""
 
     title: str
@@ -39,7 +39,7 @@ class SearchService(Protocol):
         """Where the query goes, for the person who is asked."""
         ...
 
-    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         """Results, best first; none if there are none. Raises `HermesError` and `DeniedError`."""
         ...
 
@@ -93,12 +93,12 @@ class HttpService:
 
 def hits(
     found: Any, *, title: str = "title", url: str = "url", description: str = "", date: str = ""
-) -> list[SearchHit]:
+) -> list[WebHit]:
     """The results in a list of objects, by the names of their fields; what has no address is left out."""
     if not isinstance(found, list):
         return []
     return [
-        SearchHit(
+        WebHit(
             text(each.get(title)) or text(each.get(url)),
             text(each.get(url)),
             text(each.get(description)) if description else "",

@@ -10,7 +10,7 @@ from agent.net.door import Door
 from agent.web.search.service import SearchService
 
 if TYPE_CHECKING:
-    from agent.config.schema import WebSettings
+    from agent.config.web import WebSettings
 
 _KEYED = {
     "brave": ("Brave", "https://api.search.brave.com", "BRAVE_API_KEY", "X-Subscription-Token", ""),

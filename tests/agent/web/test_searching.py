@@ -14,7 +14,7 @@ from agent.errors import HermesError
 from agent.net.door import Permit
 from agent.web.search.providers.public_mcp import endpoints, read_results
 from agent.web.search.ring import REST, SearchRing
-from agent.web.search.service import SearchError, SearchHit
+from agent.web.search.service import SearchError, WebHit
 from agent.web.search.services import KEYS
 from tests.agent.net.doors import respond
 from tests.agent.web.sites import site
@@ -77,10 +77,10 @@ async def test_each_service_is_understood(tmp_path: Path, name: str) -> None:
 class Route:
     """A service that does as it is told."""
 
-    def __init__(self, name: str, *does: Sequence[SearchHit] | Exception) -> None:
+    def __init__(self, name: str, *does: Sequence[WebHit] | Exception) -> None:
         self.name, self.address, self.does, self.asked = name, f"https://{name}.example/", list(does), 0
 
-    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         self.asked += 1
         await permit(self.address, "")
         does = self.does.pop(0) if len(self.does) > 1 else self.does[0]
@@ -96,8 +96,8 @@ async def anybody(url: str, source: str) -> None:
     return None
 
 
-def found(*urls: str) -> list[SearchHit]:
-    return [SearchHit(url, url) for url in urls]
+def found(*urls: str) -> list[WebHit]:
+    return [WebHit(url, url) for url in urls]
 
 
 @pytest.mark.parametrize(

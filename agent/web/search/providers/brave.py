@@ -8,7 +8,7 @@ from dataclasses import replace
 from urllib.parse import urlencode
 
 from agent.net.door import Permit
-from agent.web.search.service import HttpService, SearchHit, hits, within
+from agent.web.search.service import HttpService, WebHit, hits, within
 
 _MOST = 20
 
@@ -16,7 +16,7 @@ _MOST = 20
 class Brave(HttpService):
     """At most 20 results."""
 
-    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         asked = urlencode({"q": query, "count": min(limit, _MOST), "text_decorations": "false"})
         found = await self.ask(f"/res/v1/web/search?{asked}", permit)
         results = hits(within(found, "web", "results"), description="description", date="page_age")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from agent.net.door import Door, Permit
 from agent.net.door_proxy import door_proxy
-from agent.web.search.service import SearchError, SearchHit, hits, within
+from agent.web.search.service import SearchError, WebHit, hits, within
 
 _ENGINES = {
     "duckduckgo": ("html.duckduckgo.com", "duckduckgo.com"),
@@ -35,7 +35,7 @@ class Ddgs:
         self._door = door
         self._seconds = seconds
 
-    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         await permit(self.address, "")
         async with door_proxy(self._door, lambda host: host in _HOSTS) as proxy:
             answer = await self._ask(query, limit, proxy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.net.door import Permit
-from agent.web.search.service import HttpService, SearchHit, hits, within
+from agent.web.search.service import HttpService, WebHit, hits, within
 
 _EXCERPT = 500
 
@@ -13,7 +13,7 @@ _EXCERPT = 500
 class Parallel(HttpService):
     """At most 40 results."""
 
-    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         wanted = {
             "objective": query,
             "search_queries": [query],

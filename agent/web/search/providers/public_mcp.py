@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from agent.errors import HermesError
 from agent.net.door import Door, Permit
 from agent.net.door_proxy import door_proxy
-from agent.web.search.service import SearchError, SearchHit, hits
+from agent.web.search.service import SearchError, WebHit, hits
 
 if TYPE_CHECKING:
     from agent.mcp.server import Server
@@ -54,7 +54,7 @@ class PublicEndpoint:
         self._open: AsyncExitStack | None = None
         self._server: Server | None = None
 
-    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[SearchHit]:
+    async def search(self, query: str, limit: int, permit: Permit) -> Sequence[WebHit]:
         await permit(self.address, "")
         if not self._own:
             self._door.check(self.address)
@@ -126,7 +126,7 @@ def endpoints() -> Mapping[str, Mapping[str, Any]]:
     return yaml.safe_load(_FILE.read_text("utf-8"))
 
 
-def read_results(found: Mapping[str, Any]) -> list[SearchHit]:
+def read_results(found: Mapping[str, Any]) -> list[WebHit]:
     """The results in the answer of a tool, whatever form they have: objects, blocks of fields, or links."""
     for candidate in (found.get("structured"), found.get("structuredContent"), found.get("content")):
         data = candidate
@@ -139,10 +139,10 @@ def read_results(found: Mapping[str, Any]) -> list[SearchHit]:
             return listed
     text = found.get("content")
     text = text if isinstance(text, str) else ""
-    return _blocks(text) or [SearchHit(title, url) for title, url in dict.fromkeys(_LINK.findall(text))]
+    return _blocks(text) or [WebHit(title, url) for title, url in dict.fromkeys(_LINK.findall(text))]
 
 
-def _listed(data: Any) -> list[SearchHit]:
+def _listed(data: Any) -> list[WebHit]:
     """The first list of objects with addresses, at most three levels down."""
     level = [data]
     for _ in range(4):
@@ -155,7 +155,7 @@ def _listed(data: Any) -> list[SearchHit]:
     return []
 
 
-def _objects(listed: list[Any]) -> list[SearchHit]:
+def _objects(listed: list[Any]) -> list[WebHit]:
     fields = {name for each in listed if isinstance(each, dict) for name in each}
     described = next((name for name in _DESCRIBED if name in fields), "")
     dated = next((name for name in _DATED if name in fields), "")
@@ -166,7 +166,7 @@ _DESCRIBED = ("description", "snippet", "excerpts", "highlights", "summary", "co
 _DATED = ("publishedDate", "published_date", "publish_date", "date", "published")
 
 
-def _blocks(text: str) -> list[SearchHit]:
+def _blocks(text: str) -> list[WebHit]:
     """Results written as lines of `Title:`, `URL:` and so on."""
     found: list[dict[str, str]] = []
     field = ""
@@ -185,7 +185,7 @@ def _blocks(text: str) -> list[SearchHit]:
         if each.get("url", "").startswith(("http://", "https://")):
             about = each.get("text") or each.get("highlights") or each.get("summary") or ""
             date = "" if each.get("date", "") == "N/A" else each.get("date", "")
-            results.append(SearchHit(each.get("title") or each["url"], each["url"], about[:600], date))
+            results.append(WebHit(each.get("title") or each["url"], each["url"], about[:600], date))
     return results
 
 
