@@ -83,6 +83,18 @@ class AttachmentStore:
                 raise _unreadable(path, error) from error
         if len(data) > LIMIT:
             raise _too_large(path, len(data))
+        return self._taken(path, media, data, mention)
+
+    def keep(self, data: bytes, name: str, mention: str = "") -> Attachment:
+        """Keep the image `data`. Raises `AttachmentError` if it is none, is too large, or cannot be kept."""
+        media, path = sniff(data[:_HEAD]), Path(name)
+        if media is None:
+            raise NotAnImageError(f"{short_name(path)} is no png, jpeg, gif or webp image.")
+        if len(data) > LIMIT:
+            raise _too_large(path, len(data))
+        return self._taken(path, media, data, mention)
+
+    def _taken(self, path: Path, media: str, data: bytes, mention: str) -> Attachment:
         digest = hashlib.sha256(data).hexdigest()
         self._keep(digest, data)
         return Attachment(short_name(path), media, len(data), digest, _line(mention))

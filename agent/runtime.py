@@ -16,7 +16,9 @@ from agent.assembly.agent_workspace import AgentWorkspace
 from agent.assembly.conversation import Conversation, further_tools, open_conversation
 from agent.assembly.execution_context import open_execution, session_scope
 from agent.assembly.routes import RoutePlan, plan_routes
+from agent.assembly.session_browsers import note_settings
 from agent.assembly.session_plugins import open_plugins
+from agent.assembly.session_senses import SessionSenses, offer_ready
 from agent.assembly.session_servers import open_servers, resource_reader
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.attachments import AttachmentStore
@@ -163,8 +165,10 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     kinds = await asyncio.to_thread(definitions.load)
     named = [(each.name, each.description) for each in kinds.definitions.values()]
     base.plugins.offer(base.tools)
+    await asyncio.to_thread(offer_ready, base)
     servers, answers, told_of_servers = await open_servers(base)
     further = further_tools(base, servers)
+    note_settings(base)
     talk = await open_conversation(base, named)
     if base.options.attended and base.settings.skills.enabled and base.settings.skills.offer:
         base.stream.subscribe(SaveOffer(base.emit))
@@ -412,6 +416,7 @@ def _services(
     copies = NoCopies()
     if steps is not None:
         copies = AgentCopies(base.store, talk.session.id, steps, base.home.copies, base.emit)
+    models = _models(base, talk)
     return Services(
         store=base.store,
         recall=base.recall,
@@ -426,7 +431,8 @@ def _services(
         skills=catalog_for(base.home, base.options.workspace, base.settings, base.plugins.skill_folders()),
         environ=base.variables,
         root=talk.session.id,
-        models=_models(base, talk),
+        models=models,
+        senses=SessionSenses(base, talk, models.voice),
         metering=talk.metering,
         definitions=definitions,
         tools=talk.tools,

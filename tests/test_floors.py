@@ -237,6 +237,7 @@ OPENERS = {
     "agent/net/": "the door and the egress proxy",
     "agent/model/": "the models themselves, their weights, their keys",
     "agent/mcp/host/": "servers that a person configured, in a process of their own",
+    "agent/browser/remote.py": "the running browser that a person's settings name",
     "agent/skills/hub/http.py": "sources of skills that a person named",
     "app/cli/health/model.py": "the provider that a person configured",
 }

@@ -376,7 +376,7 @@ class SpawnAgent(Action):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule(Action):
+class ScheduleJob(Action):
     """Have something done later, when perhaps nobody looks on."""
 
     when: str
@@ -387,7 +387,9 @@ class Schedule(Action):
         return f"schedule {self.when}: {self.what}"
 
 
-Schedule.effect = declare_effect(Effect(name="cronjob", why="will act later, perhaps when nobody looks on"))
+ScheduleJob.effect = declare_effect(
+    Effect(name="cronjob", why="will act later, perhaps when nobody looks on")
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

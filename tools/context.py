@@ -21,7 +21,9 @@ from tools.learning_notes import LearningKeeper
 from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
+    from tools.browser.browsers import Browsers
     from tools.code.runner import CodeRunner
+    from tools.senses.services import Senses
     from tools.skill_keeper import SkillKeeper
     from tools.terminal.terminals import Terminals
 
@@ -308,6 +310,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def browsers(self) -> Browsers:
+        """Browsers of all tasks; starting one fails where there can be none."""
+        ...
+
+    @property
     def inner(self) -> InnerCaller: ...
 
     @property
@@ -348,6 +355,11 @@ class ToolContext(Protocol):
     @property
     def editor(self) -> EditorSide:
         """The editor that the session works in; one that offers nothing where there is none."""
+        ...
+
+    @property
+    def senses(self) -> Senses:
+        """What sees, draws, speaks and hears; refuses everything where nothing of that is set up."""
         ...
 
     @property

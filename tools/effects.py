@@ -30,6 +30,8 @@ class Effect:
     """Whether any file may change by it unseen, so that the whole workspace is looked at before and after."""
     lasting: Callable[[Any], str] | None = None
     """A yes for more than once in words, as `deploy exactly this`; None: a yes is only ever given once."""
+    covers: Callable[[Any], tuple[str, ...]] | None = None
+    """What such a yes covers; None: exactly this action."""
     example: Callable[[str], Any] | None = None
     """The action that an example of a rule stands for; None: rules about it have none."""
 

@@ -150,6 +150,10 @@ class Registry:
                 log.warning("alias %s of tool %s now means tool %s", alias, owner, name)
                 self._aliases[alias] = name
 
+    def put(self, entry: ToolEntry) -> None:
+        """Have a tool be as `entry` says, in the place of the one of its name."""
+        self._entries[entry.name] = entry
+
     def remove(self, name: str) -> None:
         """Take a tool and its aliases away; a name nobody registered is no error."""
         self._entries.pop(name, None)

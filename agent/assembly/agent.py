@@ -13,6 +13,7 @@ from agent.absent import (
     NO_CHECKPOINTS,
     NO_DELEGATES,
     NO_MEMORY,
+    NO_SENSES,
     NO_SKILLS,
     Around,
     NoWatch,
@@ -24,6 +25,7 @@ from agent.absent import (
 )
 from agent.assembly.agent_learnings import open_learnings
 from agent.assembly.agent_workspace import AgentWorkspace
+from agent.assembly.session_senses import SessionSenses
 from agent.attachments import AttachmentStore
 from agent.config.schema import Settings
 from agent.context.allowed_passages import allowed_passages
@@ -98,6 +100,8 @@ class AgentServices:
     """What plugins bring; None where there are none."""
     skills: SkillCatalog | None = None
     """The skills that can be used; None where they are switched off."""
+    senses: SessionSenses | None = None
+    """What sees, draws and speaks; None where nothing does."""
     further: FurtherTools | None = None
     """The tools of servers and plugins that are reached through `tool_call`."""
     web: WebServices | None = None
@@ -363,6 +367,7 @@ def _context_factory(
         refuses=_refuses(skills),
         further=services.further,
     )
+    senses = NO_SENSES if services.senses is None else services.senses.of_agent(spec.routes, spec.turn_queue)
     # Agents may number their calls alike.
     keeps = partial(place.steps.acting, session=session.id)
     away = () if place.origin is None else (apart(place.origin, reach.workspace),)
@@ -377,6 +382,7 @@ def _context_factory(
             sessions=search,
             folded=folded,
             terminals=reach.terminals,
+            browsers=reach.browsers,
             options=services.options,
             gate=spec.gate,
             emit=spec.emit,
@@ -393,6 +399,7 @@ def _context_factory(
             delegates=spec.delegates(call.id),
             editor=spec.editor,
             servers=reach.diagnostics,
+            senses=senses,
         )
 
     return context_for

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from agent.assembly.conversation import Conversation
 from agent.assembly.routes import open_adviser
+from agent.assembly.session_browsers import open_browsers
 from agent.assembly.shared_services import MAIN_AGENT, Closer, SharedServices
 from agent.assembly.terminal_backend import backend_options
 from agent.audit.log import AuditLog
@@ -30,6 +31,7 @@ from agent.safety.undo import NO_UNDO, UndoCoverage
 from agent.sessions.permission_notices import policy_publisher
 from agent.turns.script_calls import warm_up
 from agent.turns.tool_context import PersonApprover
+from tools.browser.browsers import Browsers
 from tools.code.runner import CodeRunner
 from tools.diagnostics import Diagnostics
 from tools.redact import secret_values
@@ -47,6 +49,7 @@ class ExecutionContext:
     workspace: Path
     scratch: Path
     terminals: Terminals
+    browsers: Browsers
     around: ActionEnvironment
     gate: Gate
     audit: AuditRecorder
@@ -137,6 +140,9 @@ async def open_execution(
         workspace=wanted.workspace,
         scratch=wanted.scratch,
         terminals=terminals,
+        browsers=open_browsers(
+            base, wanted.workspace, wanted.scratch, gate, terminals.secrets, wanted.closers
+        ),
         around=around,
         gate=gate,
         audit=audit,

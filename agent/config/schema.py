@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from agent.config import senses
+from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
@@ -464,11 +466,18 @@ class Settings(SettingsSection):
     skills: SkillSettings = SkillSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
     sandbox: SandboxSettings = SandboxSettings.model_construct()
+    browser: BrowserSettings = BrowserSettings.model_construct()
     code: CodeSettings = CodeSettings.model_construct()
     tools: ToolSettings = ToolSettings.model_construct()
     approvals: ApprovalSettings = ApprovalSettings.model_construct()
     safety: SafetySettings = SafetySettings.model_construct()
     diagnostics: DiagnosticsSettings = DiagnosticsSettings.model_construct()
+    vision: senses.VisionSettings = senses.VisionSettings.model_construct()
+    image: senses.ImageSettings = senses.ImageSettings.model_construct()
+    speech: senses.SpeechSettings = senses.SpeechSettings.model_construct()
+    transcribe: senses.TranscribeSettings = senses.TranscribeSettings.model_construct()
+    homeassistant: senses.HomeAssistantSettings = senses.HomeAssistantSettings.model_construct()
+    messages: senses.MessageSettings = senses.MessageSettings.model_construct()
     local: LocalSettings = LocalSettings.model_construct()
     display: DisplaySettings = DisplaySettings.model_construct()
     watcher: WatcherSettings = WatcherSettings.model_construct()

@@ -47,11 +47,9 @@ def conversation(path: Sequence[Node]) -> list[MessageHistory]:
         turned.append(MessageHistory(0, Message("user", elision_note(count))))
     kept = [node for node in path if node.id >= start]
     for index, node in enumerate(kept):
-        if node.kind == "user":
+        if node.kind == "user" or (node.kind == "notice" and node.data.get("to_model")):
             images = tuple(Image(each) for each in attachments_of(node.data))
             turned.append(MessageHistory(node.id, Message("user", node.content, images=images)))
-        elif node.kind == "notice" and node.data.get("to_model"):
-            turned.append(MessageHistory(node.id, Message("user", node.content)))
         elif node.kind == "assistant":
             turned.extend(_exchange(node, _results(kept, index + 1), masked))
     return turned

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from ipaddress import ip_address
+from typing import Literal, Protocol
 
 from agent.net import tls_hello
 from agent.net.addresses import canonical, readings, refused_among, refused_name
@@ -44,6 +45,18 @@ Decide = Callable[[str, int], Awaitable[str | None]]
 not. Cancelled when the client goes away meanwhile."""
 
 
+class Lifts(Protocol):
+    """Knows requests that may pass although their address is refused otherwise."""
+
+    def allows(self, host: str, port: int, headers: Mapping[str, str], *, is_tunnel: bool) -> bool:
+        """Whether a request with these headers, by lower-case name, may reach an address of this machine."""
+        ...
+
+    def allows_inside(self, host: str, port: int, headers: Mapping[str, str] | None) -> bool:
+        """The same for the first request in a tunnel that `allows` let through; None: it is encrypted."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ExchangeRules:
     """What all connections of one proxy are held to."""
@@ -55,6 +68,7 @@ class ExchangeRules:
     """Hears of every connection that was not made, before the client does."""
     is_own: Callable[[str, int], bool] = lambda host, port: False
     """Whether a person has named the host as one that may lie in a network of theirs."""
+    lifts: Lifts | None = None
 
 
 class _RefusedError(Exception):
@@ -72,6 +86,8 @@ class ProxyExchange:
         self._rules = rules
         self._loop = asyncio.get_running_loop()
         self._host, self._port = "", 0
+        self._is_lifted = False
+        """Whether a rule of the person's opens the address."""
         self._is_answered = False
         """Whether the client got the beginning of an answer."""
 
@@ -122,6 +138,12 @@ class ProxyExchange:
         name = self._rules.scan.find(head) or self._rules.scan.find_in_host(request.host)
         if name is not None:
             raise self._holds(name)
+        lifts = self._rules.lifts
+        self._is_lifted = lifts is not None and lifts.allows(
+            request.host, request.port, headers_of(head), is_tunnel=request.is_tunnel
+        )
+        if self._is_lifted:
+            return
         why = refused_name(request.host)
         if (
             why is None
@@ -156,6 +178,9 @@ class ProxyExchange:
 
     async def _reach(self) -> socket.socket:
         try:
+            if self._is_lifted:
+                loopback = (ip_address("127.0.0.1"), ip_address("::1"))
+                return await connected(self._rules.network, readings(self._host) or loopback, self._port)
             addresses = await checked(self._rules.network, self._host, self._port, inside=self._is_own())
             return await connected(self._rules.network, addresses, self._port)
         except RefusedAddressError as error:
@@ -184,6 +209,8 @@ class ProxyExchange:
                     data += more
         except TimeoutError:
             raise _RefusedError(408, "request", "The tunnel did not begin in time.") from None
+        if self._is_lifted:
+            data = await self._look_inside(data)
         if tls_hello.is_tls(data):
             self._compare(data)
             await self._loop.sock_sendall(server, data)
@@ -195,6 +222,21 @@ class ProxyExchange:
             data = await self._loop.sock_recv(self._client, _READ)
         await self._loop.sock_sendall(server, stream.end())
         half_close(server)
+
+    async def _look_inside(self, data: bytes) -> bytes:
+        """Hold a tunnel to an address that was opened by a rule to where its first request comes from."""
+        headers = None
+        if not tls_hello.is_tls(data):
+            while b"\r\n\r\n" not in data:
+                more = await self._loop.sock_recv(self._client, _READ)
+                if not more or len(data) > LONGEST_HEAD:
+                    break
+                data += more
+            headers = headers_of(data)
+        lifts = self._rules.lifts
+        if lifts is None or not lifts.allows_inside(self._host, self._port, headers):
+            raise _RefusedError(403, "address", f"{self._target()} is not reached from a page of elsewhere.")
+        return data
 
     def _compare(self, hello: bytes) -> None:
         """Refuse a connection that was let through for one host and asks for another there."""
@@ -280,6 +322,13 @@ class ProxyExchange:
                 # Closing with something unread would take the answer back.
                 while await self._loop.sock_recv(self._client, _READ):
                     pass
+
+
+def headers_of(head: bytes) -> dict[str, str]:
+    """The headers of a request by lower-case name; what cannot be read is left out."""
+    lines = head.partition(b"\r\n\r\n")[0].split(b"\r\n")[1:]
+    pairs = (line.partition(b":") for line in lines)
+    return {name.decode("latin-1").lower(): value.strip().decode("latin-1") for name, _, value in pairs}
 
 
 def missing(data: bytes) -> bool:

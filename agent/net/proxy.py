@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from agent.net.connecting import Network, SystemNetwork
-from agent.net.exchange import Decide, ExchangeRules, ProxyExchange, ProxyRefusal
+from agent.net.exchange import Decide, ExchangeRules, Lifts, ProxyExchange, ProxyRefusal
 from agent.net.forwarding import accepting
 from agent.net.secret_scan import SecretScan
 from agent.net.socket_tasks import SocketTasks
@@ -34,7 +34,8 @@ class EgressProxy:
     """Serves listening sockets from a thread of its own, from `start` to `close`.
 
     `decide` is called in the proxy's loop; so is `told`, with every connection that was not made. `is_own`
-    tells whether a person has named a host as one that may lie in a network of theirs.
+    tells whether a person has named a host as one that may lie in a network of theirs, `lifting` knows
+    requests that may pass although their address is refused otherwise.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class EgressProxy:
         told: Callable[[ProxyRefusal], None] = lambda refusal: None,
         network: Network | None = None,
         is_own: Callable[[str, int], bool] = lambda host, port: False,
+        lifting: Lifts | None = None,
     ) -> None:
         self._rules = ExchangeRules(
-            decide, SecretScan(secrets or {}), network or SystemNetwork(), told, is_own
+            decide, SecretScan(secrets or {}), network or SystemNetwork(), told, is_own, lifting
         )
         self._loop = asyncio.new_event_loop()
         self._resolvers = ThreadPoolExecutor(_RESOLVERS, "egress-resolver")

@@ -99,6 +99,8 @@ def subject(action: Action) -> Subject | None:
             return (type(action).__name__, str(action.path))
         case Fetch():
             return ("Fetch", action.url, *((str(action.pages),) if action.pages > 1 else ()))
+        case _ if action.effect is not None and action.effect.lasting and action.effect.covers:
+            return (type(action).__name__, *action.effect.covers(action))
         case _ if action.effect is not None and action.effect.lasting is not None:
             given = (str(getattr(action, field.name)) for field in fields(action) if field.name != "tool")
             return (type(action).__name__, *given)

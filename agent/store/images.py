@@ -18,7 +18,7 @@ from agent.store.connection import Database
 
 _BATCH = 20_000
 """Ids looked through in one go, after which a writer gets its turn."""
-_SENT = """kind = 'user' AND data LIKE '%"attachments"%'"""
+_SENT = """kind IN ('user', 'notice') AND data LIKE '%"attachments"%'"""
 
 
 def dropped(connection: sqlite3.Connection) -> dict[str, float]:

@@ -10,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agent.absent import NO_DIAGNOSTICS, NO_WEB
+from agent.absent import NO_DIAGNOSTICS, NO_SENSES, NO_WEB
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent, WritePath
+from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
 from tools.code.runner import CodeRunner
 from tools.context import (
@@ -35,6 +36,7 @@ from tools.files.editor_text import settle
 from tools.found import SessionSearch
 from tools.learning_notes import LearningKeeper
 from tools.safe_text import clean
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
 from tools.web_reader import WebReader
@@ -92,6 +94,7 @@ class CallContext:
     sessions: SessionSearch
     folded: Folded
     terminals: Terminals
+    browsers: Browsers
     options: Mapping[str, Any]
     gate: Gate
     emit: Callable[[Event], None]
@@ -112,6 +115,7 @@ class CallContext:
     editor: EditorSide = NO_EDITOR
     servers: Diagnostics = NO_DIAGNOSTICS
     """The language servers of its workspace."""
+    senses: Senses = NO_SENSES
     waiting: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered while the gate decides, which may take a person."""
     script_files: FileMemory | None = None

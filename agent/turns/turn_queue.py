@@ -38,7 +38,7 @@ class TurnQueue:
         self._emit = emit
         self._queue: deque[QueuedMessage] = deque()
         self._steering: deque[QueuedMessage] = deque()
-        self._notices: deque[str] = deque()
+        self._notices: deque[QueuedMessage] = deque()
         self._held = False
 
     @property
@@ -103,11 +103,11 @@ class TurnQueue:
         self.remember(text)
         self._emit(Noticed(kind="process", text=clean(text)))
 
-    def remember(self, text: str) -> None:
-        """Keep a note for the model's next request without showing it."""
-        self._notices.append(text)
+    def remember(self, text: str, images: Sequence[Attachment] = ()) -> None:
+        """Keep a note for the model's next request without showing it, with images it is to see."""
+        self._notices.append(QueuedMessage(text, tuple(images)))
 
-    def take_notices(self) -> list[str]:
+    def take_notices(self) -> list[QueuedMessage]:
         taken = list(self._notices)
         self._notices.clear()
         return taken

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.absent import no_more_steps, nothing_begins, nothing_meant
+from agent.attachments import records
 from agent.context.message_history import sealed_data
 from agent.errors import ExitCode, HermesError
 from agent.events import Event, Noticed, TurnEnded, TurnOutcome, TurnStarted
@@ -239,8 +240,11 @@ class TurnRunner:
         return reply.text
 
     async def _take_mail(self) -> None:
-        for text in self._turn_queue.take_notices():
-            await self._session.add("notice", text, {"kind": "process", "to_model": True})
+        for note in self._turn_queue.take_notices():
+            data: dict[str, object] = {"kind": "process", "to_model": True}
+            if note.attachments:
+                data |= {"kind": MENTION, "attachments": records(note.attachments)}
+            await self._session.add("notice", note.text, data)
         items = self._turn_queue.take_steering()
         while items:
             item = items.pop(0)

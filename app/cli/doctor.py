@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 
 def checks() -> dict[str, Check]:
     """Every check by name, in the order they are shown."""
-    from app.cli.health import isolation, model, state, system
+    from app.cli.health import isolation, model, senses, state, system
 
     return {
         "python": system.python,
@@ -61,12 +61,14 @@ def checks() -> dict[str, Check]:
         "git": system.git,
         "sandbox": isolation.sandbox,
         "network": isolation.network,
+        "browser": isolation.browser,
         "languages": system.language_servers,
         "terminal": system.terminal,
         "home": state.home,
         "config": state.config,
         "permissions": state.permissions,
         "store": state.store,
+        "senses": senses.senses,
         "disk": system.disk,
         "model": model.model,
     }

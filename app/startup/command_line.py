@@ -25,6 +25,8 @@ SUBCOMMANDS = {
     "serve": "host sessions for the browser, the phone and other programs",
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "web": "search the web, read pages and crawl sites",
+    "batch": "work on many tasks from a file",
+    "cron": "list, add and run jobs that work on time",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",
     "hooks": "list and agree to your own commands that hear of events",

@@ -22,10 +22,12 @@ from agent.absent import (
     NO_FOLDED,
     NO_LEARNINGS,
     NO_MEMORY,
+    NO_SENSES,
     NO_SKILLS,
     NO_WEB,
 )
 from tools.actions import Action, SpawnAgent
+from tools.browser.browsers import Browsers
 from tools.checkpoints import Checkpoints
 from tools.context import Assignment, Delegates, Folded, MemoryKeeper, PersonAnswer, SeenFile, Todo
 from tools.diagnostics import Diagnostics
@@ -33,6 +35,7 @@ from tools.editor import NO_EDITOR, EditorSide
 from tools.found import FoundNote, FoundSession
 from tools.learning_notes import LearningKeeper
 from tools.results import DeniedError
+from tools.senses.services import Senses
 from tools.skill_keeper import SkillKeeper
 from tools.terminal.terminals import Terminals
 from tools.web_reader import WebReader
@@ -180,6 +183,7 @@ class FakeContext:
         self.files = FakeFiles()
         self.sessions = FakeSessions()
         self.terminals = Terminals()
+        self.browsers = Browsers(None)
         self.memory: MemoryKeeper = NO_MEMORY
         self.learnings: LearningKeeper = NO_LEARNINGS
         self.skills: SkillKeeper = NO_SKILLS
@@ -188,6 +192,7 @@ class FakeContext:
         self.delegates: Delegates = NO_DELEGATES
         self.folded: Folded = NO_FOLDED
         self.editor: EditorSide = NO_EDITOR
+        self.senses: Senses = NO_SENSES
         self.diagnostics: Diagnostics = NO_DIAGNOSTICS
         self.actions: list[Action] = []
         self.progressed: list[str] = []

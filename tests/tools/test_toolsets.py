@@ -35,6 +35,12 @@ DEFAULT = {
     "web_search",
     "web_extract",
     "web_crawl",
+    "vision_analyze",
+    "image_generate",
+    "text_to_speech",
+    "transcribe",
+    "homeassistant",
+    "send_message",
 }
 
 

@@ -51,6 +51,33 @@ def network(subject: HealthSubject) -> HealthFinding:
     return HealthFinding("network", "ok", "commands reach listed hosts; others ask, one at a time")
 
 
+def browser(subject: HealthSubject) -> HealthFinding:
+    """A browser is there, starts, and can be confined."""
+    from agent.api.browser import can_confine, find_browser
+    from agent.api.config import load
+
+    chosen = load(subject.home, subject.environ, subject.workspace).settings.browser
+    if chosen.backend in ("auto", "cdp") and chosen.cdp_url:
+        return HealthFinding("browser", "ok", f"a running one, at {chosen.cdp_url}; it is not confined")
+    if chosen.backend == "browserbase":
+        return HealthFinding("browser", "ok", "one of Browserbase; it is not confined")
+    program = find_browser(chosen.program)
+    if not program:
+        named = f"browser.program names {chosen.program}, which does not start" if chosen.program else ""
+        mend = "apt-get install chromium   (or Google Chrome, or set browser.cdp_url)"
+        return HealthFinding("browser", "warn", named or "none is installed; pages cannot be used", mend)
+    if not can_confine():
+        detail = f"{program} is not started as root without bubblewrap"
+        return HealthFinding("browser", "warn", detail, "apt-get install bubblewrap")
+    try:
+        code, said = output_of([program, "--version"], subject.program_time)
+    except OSError as error:
+        return HealthFinding("browser", "warn", f"{program} does not start: {error.strerror}")
+    if code:
+        return HealthFinding("browser", "warn", f"{program} fails with exit code {code}")
+    return HealthFinding("browser", "ok", said.strip().splitlines()[0][:100] if said.strip() else program)
+
+
 def _bubblewrap(subject: HealthSubject) -> tuple[bool, str]:
     program = shutil.which("bwrap")
     if program is None:

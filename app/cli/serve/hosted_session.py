@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from agent.api.attachments import Attachment
 from agent.api.opening import open_here
 from agent.api.options import Options
-from agent.events import Asked, Event, RequestResolved, SessionOpened, TurnEnded
+from agent.events import Asked, Event, RequestResolved, SessionOpened, TurnEnded, UserMessageAdded
 from app.cli.serve.answers import reply_of, scope_of
 from app.cli.serve.doors import HeadIdentity, TurnedAwayError
 from app.cli.serve.event_log import EventLog
@@ -161,6 +161,8 @@ class HostedSession:
                     self._remember(event.id, event.by or f"nobody ({event.outcome})")
             case SessionOpened() if event.agent == "main":
                 self.title = event.title
+            case UserMessageAdded() if event.agent == "main" and not self.title:
+                self.title = " ".join(event.text.split())[:60]
             case TurnEnded() if event.agent == "main":
                 task = asyncio.create_task(self._tidy())
                 self._tasks.add(task)

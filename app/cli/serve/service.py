@@ -26,6 +26,7 @@ from agent.errors import ConfigError
 from app.cli.serve.connection import GuardedProtocol
 from app.cli.serve.credentials import Credentials
 from app.cli.serve.doors import Address, Doors, TurnedAwayError
+from app.cli.serve.page_files import PageFiles
 from app.cli.serve.routes import Routes, refused
 from app.cli.serve.running import ServicePlace
 from app.cli.serve.session_hub import SessionHub
@@ -87,7 +88,9 @@ async def run_service(options: ServiceOptions, home: Home, ready: Callable[[str]
 def application(hub: SessionHub, credentials: Credentials, home: Home, address: Address) -> Any:
     """The whole application behind its doors."""
     routes = Routes(hub, credentials, home, secure=address.scheme == "https")
-    app = Starlette(routes=routes.routes(), exception_handlers={404: _missing, 405: _missing})
+    app = Starlette(
+        routes=[*routes.routes(), *PageFiles().routes()], exception_handlers={404: _missing, 405: _missing}
+    )
     return Doors(app, credentials, address, open_to_all)
 
 

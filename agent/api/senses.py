@@ -1,0 +1,13 @@
+"""The tools that see, draw, speak, hear and reach others: which can work, and what is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.senses.readiness import Readiness as Readiness
+    from agent.senses.readiness import readiness as readiness
+
+__getattr__ = exports(__name__, {"agent.senses.readiness": "Readiness readiness"})

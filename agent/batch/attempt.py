@@ -1,0 +1,171 @@
+"""One attempt at a task: a session that is opened or gone on with, its answer, its checks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agent.attachments import AttachmentStore
+from agent.batch.commands import run_command
+from agent.batch.folder import lay_workspace
+from agent.batch.results import ResultFolder, TaskResult
+from agent.batch.task import BatchTask
+from agent.checks.checking import Evidence, carry_out
+from agent.engine import Engine
+from agent.errors import HermesError
+from agent.events import TurnEnded
+from agent.home import Home
+from agent.messages import Attachment
+from agent.modes import ModeName
+from agent.options import Options
+from agent.runtime import open_engine
+from agent.store.nodes import Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedTask:
+    """A task that a worker is to work on. `name` is what it is kept under."""
+
+    task: BatchTask
+    name: str
+    shown: str
+    attempt: int = 1
+    session: str = ""
+    """The session to go on with; empty for a new one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What holds for all tasks of a run."""
+
+    folder: ResultFolder
+    settings: Mapping[str, Any]
+    environ: Mapping[str, str]
+    approve: ModeName | None = None
+    model: str = ""
+    base: Path = Path()
+    """The folder of the task file; images are found from there."""
+
+
+async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResult:
+    """Work on a task until its turn has ended. Never raises for anything a task or a model does.
+
+    Nothing that is stored is asked for again.
+    """
+    began = time.monotonic()
+    ended, path, session = (
+        TurnEnded(outcome="failed", text="", session="", usage={}, error="", exit_code=1),
+        (),
+        "",
+    )
+    task, folder = assignment.task, conditions.folder.workspace(assignment.name)
+    try:
+        await asyncio.to_thread(lay_workspace, folder, task.files)
+        engine = await open_engine(_options(assignment, conditions, folder), environ=conditions.environ)
+        try:
+            session = engine.session.id
+            conditions.folder.note_begun(assignment.name, session, assignment.attempt)
+            ended = await _turn(engine, assignment, conditions)
+            path = tuple(engine.session.path)
+        finally:
+            await engine.aclose()
+    except (HermesError, OSError) as error:
+        ended = TurnEnded(outcome="failed", text="", session=session, usage={}, error=str(error), exit_code=1)
+    evidence = Evidence(
+        answer=ended.text,
+        folder=folder,
+        calls=_called(path),
+        prompt=task.prompt,
+        run=partial(run_command, folder, Home(conditions.folder.home), conditions.environ),
+    )
+    checks = await carry_out(task.checks, evidence) if ended.outcome == "done" else ()
+    return TaskResult(
+        id=assignment.shown,
+        key=assignment.name,
+        outcome=ended.outcome,
+        text=ended.text,
+        usage=_usage(path),
+        seconds=round(time.monotonic() - began, 3),
+        attempts=assignment.attempt,
+        checks=checks,
+        session=session,
+        error=ended.error,
+    )
+
+
+def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> Options:
+    task = assignment.task
+    settings = {name: dict(section) for name, section in conditions.settings.items()}
+    if task.toolsets:
+        settings["tools"] = {"enabled": list(task.toolsets)}
+    own = {name: getattr(task.budget, name) for name in ("turns", "tokens", "money")}
+    if own := {name: value for name, value in own.items() if value is not None}:
+        settings.setdefault("budget", {})["session"] = own
+    return Options(
+        workspace=folder.resolve(),
+        model=task.model or conditions.model or None,
+        resume=assignment.session or None,
+        approve=conditions.approve,
+        surface="batch",
+        settings=settings,
+    )
+
+
+async def _turn(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
+    turn = asyncio.ensure_future(_begun(engine, assignment, conditions))
+    seconds = assignment.task.budget.seconds
+    try:
+        return await asyncio.wait_for(asyncio.shield(turn), seconds)
+    except TimeoutError:
+        engine.interrupt()
+        ended = await turn
+        if ended.outcome != "interrupted":
+            return ended
+        error = f"The {seconds:g} seconds of the task are over."
+        return TurnEnded(
+            outcome="budget", text=ended.text, session=ended.session, usage={}, error=error, exit_code=1
+        )
+    except asyncio.CancelledError:
+        engine.interrupt()
+        with suppress(asyncio.CancelledError):
+            await turn
+        raise
+
+
+async def _begun(engine: Engine, assignment: AssignedTask, conditions: Conditions) -> TurnEnded:
+    path = engine.session.path
+    if not any(node.kind == "user" for node in path):
+        shown = await asyncio.to_thread(_images, assignment.task, conditions)
+        return await engine.run(assignment.task.prompt, shown)
+    ended = await engine.go_on()
+    if ended is not None:
+        return ended
+    answer = next((node for node in reversed(path) if node.kind == "assistant"), None)
+    text = answer.content if answer is not None else ""
+    return TurnEnded(outcome="done", text=text, session=engine.session.id, usage={}, error="", exit_code=0)
+
+
+def _images(task: BatchTask, conditions: Conditions) -> Sequence[Attachment]:
+    if not task.image:
+        return ()
+    return (AttachmentStore(Home(conditions.folder.home).attachments).take(conditions.base / task.image),)
+
+
+def _called(path: Sequence[Node]) -> list[str]:
+    return [
+        call["name"] for node in path if node.kind == "assistant" for call in node.data.get("calls") or ()
+    ]
+
+
+def _usage(path: Sequence[Node]) -> dict[str, int]:
+    counted = [node.data.get("usage") or {} for node in path if node.kind == "assistant"]
+    usage = {"requests": len(counted)}
+    for name in ("input", "output", "cached"):
+        usage[name] = sum(each.get(name) or 0 for each in counted)
+    return usage

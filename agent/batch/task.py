@@ -1,0 +1,115 @@
+"""One task of a batch: what is asked, in which files, how the answer is checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from agent.checks.check import Check, checks_of
+from agent.errors import ConfigError
+from agent.spending.budget import Budget
+
+FIELDS = ("prompt", "id", "files", "image", "checks", "budget", "model", "toolsets")
+_MEASURES = {
+    "requests": "turns",
+    "turns": "turns",
+    "tokens": "tokens",
+    "money": "money",
+    "seconds": "seconds",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTask:
+    """A task as it stands in a file. `key` is the hash of all that decides about its answer."""
+
+    prompt: str
+    key: str
+    id: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files of its folder, by relative path."""
+    image: str = ""
+    """Path of an image that is shown with the prompt."""
+    checks: tuple[Check, ...] = ()
+    budget: Budget = field(default_factory=Budget)
+    model: str = ""
+    toolsets: tuple[str, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """As the file says it, for another process."""
+
+
+def task_of(given: object) -> BatchTask:
+    """A task from what a file says. Raises `ConfigError` with a clause about what is wrong."""
+    if not isinstance(given, Mapping):
+        raise ConfigError("a task is a mapping with `prompt`")
+    if unknown := [str(name) for name in given if name not in FIELDS]:
+        raise ConfigError(f"`{unknown[0]}` is no part of a task; those are {', '.join(FIELDS)}")
+    prompt = given.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        raise ConfigError("`prompt` is missing or empty")
+    return BatchTask(
+        prompt=prompt,
+        key=_key(given),
+        id=_text(given, "id"),
+        files=_files(given.get("files") or {}),
+        image=_text(given, "image"),
+        checks=checks_of(given.get("checks") or []),
+        budget=budget_of(given.get("budget") or {}),
+        model=_text(given, "model"),
+        toolsets=_names(given.get("toolsets") or []),
+        given=given,
+    )
+
+
+def budget_of(given: object) -> Budget:
+    """A budget from a mapping of measures to ceilings. Raises `ConfigError` with a clause."""
+    if not isinstance(given, Mapping):
+        raise ConfigError("`budget` is a mapping, such as {tokens: 20000}")
+    values: dict[str, Any] = {}
+    for name, value in given.items():
+        measure = _MEASURES.get(str(name))
+        if measure is None:
+            raise ConfigError(f"`budget.{name}` is unknown; there are {', '.join(_MEASURES)}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e15:
+            raise ConfigError(f"`budget.{name}` has to be a number above 0")
+        values[measure] = float(value) if measure in ("money", "seconds") else int(value)
+    return Budget(**values)
+
+
+def _key(given: Mapping[str, Any]) -> str:
+    counts = {name: given[name] for name in FIELDS if name != "id" and given.get(name)}
+    text = json.dumps(counts, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:24]
+
+
+def _text(given: Mapping[str, Any], name: str) -> str:
+    value = given.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(f"`{name}` has to be text")
+    return str(value)
+
+
+def _names(given: object) -> tuple[str, ...]:
+    if isinstance(given, str):
+        return tuple(name for name in given.replace(",", " ").split() if name)
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise ConfigError("`toolsets` is a list of names")
+    return tuple(given)
+
+
+def _files(given: object) -> dict[str, str]:
+    if not isinstance(given, Mapping):
+        raise ConfigError("`files` is a mapping of paths to text")
+    for path, text in given.items():
+        if not isinstance(path, str) or not isinstance(text, str):
+            raise ConfigError("`files` is a mapping of paths to text")
+        parts = PurePosixPath(path).parts
+        if not parts or path.startswith("/") or ".." in parts or "\0" in path or "\\" in path:
+            raise ConfigError(f"`files` names {path!r}, which is no path within the folder of the task")
+    return dict(given)

@@ -1,0 +1,90 @@
+"""A process that works on tasks: assignments come as lines of JSON, results go back as lines of JSON.
+
+The first line holds the conditions of the run. It ends when its input does, so it never outlives
+whoever started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from agent.batch.attempt import AssignedTask, Conditions, attempt
+from agent.batch.results import ResultFolder, TaskResult
+from agent.batch.task import task_of
+
+LONGEST_LINE = 256 * 1024 * 1024
+
+
+def main() -> None:
+    """Serve standard input. What anything prints goes to standard error."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    asyncio.run(_serve(answers))
+
+
+async def _serve(answers: Any) -> None:
+    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    conditions = conditions_of(json.loads(await reader.readline()))
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def work(number: int, given: Mapping[str, Any]) -> None:
+        result = await attempt(assignment_of(given), conditions)
+        answers.write(json.dumps({"number": number, "result": result.to_json()}) + "\n")
+
+    while line := await reader.readline():
+        given = json.loads(line)
+        task = asyncio.create_task(work(given["number"], given["assignment"]))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def conditions_json(conditions: Conditions) -> dict[str, Any]:
+    """The conditions of a run for another process."""
+    return {
+        "folder": str(conditions.folder.root),
+        "settings": dict(conditions.settings),
+        "environ": dict(conditions.environ),
+        "approve": conditions.approve,
+        "model": conditions.model,
+        "base": str(conditions.base),
+    }
+
+
+def conditions_of(given: Mapping[str, Any]) -> Conditions:
+    """What `conditions_json` wrote."""
+    folder, base = ResultFolder(Path(given["folder"])), Path(given["base"])
+    return Conditions(**{**given, "folder": folder, "base": base})
+
+
+def assignment_json(assignment: AssignedTask) -> dict[str, Any]:
+    """An assignment for another process."""
+    return {
+        **{k: v for k, v in asdict(assignment).items() if k != "task"},
+        "task": dict(assignment.task.given),
+    }
+
+
+def assignment_of(given: Mapping[str, Any]) -> AssignedTask:
+    """What `assignment_json` wrote."""
+    return AssignedTask(**{**given, "task": task_of(given["task"])})
+
+
+def result_of(given: Mapping[str, Any]) -> TaskResult:
+    """A result that a worker sent."""
+    return TaskResult.from_json(given)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Checks of an answer and of what a task left behind, for batches and evaluation."""

@@ -1,0 +1,1 @@
+"""Jobs on time: schedules, jobs, claims, runs, delivery, heartbeat."""

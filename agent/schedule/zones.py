@@ -1,0 +1,131 @@
+"""Time zones: by name, that of the machine, and the instants at which their offset changes.
+
+Two aware datetimes that share one `ZoneInfo` compare by wall clock, so nothing here or above compares such:
+instants are in UTC, and wall time is naive.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from pathlib import Path
+from zoneinfo import ZoneInfo, available_timezones
+
+from agent.errors import ConfigError
+
+PROBE = timedelta(hours=6)
+"""No two changes of a zone lie closer together."""
+SECOND = timedelta(seconds=1)
+LONGEST_NAME = 64
+LOCALTIME = Path("/etc/localtime")
+FOLDER = "zoneinfo/"
+
+
+class ScheduleError(ConfigError):
+    """A schedule, a zone or a time that cannot be used: one sentence with the mend."""
+
+
+@lru_cache(maxsize=1024)
+def _known(name: str) -> ZoneInfo | str:
+    """The zone, or the sentence that says why there is none. Kept, as suggesting takes milliseconds."""
+    if name and len(name) <= LONGEST_NAME and name.isascii() and name.isprintable():
+        try:
+            return ZoneInfo(name)
+        except (KeyError, ValueError, OSError):
+            pass
+    # `local` zones and folders of the data are no names that hold on another machine.
+    names = {each.lower(): each for each in _names()}
+    close = difflib.get_close_matches(name.lower()[:LONGEST_NAME], names, 1, 0.7)
+    mend = f"did you mean {names[close[0]]}?" if close else "give a name like Europe/Berlin or UTC."
+    return f"There is no time zone {_short(name)!r}; {mend}"
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(available_timezones())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_NAME else text[:LONGEST_NAME] + "…"
+
+
+def zone(name: str) -> ZoneInfo:
+    """The zone of an IANA name. Raises `ScheduleError` that suggests the nearest one."""
+    found = _known(name)
+    if isinstance(found, str):
+        raise ScheduleError(found)
+    return found
+
+
+def machine_zone() -> str:
+    """The IANA name of this machine's zone: `TZ`, `/etc/localtime`, `/etc/timezone`, else UTC."""
+    given = os.environ.get("TZ", "").removeprefix(":")
+    candidates = [given.rpartition(FOLDER)[2]]
+    try:
+        candidates.append(str(LOCALTIME.resolve()).rpartition(FOLDER)[2])
+        candidates.append(Path("/etc/timezone").read_text("utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        pass
+    if "TZ" in os.environ and not given:
+        # An empty one is UTC, says POSIX.
+        return "UTC"
+    names = (name.removeprefix("posix/").removeprefix("right/") for name in candidates)
+    return next((name for name in names if name and isinstance(_known(name), ZoneInfo)), "UTC")
+
+
+def offset_at(where: ZoneInfo, instant: datetime) -> timedelta:
+    """What wall time is ahead of UTC at an instant (aware, UTC)."""
+    offset = instant.astimezone(where).utcoffset()
+    assert offset is not None
+    return offset
+
+
+def wall(where: ZoneInfo, instant: datetime) -> datetime:
+    """Wall time of an instant, naive."""
+    return instant.astimezone(where).replace(tzinfo=None, fold=0)
+
+
+@lru_cache(maxsize=8192)
+def changes(where: ZoneInfo, begin: datetime, end: datetime) -> tuple[datetime, ...]:
+    """The instants after `begin` and up to `end` (UTC) from which another offset holds, in order."""
+    found: list[datetime] = []
+    before, offset = begin, offset_at(where, begin)
+    while before < end and where.key != "UTC":
+        after = min(before + PROBE, end)
+        new = offset_at(where, after)
+        if new != offset:
+            found.append(_change_between(where, before, after, offset))
+        before, offset = after, new
+    return tuple(found)
+
+
+def _change_between(where: ZoneInfo, before: datetime, after: datetime, offset: timedelta) -> datetime:
+    """The first second after `before` at which `offset` no longer holds."""
+    while after - before > SECOND:
+        middle = before + (after - before) // 2
+        middle = middle.replace(microsecond=0)
+        if middle <= before:
+            break
+        if offset_at(where, middle) == offset:
+            before = middle
+        else:
+            after = middle
+    return after
+
+
+def first_instant(where: ZoneInfo, local: datetime) -> datetime:
+    """The instant of a wall time (naive): the first of two, or the first minute after the gap it lies in.
+
+    Raises `OverflowError` where the calendar ends.
+    """
+    aware = local.replace(tzinfo=where, fold=0)
+    instant = aware.astimezone(UTC)
+    if wall(where, instant) == local:
+        return instant
+    offset = aware.utcoffset()
+    assert offset is not None
+    change = _change_between(where, local.replace(tzinfo=where, fold=1).astimezone(UTC), instant, offset)
+    seconds = wall(where, change).second
+    return change + timedelta(seconds=-seconds % 60)

@@ -1,0 +1,1 @@
+"""Seeing, drawing, speaking, hearing, and reaching devices and people."""

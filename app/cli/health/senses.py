@@ -1,0 +1,30 @@
+"""The check of the tools that see, draw, speak, hear and reach others."""
+
+from __future__ import annotations
+
+from agent.errors import ConfigError
+from app.cli.health.check import HealthFinding, HealthSubject
+
+
+def senses(subject: HealthSubject) -> HealthFinding:
+    """By what each works, and the mend of one that cannot; warns of what the settings ask for only."""
+    from agent.api.config import load
+    from agent.api.models import resolve
+    from agent.api.senses import readiness
+
+    loaded = load(subject.home, subject.environ, subject.workspace)
+    sees = False
+    try:
+        target = resolve(loaded.settings, loaded.environ, None)[0]
+        sees = target.info.images is not False and target.tool_mode == "native"
+    except ConfigError:
+        pass  # the check of the model says so
+    found = readiness(loaded.settings, loaded.environ, sees=sees)
+    works = ", ".join(f"{each.tool} ({each.by})" for each in found if each.works)
+    lacking = [each for each in found if not each.works]
+    detail = "; ".join(
+        filter(None, [works, "not offered: " + ", ".join(each.tool for each in lacking) if lacking else ""])
+    )
+    mend = "\n".join(f"{each.tool}: {each.missing}; {each.mend}" for each in lacking)
+    wanted = any(each.is_chosen for each in lacking)
+    return HealthFinding("senses", "warn" if wanted else "ok", detail, mend)

@@ -1,0 +1,22 @@
+// Elements made from data. Text only ever becomes a text node.
+export function make(name, options = {}, ...children) {
+  const node = document.createElement(name);
+  for (const [key, value] of Object.entries(options)) {
+    if (key === "class") node.className = value;
+    else if (key === "on") for (const [event, act] of Object.entries(value)) node.addEventListener(event, act);
+    else if (key in node && typeof value !== "string") node[key] = value;
+    else node.setAttribute(key, value);
+  }
+  for (const child of children) if (child !== null && child !== undefined) node.append(child);
+  return node;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+export function fill(node, ...children) { node.replaceChildren(...children.filter((each) => each !== null)); }
+
+// Characters that cannot be seen, spelled out, where a yes depends on the text.
+export function revealed(text) {
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g,
+    (found) => "\\u" + found.charCodeAt(0).toString(16).padStart(4, "0"));
+}

@@ -1,0 +1,43 @@
+"""Results and the journal: what a kill cut short counts for nothing, and the end is in order."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from agent.batch.results import Begun, ResultFolder, TaskResult
+
+
+def result(key: str, outcome: str = "done") -> TaskResult:
+    return TaskResult(key, key, outcome, f"said {key}", {"input": 1}, 0.5, 1, (), "s")
+
+
+def test_results_are_put_into_the_order_of_the_tasks(tmp_path: Path):
+    folder = ResultFolder(tmp_path / "out")
+    folder.prepare()
+    for key in ("c", "a", "x", "b", "a"):
+        folder.note_ended(result(key, "failed" if key == "x" else "done"))
+    folder.put_in_order(["a", "b", "missing", "c"])
+    assert [each.key for each in folder.ended()] == ["a", "b", "c", "x"]
+    assert folder.results.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_line_that_was_cut_short_is_no_line_and_the_next_one_is_whole(tmp_path: Path):
+    folder = ResultFolder(tmp_path / "out")
+    folder.prepare()
+    folder.note_ended(result("a"))
+    whole = json.dumps(result("b").to_json())
+    for cut in (1, len(whole) // 2, len(whole) - 1):
+        with folder.results.open("a") as file:
+            file.write(whole[:cut])
+        folder.prepare()
+        folder.note_ended(result("c"))
+    assert [each.key for each in folder.ended()] == ["a", "c", "c", "c"]
+
+
+def test_the_journal_tells_the_last_session_and_attempt(tmp_path: Path):
+    folder = ResultFolder(tmp_path / "out")
+    folder.prepare()
+    folder.note_begun("a", "one", 1)
+    folder.note_begun("a", "one", 2)
+    assert folder.begun() == {"a": Begun("one", 2)}

@@ -1,0 +1,81 @@
+"""Task files in their three forms, and one sentence for each way of being wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from agent.batch.task_file import read_tasks
+from agent.errors import ConfigError
+from agent.spending.budget import Budget
+
+LINE = {
+    "prompt": "Do it",
+    "id": "one",
+    "files": {"a/b.txt": "x"},
+    "budget": {"tokens": 9},
+    "toolsets": ["file"],
+}
+CSV = 'prompt,id,files,budget,toolsets\nDo it,one,"{""a/b.txt"": ""x""}","{""tokens"": 9}",file\n'
+YAML = "- prompt: Do it\n  id: one\n  files: {a/b.txt: x}\n  budget: {tokens: 9}\n  toolsets: [file]\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("t.jsonl", json.dumps(LINE) + "\n\n"), ("t.csv", CSV), ("t.yaml", YAML), ("t.yml", f"tasks:\n{YAML}")],
+)
+def test_the_forms_say_the_same(tmp_path: Path, name: str, text: str):
+    path = tmp_path / name
+    path.write_text(text)
+    (numbered,) = read_tasks(path)
+    task = numbered.task
+    assert (task.prompt, task.id, task.files, task.toolsets) == ("Do it", "one", {"a/b.txt": "x"}, ("file",))
+    assert task.budget == Budget(tokens=9) and numbered.name == task.key
+
+
+def test_equal_tasks_are_numbered_and_the_id_does_not_count(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"prompt": "a"}\n{"prompt": "a", "id": "x"}\n{"prompt": "b"}\n')
+    first, second, third = read_tasks(path)
+    assert second.name == f"{first.name}-2" and third.number == 1 and third.name != first.name
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("t.txt", "", "has to end in"),
+        ("t.jsonl", "", "holds no task"),
+        ("t.jsonl", '{"prompt": "a"}\n{', "line 2: is no JSON"),
+        ("t.jsonl", "[1]", "line 1: a task is a mapping"),
+        ("t.jsonl", '{"prompt": ""}', "`prompt` is missing"),
+        ("t.jsonl", '{"prompt": "a", "promt": 1}', "`promt` is no part"),
+        ("t.jsonl", '{"prompt": "a", "files": {"../x": ""}}', "no path within"),
+        ("t.jsonl", '{"prompt": "a", "files": {"/x": ""}}', "no path within"),
+        ("t.jsonl", '{"prompt": "a", "files": {"a": 1}}', "mapping of paths"),
+        ("t.jsonl", '{"prompt": "a", "budget": {"tokens": 0}}', "above 0"),
+        ("t.jsonl", '{"prompt": "a", "budget": {"tokens": true}}', "above 0"),
+        ("t.jsonl", '{"prompt": "a", "budget": {"cents": 1}}', "is unknown"),
+        ("t.jsonl", '{"prompt": "a", "toolsets": 3}', "list of names"),
+        ("t.jsonl", '{"prompt": "a", "checks": [{"x": 1}]}', "a check has one kind"),
+        ("t.jsonl", "[" * 100_000, "is no JSON"),
+        ("t.csv", "prompt,colour\na,b\n", "'colour' is unknown"),
+        ("t.csv", "prompt\na,b\n", "more values than columns"),
+        ("t.csv", "prompt,budget\na,x\n", "`budget` has to be JSON"),
+        ("t.yaml", "a: [", "is no YAML"),
+        ("t.yaml", "a: 1", "list of tasks"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(tmp_path: Path, name: str, text: str, said: str):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=said):
+        read_tasks(path)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path):
+    path = tmp_path / "t.jsonl"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="UTF-8"):
+        read_tasks(path)

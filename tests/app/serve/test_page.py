@@ -1,0 +1,195 @@
+"""The page in a real headless Chromium: what a person sees and can do."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from app.cli.serve.page_files import contents, policy, skins
+from tests.support.chromium import Browser
+from tests.support.hostile import KINDS
+from tests.support.model_process import ServerProcess
+from tests.support.service import Head, Service
+
+SCRIPT = r"""
+MD = "Hello **there** `x`\n\n- one\n- two\n\n1. first\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n"
+MD += "```py\ncode <b>\n```\n"
+MD += "<img src=x onerror=document.title='taken'> <script>document.title='taken'</script> "
+MD += "[x](javascript:document.title='taken') [y](https://example.org/a) https://example.org/b\n"
+
+def script(request):
+    asked = [each for each in request.messages if each.get("role") == "user"]
+    last = str(asked[-1]["content"])
+    done = request.messages[-1].get("role") == "tool"
+    if "push" in last:
+        return say("Done.") if done else call("terminal", command="git push origin main\u202e")
+    if "which" in last:
+        return say("Thanks.") if done else call("clarify", question="Which?", choices=["red", "blue"])
+    return say(MD)
+"""
+
+
+@pytest.fixture(scope="module")
+def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Head]:
+    folder = tmp_path_factory.mktemp("page")
+    with ServerProcess(SCRIPT, folder) as model, Service(folder / "home", model.base_url) as service:
+        yield service.device("approve", "program")
+
+
+@pytest.fixture(scope="module")
+def browser(head: Head, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with Browser(tmp_path_factory.mktemp("chromium")) as running:
+        running.open(f"{head.service.url}/#pair={head.service.code('approve')}")
+        running.until("document.querySelector('.welcome')")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def session(head: Head, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Begun in the page itself."""
+    work = tmp_path_factory.mktemp("work")
+    browser.run(f"document.querySelector('#folder').value = {str(work)!r}")
+    browser.run("document.querySelector('#begin button').click()")
+    browser.until("location.hash.startsWith('#session=')")
+    browser.until("document.activeElement.id === 'draft'")
+    return browser.run("location.hash.slice(9)")
+
+
+def test_the_page_is_small_and_names_no_other_address() -> None:
+    assert sum(len(gzip.compress(data)) for data in [*contents().values(), skins()]) < 150_000
+    for name, data in contents().items():
+        found = set(re.findall(r"(?:https?:)?//[\w.]+", data.decode())) - {"http://www.w3.org"}
+        assert {each for each in found if "." in each} == set(), name
+        assert "innerHTML" not in data.decode() and " style=" not in data.decode(), name
+    assert "unsafe" not in policy("")
+
+
+def test_markdown_is_drawn_and_nothing_of_it_is_html(head: Head, browser: Browser, session: str) -> None:
+    browser.run("document.querySelector('#draft').focus()")
+    browser.type("hello")
+    browser.key("Enter")
+    browser.until("document.querySelector('.answer table')")
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    assert browser.run("[...document.querySelectorAll('.answer ul, .answer ol')].map((e) => e.tagName)") == [
+        "UL",
+        "OL",
+    ]
+    assert browser.run("document.querySelector('.answer pre').textContent") == "code <b>"
+    assert browser.run("[...document.querySelectorAll('.answer a')].map((e) => e.href)") == [
+        "https://example.org/a",
+        "https://example.org/b",
+    ]
+    assert browser.run("document.querySelectorAll('main img, main script').length") == 0
+    assert "<img src=x onerror" in browser.text() and browser.run("document.title") != "taken"
+    assert browser.run("document.querySelector('#draft').value") == ""
+
+
+def test_an_approval_is_answered_on_the_page_after_a_moment(
+    head: Head, browser: Browser, session: str
+) -> None:
+    head.say(session, "push")
+    browser.until("document.querySelector('.request .deny')")
+    # What cannot be seen is spelled out; a tap at once says nothing.
+    assert "\\u202e" in browser.run("document.querySelector('.request pre').textContent")
+    browser.run("document.querySelector('.request .deny').click()")
+    assert browser.run("Boolean(document.querySelector('.request'))")
+    time.sleep(0.6)
+    browser.run("document.querySelector('.request .deny').click()")
+    browser.until("!document.querySelector('.request')")
+    resolved = [each for each in head.events(session) if each["type"] == "request_resolved"]
+    assert resolved[-1]["outcome"] == "deny" and "Linux" in resolved[-1]["by"]
+
+
+def test_a_question_that_somebody_else_answers_goes_away(head: Head, browser: Browser, session: str) -> None:
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    head.say(session, "which")
+    asked = head.until(session, "question")[-1]
+    browser.until("document.querySelectorAll('.request button').length === 4")
+    assert head.post(f"/api/sessions/{session}/requests/{asked['id']}", {"answer": "red"})[0] == 200
+    browser.until("!document.querySelector('.request')")
+
+
+def test_after_a_kill_the_page_goes_on_where_it_was(head: Head, browser: Browser, session: str) -> None:
+    browser.until("document.querySelector('#send').textContent === 'Send'")
+    before = browser.run("document.querySelectorAll('.item.user, .item.answer').length")
+    browser.run("document.querySelector('#draft').value = 'a draft'")
+    port = head.service.port
+    head.service.kill()
+    browser.until("!document.querySelector('#link').hidden")
+    head.service.start(port)
+    browser.until("document.querySelector('#link').hidden")
+    assert browser.run("document.querySelectorAll('.item.user, .item.answer').length") == before
+    assert browser.run("document.querySelector('#draft').value") == "a draft"
+    head.say(session, "hello again")
+    browser.until(f"document.querySelectorAll('.item.user, .item.answer').length === {before + 2}")
+
+
+def test_hostile_text_stands_there_as_it_is(browser: Browser, session: str) -> None:
+    """Every kind of hostile text through the markdown of the page: no element but ours comes of it."""
+    texts = [each.text for each in KINDS]
+    told = browser.run(f"""(async () => {{
+        const {{ markdown }} = await import("/assets/markdown.js");
+        const box = document.createElement("div");
+        for (const text of {json.dumps(texts)}) box.append(...markdown(text));
+        const names = [...box.querySelectorAll("*")].map((each) => each.tagName);
+        const links = [...box.querySelectorAll("a")].map((each) => each.protocol);
+        return [[...new Set(names)], [...new Set(links)]];
+    }})()""")
+    allowed = {
+        *[
+            "P",
+            "UL",
+            "OL",
+            "LI",
+            "PRE",
+            "CODE",
+            "STRONG",
+            "EM",
+            "DEL",
+            "A",
+            "H3",
+            "H4",
+            "H5",
+            "H6",
+            "HR",
+            "BLOCKQUOTE",
+            "TABLE",
+            "THEAD",
+            "TBODY",
+            "TR",
+            "TH",
+            "TD",
+        ]
+    }
+    assert set(told[0]) <= allowed and set(told[1]) <= {"http:", "https:"}
+
+
+def test_everything_has_a_name_and_a_place_for_the_keyboard(browser: Browser, session: str) -> None:
+    unnamed = browser.run("""
+        [...document.querySelectorAll("button, input, select, textarea, iframe, a")].filter((each) =>
+            !(each.textContent.trim() || each.getAttribute("aria-label") || each.title ||
+              each.placeholder || (each.labels && each.labels.length))).map((each) => each.outerHTML)
+    """)
+    assert unnamed == []
+    assert browser.run("document.querySelectorAll('main, nav, aside, header').length") == 4
+    assert browser.run("document.documentElement.lang") == "en"
+    ids = browser.run("[...document.querySelectorAll('[id]')].map((each) => each.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_a_phone_of_360_points_scrolls_in_one_direction_only(browser: Browser, session: str) -> None:
+    browser.size(360, 740, phone=True)
+    assert browser.run("document.documentElement.scrollWidth") == 360
+    browser.size(1200, 800)
+
+
+def test_the_page_had_no_fault(browser: Browser) -> None:
+    away = "ERR_CONNECTION"
+    assert [
+        each for each in browser.faults if away not in each and "401" not in each and "WebSocket" not in each
+    ] == []

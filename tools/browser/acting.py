@@ -1,0 +1,288 @@
+"""Acting on a page as a person does: found by reference, checked, scrolled to, hit, pressed.
+
+Nothing is pressed before the element is known to be there, to keep still and to be what the pointer meets;
+while it is pressed a guard in the page keeps the press from anything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from tools.browser.cdp import CdpError
+from tools.browser.frames import FrameInfo, ancestry
+from tools.browser.keys import KeyPress
+from tools.browser.refs import NodeKey
+from tools.browser.tab import Tab
+from tools.results import ToolError
+
+_BUTTONS = {"left": 1, "right": 2, "middle": 4}
+
+
+class GoneError(Exception):
+    """The element of a reference is no longer there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An element that is there."""
+
+    ref: str
+    key: NodeKey
+    session: str
+    object_id: str
+    infos: dict[str, FrameInfo]
+
+
+async def find(tab: Tab, ref: str) -> Found:
+    """The element of a reference. Raises `GoneError`, and `ToolError` for what never was one."""
+    key = tab.table.key(ref)
+    if key is None:
+        if tab.table.was_given(ref):
+            raise GoneError
+        raise ToolError(f"There is no element {ref[:40]!r}; use a ref of the newest snapshot, such as e12.")
+    infos = await tab.frames.infos()
+    info = infos.get(key.frame)
+    if info is None or info.loader != key.loader:
+        raise GoneError
+    try:
+        object_id = await tab.frames.resolve(info.session, key.frame, key.loader, key.node)
+    except CdpError:
+        raise GoneError from None
+    return Found(ref, key, info.session, object_id, infos)
+
+
+async def click(tab: Tab, ref: str, *, button: str = "left", count: int = 1) -> None:
+    """Press a button of the mouse on an element. Raises `GoneError` and `ToolError`."""
+    found = await find(tab, ref)
+    for attempt in range(3):
+        x, y = await _point(tab, found)
+        await tab.frames.apply(found.session, found.object_id, "guard")
+        await _press(tab, x, y, button, count)
+        if tab.dialog is not None:
+            return
+        state = await _guarded(tab, found)
+        if state is None or state["hit"]:
+            return
+        if not state["seen"] and attempt == 0:
+            # The page went on to something else between two looks.
+            continue
+        other = state["other"] or "nothing of the page"
+        if attempt == 2:
+            raise ToolError(f"The click on {ref} met {other} instead and was held back; look again.")
+        await asyncio.sleep(0.1)
+
+
+async def _guarded(tab: Tab, found: Found) -> dict[str, Any] | None:
+    """What the guard saw; None if its document has gone, which the click itself may have brought about."""
+    info = found.infos[found.key.frame]
+    try:
+        answer = await tab.unless_dialog(
+            tab.frames.run(info.session, info.id, info.loader, "hermes.guarded()", 5), None
+        )
+    except CdpError:
+        return None
+    return answer
+
+
+async def hover(tab: Tab, ref: str) -> None:
+    """Put the pointer on an element."""
+    found = await find(tab, ref)
+    x, y = await _point(tab, found)
+    await _mouse(tab, "mouseMoved", x, y)
+
+
+async def _point(tab: Tab, found: Found) -> tuple[float, float]:
+    """Where an element is met, in the window. Raises `GoneError` and `ToolError`."""
+    with suppress(CdpError):
+        await tab.cdp.call("DOM.scrollIntoViewIfNeeded", {"objectId": found.object_id}, found.session)
+    try:
+        ready = await tab.frames.apply(found.session, found.object_id, "ready", True)
+    except CdpError:
+        raise GoneError from None
+    if ready.get("gone"):
+        raise GoneError
+    if covered := ready.get("covered"):
+        raise ToolError(f"{found.ref} is covered by {covered}; nothing was clicked.", covered_by=covered)
+    if why := ready.get("why"):
+        raise ToolError(f"{found.ref} {why}; nothing was clicked.")
+    x, y = ready["x"], ready["y"]
+    for info in ancestry(found.infos[found.key.frame], found.infos):
+        x, y = await _through(tab, found, info, x, y)
+    return x, y
+
+
+async def _through(tab: Tab, found: Found, info: FrameInfo, x: float, y: float) -> tuple[float, float]:
+    """A point of a frame as one of the frame around it."""
+    owner, session = await tab.frames.owner(info), tab.frames.owner_session(info)
+    parent = found.infos[info.parent]
+    try:
+        if not owner:
+            raise CdpError("gone")
+        object_id = await tab.frames.resolve(session, parent.id, parent.loader, owner)
+        outer: dict[str, Any] = {}
+        for _ in range(3):
+            outer = await tab.frames.apply(session, object_id, "through", x, y)
+            if not outer.get("again"):
+                break
+    except CdpError:
+        raise GoneError from None
+    if covered := outer.get("covered"):
+        raise ToolError(f"{found.ref} is covered by {covered}; nothing was clicked.", covered_by=covered)
+    if "x" not in outer:
+        raise ToolError(
+            f"{found.ref} lies in a frame that cannot be scrolled into view; nothing was clicked."
+        )
+    return outer["x"], outer["y"]
+
+
+async def _press(tab: Tab, x: float, y: float, button: str, count: int) -> None:
+    await _mouse(tab, "mouseMoved", x, y)
+    for number in range(1, count + 1):
+        for kind in ("mousePressed", "mouseReleased"):
+            buttons = _BUTTONS[button] if kind == "mousePressed" else 0
+            await _mouse(tab, kind, x, y, button=button, buttons=buttons, clickCount=number)
+
+
+async def _mouse(tab: Tab, kind: str, x: float, y: float, **more: Any) -> None:
+    event = {"type": kind, "x": x, "y": y, **more}
+    await tab.unless_dialog(tab.cdp.call("Input.dispatchMouseEvent", event, tab.session), {})
+
+
+async def kind_of(tab: Tab, found: Found) -> dict[str, Any]:
+    """What an element takes: `text`, `sets`, `password`, `tag` and so on. Raises `GoneError`."""
+    try:
+        kind = await tab.frames.apply(found.session, found.object_id, "kind")
+    except CdpError:
+        raise GoneError from None
+    if kind.get("gone"):
+        raise GoneError
+    return kind
+
+
+async def type_text(tab: Tab, ref: str, text: str) -> None:
+    """Put `text` in place of what a field holds. Raises `GoneError` and `ToolError`."""
+    found = await find(tab, ref)
+    kind = await kind_of(tab, found)
+    if kind["disabled"] or kind["readonly"]:
+        raise ToolError(f"{ref} is {'disabled' if kind['disabled'] else 'read-only'}; nothing was typed.")
+    if kind["sets"]:
+        if not await tab.frames.apply(found.session, found.object_id, "fill", text):
+            wanted = {
+                "date": "2026-12-31",
+                "time": "13:45",
+                "datetime-local": "2026-12-31T13:45",
+                "month": "2026-12",
+                "week": "2026-W53",
+                "color": "#ff0000",
+                "range": "a number",
+            }
+            raise ToolError(f"{ref} takes a {kind['type']}, written like {wanted[kind['type']]}.")
+        return
+    if not kind["text"]:
+        raise ToolError(f"{ref} is a {kind['tag']} and takes no text; nothing was typed.")
+    try:
+        await click(tab, ref)
+    except ToolError as error:
+        # Fields under a decoration of their own can be typed into all the same.
+        if not error.extra.get("covered_by"):
+            raise
+    if tab.dialog is not None:
+        return
+    try:
+        has_focus = await tab.frames.apply(found.session, found.object_id, "focus")
+    except CdpError:
+        raise GoneError from None
+    if not has_focus:
+        raise ToolError(f"{ref} did not take the focus; nothing was typed.")
+    # Input goes to the process of the frame that has the focus.
+    if text:
+        await _insert(tab, found.session, text)
+    else:
+        await _keys(tab, found.session, KeyPress("Delete", "Delete", 46, "", 0))
+
+
+async def _insert(tab: Tab, session: str, text: str) -> None:
+    await tab.unless_dialog(tab.cdp.call("Input.insertText", {"text": text}, session), {})
+
+
+async def _keys(tab: Tab, session: str, key: KeyPress) -> None:
+    await tab.unless_dialog(tab.cdp.call("Input.dispatchKeyEvent", key.down(), session), {})
+    if tab.dialog is None:
+        await tab.unless_dialog(tab.cdp.call("Input.dispatchKeyEvent", key.up(), session), {})
+
+
+async def press(tab: Tab, key: KeyPress, ref: str = "") -> None:
+    """Press a key, on an element if one is given. Raises `GoneError` and `ToolError`."""
+    session = tab.session
+    if ref:
+        found = await find(tab, ref)
+        session = found.session
+        try:
+            await tab.cdp.call("DOM.focus", {"objectId": found.object_id}, session)
+        except CdpError as error:
+            raise ToolError(f"{ref} cannot take the focus ({error}); nothing was pressed.") from None
+    await _keys(tab, session, key)
+
+
+async def select(tab: Tab, ref: str, values: Sequence[str]) -> list[str]:
+    """Choose options of a list by label or value; what is chosen then."""
+    found = await find(tab, ref)
+    try:
+        done = await tab.unless_dialog(
+            tab.frames.apply(found.session, found.object_id, "choose", list(values)), {"chosen": []}
+        )
+    except CdpError:
+        raise GoneError from None
+    if done.get("gone"):
+        raise GoneError
+    if why := done.get("why"):
+        raise ToolError(f"{ref} {why}; nothing was chosen.")
+    if "missing" in done:
+        raise ToolError(
+            f"{ref} has no option {done['missing']!r}; nothing was chosen.", options=done["options"]
+        )
+    return list(done["chosen"])
+
+
+async def scroll(tab: Tab, across: float, down: float, ref: str = "") -> dict[str, Any]:
+    """Scroll the page, or what an element lies in, by so many screens; where it stands then."""
+    if ref:
+        found = await find(tab, ref)
+        try:
+            return await tab.frames.apply(found.session, found.object_id, "scroll", across, down)
+        except CdpError:
+            raise GoneError from None
+    infos = await tab.frames.infos()
+    root = next(iter(infos.values()))
+    script = f"hermes.scroll(document.elementFromPoint(innerWidth / 2, innerHeight / 2), {across}, {down})"
+    return await tab.frames.run(root.session, root.id, root.loader, script)
+
+
+async def upload(tab: Tab, ref: str, paths: Sequence[str]) -> None:
+    """Give files to a field for files, or to the chooser the page has opened. Raises `GoneError`."""
+    if not ref:
+        chooser = tab.chooser
+        if chooser is None:
+            raise ToolError("The page has asked for no file; give the ref of its field for files.")
+        tab.chooser = None
+        params = {"files": list(paths), "backendNodeId": chooser.get("backendNodeId")}
+        await tab.cdp.call("DOM.setFileInputFiles", params, chooser["session"])
+        return None
+    found = await find(tab, ref)
+    kind = await kind_of(tab, found)
+    if kind["tag"] == "input" and kind["type"] == "file":
+        params = {"files": list(paths), "objectId": found.object_id}
+        await tab.cdp.call("DOM.setFileInputFiles", params, found.session)
+        return None
+    # A button that opens the chooser.
+    tab.chooser = None
+    await click(tab, ref)
+    for _ in range(20):
+        if tab.chooser is not None:
+            return await upload(tab, "", paths)
+        await asyncio.sleep(0.05)
+    raise ToolError(f"{ref} opens no chooser for files; nothing was uploaded.")

@@ -1,0 +1,82 @@
+"""Actions of the browser on pages, for the gate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tools.actions import Action
+from tools.effects import Effect, declare_effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsePage(Action):
+    """Act on a page: press, type, choose. `what` says it in words."""
+
+    url: str
+    what: str
+
+    @property
+    def site(self) -> str:
+        """Host and port of the page."""
+        return site_of(self.url)
+
+    @property
+    def place(self) -> str:
+        """Host, port and path, as patterns of rules are compared with."""
+        try:
+            return f"{self.site}{urlsplit(self.url).path}"
+        except ValueError:
+            return self.site
+
+    def headline(self) -> str:
+        return f"{self.what} on {self.url}"
+
+    @classmethod
+    def of(cls, example: str) -> UsePage:
+        """The act on the page that `example.org/path` stands for."""
+        return cls(tool="browser_click", url=f"https://{example}", what="click something")
+
+
+UsePage.effect = declare_effect(
+    Effect(
+        name="browser",
+        why="acts on a page, which may send, buy or change something there",
+        subject=lambda action: action.place,
+        lasting=lambda action: f"act on pages of {action.site}",
+        covers=lambda action: (action.site,),
+        example=UsePage.of,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GiveSecret(Action):
+    """Put a known secret into a form of a page."""
+
+    url: str
+    secret: str
+    what: str
+
+    def headline(self) -> str:
+        return f"{self.what}, which holds the secret {self.secret}, on {self.url}"
+
+
+GiveSecret.effect = declare_effect(
+    Effect(
+        name="give_secret",
+        why="gives one of your secrets to a page",
+        subject=lambda action: site_of(action.url),
+    )
+)
+
+
+def site_of(url: str) -> str:
+    """Host and port of an address, the port only where it is no usual one."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or parts.scheme
+        shown = f"[{host}]" if ":" in host else host
+        return f"{shown}:{parts.port}" if parts.port not in (None, 80, 443) else shown
+    except ValueError:
+        return "an unknown place"

@@ -1,0 +1,403 @@
+"""Handlers of the browser tools. Imported when the first of them is called."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from tools.actions import Fetch
+from tools.browser import acting
+from tools.browser.calls import NAVIGATE, Call, calling
+from tools.browser.cdp import CdpError
+from tools.browser.frames import value_of
+from tools.browser.keys import key_press
+from tools.browser.tab import Tab
+from tools.context import ToolContext
+from tools.files.access import Access
+from tools.files.atomic import write_atomically
+from tools.registry import Arguments, registry
+from tools.results import ToolError
+from tools.safe_text import clean
+
+LONGEST_WAIT = 30.0
+_LARGEST_UPLOAD = 100_000_000
+_MOST_LINES = 60
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\d)")
+
+
+async def navigate(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    url = str(arguments["url"]).strip()
+    if not _SCHEME.match(url):
+        url = f"https://{url}"
+    host = context.browsers.host
+    if host is not None and url != "about:blank":
+        if why := host.refusal(url):
+            raise ToolError(why)
+        await context.permit(Fetch(tool=NAVIGATE, url=url))
+    async with calling(NAVIGATE, context) as call:
+        session = call.session
+        tab = session.tab() if session.tabs else await session.new_tab()
+        if tab.dialog is not None:
+            await tab.cdp.call("Page.handleJavaScriptDialog", {"accept": True}, tab.session)
+        await session.allow(url)
+        why = await tab.navigate(url)
+        if why and not tab.notes:
+            said = clean(why)[:200]
+            refused = session.host.refused()
+            if refused:
+                raise ToolError(" ".join(refused[:3]))
+            raise ToolError(f"{clean(url)[:200]} could not be opened: {_error(said)}.")
+        if why or (tab.notes and tab.url in ("about:blank", "")):
+            notes, tab.notes = tab.notes, []
+            raise ToolError(" ".join(notes[:3]) or why)
+        await tab.settle()
+        if tab.is_loading:
+            call.notes.append("The page is still loading; browser_wait or browser_snapshot show what comes.")
+        return await call.whole(tab, full=False)
+
+
+async def take_snapshot(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    async with calling("browser_snapshot", context) as call:
+        return await call.whole(call.ready(), full=bool(arguments.get("full")))
+
+
+async def click(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    ref = str(arguments["ref"])
+    button = str(arguments.get("button") or "left")
+    count = 2 if arguments.get("double") else 1
+    async with calling("browser_click", context) as call:
+        call.ready()
+        how = "double-click" if count == 2 else "click" if button == "left" else f"{button}-click"
+        await call.permit(f"{how} {call.label(ref)}")
+        return await call.act(lambda tab: acting.click(tab, ref, button=button, count=count))
+
+
+async def type_text(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    ref, text = str(arguments["ref"]), str(arguments["text"])
+    async with calling("browser_type", context) as call:
+        tab = call.ready()
+        label = call.label(ref)
+        try:
+            hidden = (await acting.kind_of(tab, await acting.find(tab, ref)))["password"]
+        except acting.GoneError:
+            await call.gone(tab)
+        shown = "a password" if hidden else json.dumps(text, ensure_ascii=False)
+        then = " and submit" if arguments.get("submit") else ""
+        what = f"type {shown} into {label}{then}"
+        await call.permit(what)
+        await call.permit_text(text, what)
+
+        async def work(tab: Tab) -> None:
+            await acting.type_text(tab, ref, text)
+            if arguments.get("submit") and tab.dialog is None:
+                await acting.press(tab, key_press("Enter"), ref)
+
+        return await call.act(work)
+
+
+async def scroll(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    amount = min(max(float(arguments.get("amount") or 0.85), 0.05), 50.0)
+    across, down = {"up": (0, -1), "down": (0, 1), "left": (-1, 0), "right": (1, 0)}[
+        str(arguments.get("direction") or "down")
+    ]
+    ref = str(arguments.get("ref") or "")
+    async with calling("browser_scroll", context) as call:
+
+        async def work(tab: Tab) -> dict[str, Any]:
+            done = await acting.scroll(tab, across * amount, down * amount, ref)
+            return {} if done["moved"] else {"scroll": "nothing moved: this is the end"}
+
+        return await call.act(work)
+
+
+async def back(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    async with calling("browser_back", context) as call:
+        tab = call.ready()
+        history = await tab.cdp.call("Page.getNavigationHistory", {}, tab.session)
+        place = history["currentIndex"] - 1
+        if place < 0:
+            raise ToolError("This is the first page of the tab; there is nothing to go back to.")
+        entry = history["entries"][place]
+        call.session.host.expect(entry["url"])
+        await tab.cdp.call("Page.navigateToHistoryEntry", {"entryId": entry["id"]}, tab.session)
+        await asyncio.sleep(0.1)
+        await tab.loaded()
+        await tab.settle()
+        return await call.whole(tab, full=False)
+
+
+async def press(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    ref = str(arguments.get("ref") or "")
+    try:
+        key = key_press(str(arguments["key"]))
+    except ValueError as error:
+        raise ToolError(f"{error}.") from error
+    async with calling("browser_press", context) as call:
+        call.ready()
+        at = f" on {call.label(ref)}" if ref else ""
+        await call.permit(f"press {clean(str(arguments['key']))[:40]}{at}")
+        return await call.act(lambda tab: acting.press(tab, key, ref))
+
+
+async def close(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    closed = await context.browsers.close(context.task)
+    return {"closed": closed} if closed else {"closed": False, "note": "No browser was open."}
+
+
+async def get_images(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    async with calling("browser_get_images", context) as call:
+        tab = call.ready()
+        found: list[dict[str, Any]] = []
+        for info in (await tab.frames.infos()).values():
+            try:
+                found += await tab.frames.run(info.session, info.id, info.loader, "hermes.images()")
+            except CdpError:
+                continue
+        images = [
+            {
+                "alt": clean(str(each["alt"]))[:200],
+                "src": _source(str(each["src"])),
+                "size": f"{each['width']}x{each['height']}",
+            }
+            for each in found[:100]
+        ]
+        return {"count": len(found), "images": images}
+
+
+async def screenshot(call: Call, *, full: bool = False) -> Path:
+    """A picture of the page as a file of ours. Raises `CdpError`."""
+    tab = call.ready()
+    done = await tab.cdp.call(
+        "Page.captureScreenshot", {"format": "png", "captureBeyondViewport": full}, tab.session
+    )
+    data = base64.b64decode(done["data"])
+    folder = call.session.host.screenshots()
+    path = folder / f"page-{time.time_ns() // 1_000_000}.png"
+    await asyncio.to_thread(write_atomically, path, data, 0o600)
+    return path
+
+
+async def vision(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    async with calling("browser_vision", context) as call:
+        path = await screenshot(call)
+        url = clean(call.tab.url)[:500]
+    found = registry.get("vision_analyze")
+    if found is None or not found.available():
+        return {
+            "url": url,
+            "screenshot": str(path),
+            "note": "No model that sees is configured here, so the picture was only kept.",
+        }
+    names = found.schema.get("parameters", {}).get("properties", {})
+    key = next((name for name in ("image", "image_url", "path", "source") if name in names), "image")
+    given = {key: str(path), "question": str(arguments["question"])}
+    seen = await registry.dispatch(found.name, given, context)
+    return {"url": url, "screenshot": str(path), **seen}
+
+
+async def dialog(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    accept = str(arguments.get("action") or "accept") == "accept"
+    async with calling("browser_dialog", context) as call:
+        tab = call.tab
+        shown = tab.dialog
+        if shown is None:
+            raise ToolError("No dialog is open.")
+        text = str(arguments.get("text") or "")
+        if accept and shown.kind != "alert":
+            what = f"answer {shown.kind} {shown.message[:200]!r} with yes"
+            await call.permit(f"{what} and {text!r}" if text else what)
+            await call.permit_text(text, what)
+        requests = tab.requests
+        given: dict[str, Any] = {"accept": accept}
+        if shown.kind == "prompt" and accept:
+            given["promptText"] = text
+        await tab.cdp.call("Page.handleJavaScriptDialog", given, tab.session)
+        for _ in range(50):
+            if tab.dialog is not shown:
+                break
+            await asyncio.sleep(0.01)
+        await tab.settle(requests)
+        await call.session.settled_tabs()
+        return await call.told(tab, tab.view, (tab.url, tab.title))
+
+
+async def tabs(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    action = str(arguments.get("action") or "list")
+    async with calling("browser_tabs", context) as call:
+        session = call.session
+        await session.settled_tabs()
+        if action == "new":
+            await session.new_tab()
+        elif action in ("select", "close"):
+            number = int(arguments.get("index") or 0)
+            if not 1 <= number <= len(session.tabs):
+                raise ToolError(f"There is no tab {number}; {len(session.tabs)} are open.")
+            tab = session.tabs[number - 1]
+            if action == "close":
+                await session.close_tab(tab)
+            else:
+                await session.front(tab)
+                return {"tab": number} | await call.whole(call.ready(), full=False)
+        return {
+            "tabs": [
+                f"{'*' if tab is session.current else ' '} {place}: {tab.title or '(no title)'} "
+                f"{clean(tab.url)[:200]}"
+                for place, tab in enumerate(session.tabs, 1)
+            ]
+        }
+
+
+async def upload(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    ref = str(arguments.get("ref") or "")
+    given = arguments.get("paths") or []
+    async with calling("browser_upload", context) as call:
+        call.ready()
+        access = Access(context, "browser_upload")
+        found = [access.target(str(each)) for each in given]
+        for path in found:
+            if not await asyncio.to_thread(path.is_file):
+                raise ToolError(f"{access.name(path)} is no file; nothing was uploaded.")
+            await access.permit_read(path)
+        names = ", ".join(access.name(path) for path in found)
+        at = f" into {call.label(ref)}" if ref else ""
+        await call.permit(f"upload {names}{at}")
+        folder = call.session.folder("uploads")
+        copies = await asyncio.to_thread(_copied, found, folder)
+        return await call.act(lambda tab: acting.upload(tab, ref, copies))
+
+
+async def wait(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    text, gone = str(arguments.get("text") or ""), str(arguments.get("gone") or "")
+    seconds = min(max(float(arguments.get("seconds") or (10 if text or gone else 1)), 0.0), LONGEST_WAIT)
+    async with calling("browser_wait", context) as call:
+
+        async def work(tab: Tab) -> dict[str, Any]:
+            end = time.monotonic() + seconds
+            while True:
+                if text or gone:
+                    is_there = await _holds(tab, text or gone)
+                    if is_there if text else not is_there:
+                        return {}
+                left = end - time.monotonic()
+                if left <= 0 or tab.dialog is not None:
+                    if not (text or gone):
+                        return {}
+                    state = "did not appear" if text else "is still there"
+                    return {"waited": f"{text or gone!r} {state} within {seconds:g} s"}
+                await asyncio.sleep(min(0.15, left))
+
+        return await call.act(work)
+
+
+async def select(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    ref = str(arguments["ref"])
+    values = [str(each) for each in arguments.get("values") or []]
+    async with calling("browser_select", context) as call:
+        call.ready()
+        await call.permit(f"choose {', '.join(map(repr, values))} in {call.label(ref)}")
+
+        async def work(tab: Tab) -> dict[str, Any]:
+            return {"selected": await acting.select(tab, ref, values)}
+
+        return await call.act(work)
+
+
+async def hover(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    ref = str(arguments["ref"])
+    async with calling("browser_hover", context) as call:
+        return await call.act(lambda tab: acting.hover(tab, ref))
+
+
+async def console(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    expression = str(arguments.get("expression") or "")
+    async with calling("browser_console", context) as call:
+        tab = call.ready()
+        result: dict[str, Any] = {}
+        if expression:
+            await call.permit(f"run the script {expression[:2000]}")
+            await call.permit_text(expression, "run a script")
+            given = {
+                "expression": expression,
+                "returnByValue": True,
+                "awaitPromise": True,
+                "userGesture": True,
+                "replMode": True,
+            }
+            done = await tab.unless_dialog(tab.cdp.call("Runtime.evaluate", given, tab.session), {})
+            value = json.dumps(value_of(done), ensure_ascii=False, default=str)
+            result["value"] = clean(value)[:8000]
+            await tab.settle()
+        lines = [f"{line.level}: {line.text}" for line in tab.console]
+        if arguments.get("clear"):
+            tab.console.clear()
+        left = len(lines) - _MOST_LINES
+        return result | {"console": lines[-_MOST_LINES:]} | ({"earlier": left} if left > 0 else {})
+
+
+async def pdf(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    async with calling("browser_pdf", context) as call:
+        tab = call.ready()
+        access = Access(context, "browser_pdf")
+        path = access.target(str(arguments.get("path") or "page.pdf"))
+        await access.permit_write(path, creates=not path.exists())
+        done = await tab.cdp.call("Page.printToPDF", {"printBackground": True}, tab.session, 60)
+        data = base64.b64decode(done["data"])
+        try:
+            await asyncio.to_thread(write_atomically, path, data, 0o600)
+        except OSError as error:
+            raise ToolError(f"{access.name(path)} cannot be written: {error.strerror}.") from error
+        return {"file": access.name(path), "bytes": len(data)}
+
+
+async def _holds(tab: Tab, text: str) -> bool:
+    script = f"hermes.holds({json.dumps(text)})"
+    try:
+        for info in (await tab.frames.infos()).values():
+            if await tab.unless_dialog(tab.frames.run(info.session, info.id, info.loader, script, 5), False):
+                return True
+    except CdpError:
+        # It goes to another page just now.
+        return False
+    return False
+
+
+def _copied(paths: list[Path], folder: Path) -> list[str]:
+    """Copies of files where the browser can read them, and nothing else."""
+    copies = []
+    for place, path in enumerate(paths):
+        if path.stat().st_size > _LARGEST_UPLOAD:
+            raise ToolError(
+                f"{path.name} has more than {_LARGEST_UPLOAD // 1_000_000} MB; nothing was uploaded."
+            )
+        target = folder / f"{time.time_ns()}-{place}"
+        target.mkdir(mode=0o700)
+        shutil.copyfile(path, target / path.name)
+        copies.append(str(target / path.name))
+    return copies
+
+
+def _source(url: str) -> str:
+    return f"{url[:40]}… ({len(url)} characters)" if url.startswith("data:") else clean(url)[:500]
+
+
+def _error(code: str) -> str:
+    known = {
+        "net::ERR_NAME_NOT_RESOLVED": "its host was not found",
+        "net::ERR_TUNNEL_CONNECTION_FAILED": "its host cannot be reached",
+        "net::ERR_CONNECTION_REFUSED": "nobody answers there",
+        "net::ERR_EMPTY_RESPONSE": "it answered with nothing",
+        "net::ERR_CERT_AUTHORITY_INVALID": "its certificate is not trusted",
+        "net::ERR_CERT_DATE_INVALID": "its certificate has expired",
+        "net::ERR_TOO_MANY_REDIRECTS": "it redirects without end",
+        "net::ERR_ABORTED": "it was broken off, perhaps because it is a file to download",
+        "net::ERR_CONNECTION_RESET": "the connection was broken off",
+        "net::ERR_INVALID_RESPONSE": "its answer cannot be read",
+        "net::ERR_INVALID_HTTP_RESPONSE": "its answer cannot be read",
+    }
+    return known.get(code, code)

@@ -1,0 +1,294 @@
+"""The browser of one task: its tabs, its downloads, and the leave it has to go places."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.browser.cdp import Cdp, CdpError
+from tools.browser.host import BrowserHost, OpenedBrowser
+from tools.browser.tab import Tab, origin_of
+from tools.results import DeniedError, ToolError
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
+
+LARGEST_DOWNLOAD = 200_000_000
+"""Bytes of one download."""
+MOST_TABS = 20
+_STARTING = 30.0
+
+Permit = Callable[[str], Awaitable[None]]
+"""Asks the gate whether an address may be opened. Raises `DeniedError`."""
+
+
+@dataclass(slots=True)
+class Download:
+    """One file that a page gave."""
+
+    name: str
+    url: str
+    state: str = "inProgress"
+    received: int = 0
+    is_told: bool = False
+
+
+class BrowserSession:
+    """Made by `open_session`. One call at a time uses it, within `using`."""
+
+    def __init__(self, host: BrowserHost, opened: OpenedBrowser) -> None:
+        self.host = host
+        self.opened = opened
+        self.cdp = Cdp(opened.transport)
+        self.tabs: list[Tab] = []
+        self.current: Tab | None = None
+        self.downloads: dict[str, Download] = {}
+        self.used = time.monotonic()
+        self.lock = asyncio.Lock()
+        self._permit: Permit | None = None
+        self._origins: set[str] = set()
+        """Where pages may stay: places somebody agreed to."""
+        self._pending: dict[str, asyncio.Task[None]] = {}
+        self._arrived = asyncio.Event()
+        self.is_closed = False
+
+    async def begin(self) -> None:
+        """Have the first tab. Raises `CdpError`."""
+        self.cdp.listen("", self._hear)
+        self.cdp.start()
+        attach = {
+            "autoAttach": True,
+            "waitForDebuggerOnStart": True,
+            "flatten": True,
+            "filter": [{"type": "page"}, {"exclude": True}],
+        }
+        await self.cdp.call("Target.setAutoAttach", attach, patience=_STARTING)
+        if self.opened.folder is not None:
+            behaviour = {"behavior": "allowAndName", "downloadPath": str(self.folder("downloads"))}
+        else:
+            behaviour = {"behavior": "deny"}
+        with suppress(CdpError):
+            await self.cdp.call("Browser.setDownloadBehavior", {**behaviour, "eventsEnabled": True})
+        if self.opened.backend == "local":
+            # What the browser began with is only in the way.
+            for _ in range(50):
+                if self.tabs:
+                    break
+                await asyncio.sleep(0.02)
+        if not self.tabs or self.opened.backend != "local":
+            await self.new_tab()
+        self.current = self.tabs[-1]
+
+    def folder(self, name: str) -> Path:
+        """A folder both sides know. Raises `ToolError` where there is none."""
+        if self.opened.folder is None:
+            raise ToolError("This browser runs on another machine; files do not go to or from it.")
+        path = self.opened.folder / name
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    @asynccontextmanager
+    async def using(self, permit: Permit):
+        """While this is open, pages may ask to go elsewhere."""
+        async with self.lock:
+            self._permit = permit
+            try:
+                yield self
+            finally:
+                self._permit = None
+                self.used = time.monotonic()
+
+    @property
+    def is_alive(self) -> bool:
+        return not self.is_closed and not self.cdp.gone.done()
+
+    def tab(self) -> Tab:
+        """The tab in front. Raises `ToolError`."""
+        if self.current is None or self.current.is_closed:
+            self.current = self.tabs[-1] if self.tabs else None
+        if self.current is None:
+            raise ToolError("No page is open; call browser_navigate first.")
+        return self.current
+
+    async def new_tab(self) -> Tab:
+        """Open a tab and put it in front."""
+        if len(self.tabs) >= MOST_TABS:
+            raise ToolError(f"{MOST_TABS} tabs are open; close some first.")
+        known = len(self.tabs)
+        made = await self.cdp.call("Target.createTarget", {"url": "about:blank"})
+        for _ in range(100):
+            found = next((tab for tab in self.tabs if tab.target == made["targetId"]), None)
+            if found is not None:
+                self.current = found
+                return found
+            await asyncio.sleep(0.02)
+        raise CdpError(f"a new tab did not open beside {known}")
+
+    async def close_tab(self, tab: Tab) -> None:
+        """Close a tab; the newest of the others is in front then."""
+        with suppress(CdpError):
+            await self.cdp.call("Target.closeTarget", {"targetId": tab.target})
+        self._remove(tab)
+
+    async def front(self, tab: Tab) -> None:
+        """Put a tab in front."""
+        self.current = tab
+        with suppress(CdpError):
+            await self.cdp.call("Page.bringToFront", {}, tab.session)
+
+    async def allow(self, url: str) -> None:
+        """Note that somebody agreed to an address, and that it is opened now."""
+        self._origins.add(origin_of(url))
+        self.host.expect(url)
+
+    async def judge(self, tab: Tab, url: str, is_redirect: bool) -> str:
+        """Whether a page may go to an address: empty, or a sentence on why not."""
+        shown = clean(url)[:300]
+        if url.startswith(("about:", "data:", "blob:")):
+            return ""
+        if why := self.host.refusal(url):
+            return why
+        if why := self.host.denied("browser_navigate", url):
+            return f"{shown} was not opened: {why}."
+        if self._is_agreed(url):
+            return ""
+        permit = self._permit
+        if permit is None:
+            return (
+                f"The page wanted to go to {shown} by itself; open it with browser_navigate if that is meant."
+            )
+        try:
+            await permit(url)
+        except DeniedError as error:
+            return f"{shown} was not opened: {error}"
+        await self.allow(url)
+        return ""
+
+    def _is_agreed(self, url: str) -> bool:
+        origin = origin_of(url)
+        if origin in self._origins:
+            return True
+        # The same host, encrypted now.
+        plain = origin.replace("https://", "http://", 1).removesuffix(":443") + ":80"
+        return origin.endswith(":443") and plain in self._origins
+
+    def arrived(self) -> list[Download]:
+        """Downloads that have ended and were not told of yet; each is given once."""
+        ended = [each for each in self.downloads.values() if each.state != "inProgress" and not each.is_told]
+        for each in ended:
+            each.is_told = True
+        return ended
+
+    def under_way(self) -> list[Download]:
+        """Downloads that have not ended."""
+        return [each for each in self.downloads.values() if each.state == "inProgress"]
+
+    async def wait_download(self, seconds: float) -> None:
+        """Wait a while for downloads that are under way."""
+        end = time.monotonic() + seconds
+        while self.under_way() and (left := end - time.monotonic()) > 0:
+            self._arrived.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), left)
+
+    async def close(self) -> None:
+        """End the browser."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for tab in self.tabs:
+            tab.end()
+        for task in self._pending.values():
+            task.cancel()
+        if self.opened.backend == "cdp":
+            # The person's own browser goes on; only the tabs that were opened here are closed.
+            for tab in self.tabs:
+                self.cdp.tell("Target.closeTarget", {"targetId": tab.target})
+        await self.cdp.close()
+        await self.opened.close()
+
+    def _remove(self, tab: Tab) -> None:
+        tab.end()
+        self.cdp.forget(tab.session)
+        if tab in self.tabs:
+            self.tabs.remove(tab)
+        if self.current is tab:
+            self.current = self.tabs[-1] if self.tabs else None
+
+    def _hear(self, method: str, params: dict[str, Any]) -> None:
+        match method:
+            case "Target.attachedToTarget":
+                self._attached(params)
+            case "Target.detachedFromTarget":
+                for tab in [tab for tab in self.tabs if tab.session == params["sessionId"]]:
+                    self._remove(tab)
+            case "Browser.downloadWillBegin":
+                name = clean(params.get("suggestedFilename") or "download")
+                self.downloads[params["guid"]] = Download(name, clean(params.get("url", ""))[:300])
+            case "Browser.downloadProgress":
+                self._progress(params)
+            case _:
+                pass
+
+    def _progress(self, params: dict[str, Any]) -> None:
+        download = self.downloads.get(params["guid"])
+        if download is None:
+            return
+        download.state, download.received = params["state"], int(params.get("receivedBytes", 0))
+        if download.received > LARGEST_DOWNLOAD and download.state == "inProgress":
+            self.cdp.tell("Browser.cancelDownload", {"guid": params["guid"]})
+        self._arrived.set()
+        for tab in self.tabs:
+            tab.wake()
+
+    def _attached(self, params: dict[str, Any]) -> None:
+        session, info = params["sessionId"], params["targetInfo"]
+        own = self.opened.backend == "local" or bool(info.get("openerId"))
+        if info["type"] != "page" or len(self.tabs) >= MOST_TABS + 5:
+            self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
+            return
+        if not own and self.opened.backend == "cdp" and not params.get("waitingForDebugger"):
+            # A tab the person had open before: none of ours.
+            self.cdp.tell("Target.detachFromTarget", {"sessionId": session})
+            return
+        tab = Tab(self.cdp, info["targetId"], session, self.judge, info.get("openerId", ""))
+        self._pending[session] = asyncio.ensure_future(self._begin(tab))
+
+    async def _begin(self, tab: Tab) -> None:
+        try:
+            await tab.begin()
+            self.tabs.append(tab)
+            if tab.opener and self.current is not None:
+                self.current = tab
+        except CdpError as error:
+            log.debug("a tab went away: %s", error)
+        finally:
+            self._pending.pop(tab.session, None)
+
+    async def settled_tabs(self) -> None:
+        """Wait for tabs that are opening just now."""
+        if self._pending:
+            await asyncio.wait(list(self._pending.values()), timeout=5)
+
+
+async def open_session(host: BrowserHost) -> BrowserSession:
+    """Start a browser. Raises `ToolError`."""
+    opened = await host.open()
+    session = BrowserSession(host, opened)
+    try:
+        async with asyncio.timeout(_STARTING):
+            await session.begin()
+    except (CdpError, TimeoutError) as error:
+        await session.close()
+        said = str(error) or f"it did not answer within {_STARTING:g} s"
+        raise ToolError(f"The browser could not be started: {said}. See `hermes doctor`.") from error
+    except BaseException:
+        await session.close()
+        raise
+    return session

@@ -1,0 +1,388 @@
+"""One tab: what happens in it, what it shows, and when it has come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from tools.browser.capture import FrameCapture
+from tools.browser.cdp import Cdp, CdpError
+from tools.browser.frames import FrameInfo, Frames
+from tools.browser.page_text import page_lines
+from tools.browser.refs import RefTable
+from tools.browser.view import PageView
+from tools.safe_text import clean
+
+log = logging.getLogger(__name__)
+
+WIDTH, HEIGHT = 1280, 800
+"""The size of a tab in pixels."""
+LOADING = 30.0
+"""Seconds a page has to load."""
+_AFTER_CONTENT = 4.0
+_QUIET, _QUIET_AT_MOST = 50, 600
+"""Milliseconds without a change after an action, and how long that is waited for."""
+_REQUESTS_AT_MOST = 1.5
+_MOST_CONSOLE = 200
+
+_T = TypeVar("_T")
+
+Judge = Callable[["Tab", str, bool], Awaitable[str]]
+"""Whether a tab may go to an address: empty, or why not. The flag tells whether it is a redirect."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDialog:
+    """A dialog of a page, which holds up everything in its tab."""
+
+    kind: str
+    message: str
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleLine:
+    """One message of the console, or an error of a script."""
+
+    level: str
+    text: str
+
+
+class Tab:
+    """Made for an attached target; `begin` before it is used."""
+
+    def __init__(self, cdp: Cdp, target: str, session: str, judge: Judge, opener: str = "") -> None:
+        self.cdp = cdp
+        self.target = target
+        self.session = session
+        self.opener = opener
+        self.frames = Frames(cdp, session)
+        self.table = RefTable()
+        self.view: PageView | None = None
+        """What the model was shown last; None where it was shown nothing."""
+        self.url, self.title = "about:blank", ""
+        self.dialog: OpenDialog | None = None
+        self.console: deque[ConsoleLine] = deque(maxlen=_MOST_CONSOLE)
+        self.notes: list[str] = []
+        self.is_closed = False
+        self.crashed = False
+        self.chooser: dict[str, Any] | None = None
+        """The file chooser that the page opened last."""
+        self._judge = judge
+        self._judging = 0
+        self._is_loading = False
+        self._has_content = True
+        self._document = 0
+        self._requests: set[str] = set()
+        self._changed = asyncio.Event()
+        self._tasks: set[asyncio.Future[Any]] = set()
+        cdp.listen(session, self._hears(session))
+
+    async def begin(self) -> None:
+        """Prepare it for use. Raises `CdpError`."""
+        pattern = {"urlPattern": "*", "resourceType": "Document", "requestStage": "Request"}
+        size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+        await self._started(
+            self.session,
+            self.frames.enable(self.session),
+            self.cdp.call("Fetch.enable", {"patterns": [pattern]}, self.session),
+            self.cdp.call("Emulation.setDeviceMetricsOverride", size, self.session),
+            self.cdp.call("Page.setInterceptFileChooserDialog", {"enabled": True}, self.session),
+        )
+
+    async def _started(self, session: str, *work: Awaitable[Any]) -> None:
+        """Have a target that waits begin once it was told all of this, some of which it answers only then."""
+        tasks = [asyncio.ensure_future(each) for each in work]
+        # Each is sent when it first runs, and so are those it makes.
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
+        await asyncio.gather(*tasks)
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port of the page."""
+        return origin_of(self.url)
+
+    @property
+    def is_loading(self) -> bool:
+        return self._is_loading
+
+    # Going somewhere
+
+    async def navigate(self, url: str) -> str:
+        """Open an address and wait for the page; empty, or why it did not come. Raises `CdpError`."""
+        self._is_loading, self._has_content = True, False
+        try:
+            done = await self._patiently(self.cdp.call("Page.navigate", {"url": url}, self.session, 600))
+        except TimeoutError:
+            self.cdp.tell("Page.stopLoading", {}, self.session)
+            self._is_loading = False
+            return f"did not answer within {LOADING:g} s"
+        if error := done.get("errorText"):
+            self._is_loading = False
+            return "" if error == "net::ERR_ABORTED" and self.notes else str(error)
+        if "loaderId" not in done:
+            self._is_loading = False
+        await self.loaded()
+        return ""
+
+    async def _patiently(self, work: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """Wait for a navigation; the time a person takes to agree does not count. Raises `TimeoutError`."""
+        task = asyncio.ensure_future(work)
+        left = LOADING
+        while True:
+            self._changed.clear()
+            waiter = asyncio.ensure_future(self._changed.wait())
+            done, _ = await asyncio.wait({task, waiter}, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+            waiter.cancel()
+            if task in done:
+                return task.result()
+            if self.dialog is not None:
+                self._keep(task)
+                return {}
+            if not self._judging and not done:
+                left -= 0.5
+            if left <= 0:
+                task.cancel()
+                raise TimeoutError
+
+    async def loaded(self, most: float = LOADING) -> bool:
+        """Wait until the page has loaded, or shows enough of itself; whether it did."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + most
+        content_at: float | None = None
+        while self._is_loading and self.dialog is None and not self.is_closed and not self.crashed:
+            now = loop.time()
+            if self._judging:
+                end = max(end, now + 5)
+            if self._has_content and content_at is None:
+                content_at = now
+            until = end if content_at is None else min(end, content_at + _AFTER_CONTENT)
+            if now >= until:
+                return False
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(until - now, 0.5))
+        return True
+
+    async def settle(self, requests: frozenset[str] = frozenset()) -> None:
+        """Wait until what an action began is done: loading, requests, changes; never for long.
+
+        `requests` were under way before it.
+        """
+        await asyncio.sleep(0.01)
+        if self._is_loading or self._judging:
+            await self.loaded()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _REQUESTS_AT_MOST
+        while True:
+            await self._quiet()
+            if self._is_loading:
+                await self.loaded()
+            left = end - loop.time()
+            if not (self._requests - requests) or left <= 0 or self.dialog is not None:
+                return
+            self._changed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), min(left, 0.25))
+
+    @property
+    def requests(self) -> frozenset[str]:
+        """Requests of scripts that are under way."""
+        return frozenset(self._requests)
+
+    async def _quiet(self) -> None:
+        if self.dialog is not None or self.is_closed or self.crashed:
+            return
+        with suppress(CdpError):
+            infos = await self.frames.infos()
+            root = next(iter(infos.values()))
+            script = f"hermes.settle({_QUIET}, {_QUIET_AT_MOST})"
+            await self.unless_dialog(self.frames.run(root.session, root.id, root.loader, script, 5), None)
+
+    async def unless_dialog(self, work: Awaitable[_T], otherwise: _T) -> _T:
+        """The result of `work`; `otherwise` if a dialog opens meanwhile, which holds everything up."""
+        task = asyncio.ensure_future(work)
+        while True:
+            if self.dialog is not None and not task.done():
+                self._keep(task)
+                return otherwise
+            self._changed.clear()
+            waiter = asyncio.ensure_future(self._changed.wait())
+            done, _ = await asyncio.wait({task, waiter}, return_when=asyncio.FIRST_COMPLETED)
+            waiter.cancel()
+            if task in done:
+                return task.result()
+
+    # Looking
+
+    async def look(self) -> PageView:
+        """What the tab shows now. Raises `CdpError`."""
+        capture, infos = await self._capture()
+        self.table.keep(frozenset((info.id, info.loader) for info in infos.values()))
+        many = sum(len(each.nodes) for each in [capture, *capture.children.values()]) > 300
+        work = page_lines, capture, WIDTH, HEIGHT, self.table
+        lines = await asyncio.to_thread(*work) if many else page_lines(capture, WIDTH, HEIGHT, self.table)
+        with suppress(CdpError):
+            history = await self.cdp.call("Page.getNavigationHistory", {}, self.session)
+            entry = history["entries"][history["currentIndex"]]
+            self.url, self.title = entry["url"], clean(entry["title"])[:200]
+        return PageView(f"{capture.frame} {capture.loader}", tuple(lines))
+
+    async def _capture(self) -> tuple[FrameCapture, dict[str, FrameInfo]]:
+        for _ in range(2):
+            try:
+                return await self.frames.capture()
+            except CdpError:
+                # It goes to another page just now.
+                if self.crashed or self.cdp.gone.done():
+                    raise
+                await asyncio.sleep(0.1)
+                await self.loaded(5)
+        return await self.frames.capture()
+
+    # What happens
+
+    def _hears(self, session: str) -> Callable[[str, dict[str, Any]], None]:
+        def hear(method: str, params: dict[str, Any]) -> None:
+            self._hear(session, method, params)
+
+        return hear
+
+    def _hear(self, session: str, method: str, params: dict[str, Any]) -> None:
+        is_main = session == self.session
+        match method:
+            case "Network.requestWillBeSent":
+                if params.get("type") in ("XHR", "Fetch", "Script", "Document"):
+                    self._requests.add(params["requestId"])
+                return
+            case "Network.loadingFinished" | "Network.loadingFailed":
+                self._requests.discard(params["requestId"])
+            case "Fetch.requestPaused":
+                self._start(self._paused(session, params))
+            case "Page.frameStartedLoading" if is_main and params["frameId"] == self.target:
+                self._is_loading, self._has_content = True, False
+            case "Page.frameStoppedLoading" if is_main and params["frameId"] == self.target:
+                self._is_loading = False
+            case "Page.domContentEventFired" if is_main:
+                self._has_content = True
+            case "Page.loadEventFired" if is_main:
+                self._has_content = True
+            case "Page.frameNavigated" if is_main and not params["frame"].get("parentId"):
+                self.url = params["frame"]["url"]
+                self._requests.clear()
+                self._document += 1
+                self.console.clear()
+            case "Page.navigatedWithinDocument" if is_main and params.get("frameId") == self.target:
+                self.url = params["url"]
+            case "Runtime.executionContextsCleared":
+                self.frames.cleared(session)
+            case "Page.javascriptDialogOpening":
+                kind, message = params.get("type", "alert"), clean(params.get("message", ""))[:2000]
+                self.dialog = OpenDialog(kind, message, clean(params.get("defaultPrompt", ""))[:500])
+            case "Page.javascriptDialogClosed":
+                self.dialog = None
+            case "Page.fileChooserOpened":
+                self.chooser = {**params, "session": session}
+            case "Runtime.consoleAPICalled":
+                self._console(params)
+                return
+            case "Runtime.exceptionThrown":
+                details = params.get("exceptionDetails", {})
+                text = details.get("exception", {}).get("description") or details.get("text", "")
+                self.console.append(ConsoleLine("error", clean(str(text))[:500]))
+                return
+            case "Inspector.targetCrashed":
+                self.crashed = True
+            case "Target.attachedToTarget":
+                self._attached(session, params)
+            case "Target.detachedFromTarget":
+                self.cdp.forget(params["sessionId"])
+                self.frames.detached(params["sessionId"])
+            case _:
+                return
+        self._changed.set()
+
+    def wake(self) -> None:
+        """Something happened to the tab from outside."""
+        self._changed.set()
+
+    def _attached(self, around: str, params: dict[str, Any]) -> None:
+        session, info = params["sessionId"], params["targetInfo"]
+        self.cdp.listen(session, self._hears(session))
+        if info["type"] == "iframe":
+            self.frames.attached(session, info["targetId"], around)
+            self._start(self._enable(session))
+        else:
+            self.cdp.tell("Runtime.runIfWaitingForDebugger", {}, session)
+
+    async def _enable(self, session: str) -> None:
+        try:
+            await self._started(session, self.frames.enable(session))
+        except CdpError as error:
+            log.debug("a frame went away: %s", error)
+
+    async def _paused(self, session: str, params: dict[str, Any]) -> None:
+        """A document is about to be requested: the page itself is judged, frames only by the proxy."""
+        request = {"requestId": params["requestId"]}
+        url = params["request"]["url"]
+        if session == self.session and params.get("frameId") == self.target:
+            self._judging += 1
+            try:
+                why = await self._judge(self, url, bool(params.get("redirectedRequestId")))
+            except Exception as error:
+                log.exception("an address could not be judged")
+                why = f"could not be judged ({error})"
+            finally:
+                self._judging -= 1
+                self._changed.set()
+            if why:
+                self.notes.append(why)
+                self._is_loading = False
+                self.cdp.tell("Fetch.failRequest", {**request, "errorReason": "Aborted"}, session)
+                return
+        self.cdp.tell("Fetch.continueRequest", request, session)
+
+    def _console(self, params: dict[str, Any]) -> None:
+        words = []
+        for each in params.get("args", ())[:8]:
+            value = each.get("value", each.get("description", each.get("type", "")))
+            words.append(str(value)[:300])
+        self.console.append(ConsoleLine(params.get("type", "log"), clean(" ".join(words))[:500]))
+
+    def _start(self, work: Any) -> None:
+        self._keep(asyncio.ensure_future(work))
+
+    def _keep(self, task: asyncio.Future[Any]) -> None:
+        self._tasks.add(task)
+
+        def over(done: asyncio.Future[Any]) -> None:
+            self._tasks.discard(done)
+            if not done.cancelled():
+                done.exception()
+
+        task.add_done_callback(over)
+
+    def end(self) -> None:
+        """Give up what is still under way."""
+        self.is_closed = True
+        for task in list(self._tasks):
+            task.cancel()
+        self._changed.set()
+
+
+def origin_of(url: str) -> str:
+    """Scheme, host and port of an address; empty where it has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.hostname}:{port}" if parts.hostname else ""

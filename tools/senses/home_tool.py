@@ -1,0 +1,62 @@
+"""The tool `homeassistant`: the devices of a home."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail
+from tools.safe_text import clean
+from tools.senses.services import until_ready
+
+
+async def homeassistant(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Handler of the tool."""
+    return dict(await context.senses.home(arguments, context.permit))
+
+
+def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    """`home call light.turn_on light.kitchen · done`."""
+    parts = (arguments.get("action"), arguments.get("service"), arguments.get("entity"))
+    subject = clean(" ".join(str(part) for part in parts if part)) or clean(str(arguments.get("domain", "")))
+    if result is None:
+        return Display("home", subject)
+    if result.get("error"):
+        return Display("home", subject, clean(str(result["error"])))
+    count = result.get("count")
+    summary = f"{count} found" if isinstance(count, int) else clean(str(result.get("state", "done")))
+    return Display(
+        "home", subject, summary, TextDetail(json.dumps(result, ensure_ascii=False, indent=2)[:20_000])
+    )
+
+
+registry.register(
+    name="homeassistant",
+    toolset="homeassistant",
+    emoji="⌂",
+    schema={
+        "description": (
+            "Devices of the home: list entities, read one's state, list services, or call a service "
+            "(such as light.turn_on), which asks."
+        ),
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "action": {"type": "string", "enum": ["list", "state", "services", "call"]},
+                "domain": {"type": "string", "description": "Only this domain, such as light."},
+                "entity": {"type": "string", "description": "Such as light.kitchen."},
+                "service": {"type": "string", "description": "Such as light.turn_on (call)."},
+                "data": {"type": "object", "description": "Further data of the call."},
+            },
+            "required": ["action"],
+        },
+    },
+    handler=homeassistant,
+    check_fn=until_ready,
+    describe=describe,
+    place=84,
+    bundles=("default",),
+)

@@ -1,0 +1,94 @@
+"""The tool `image_generate`: have a picture drawn, or changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, ToolError
+from tools.safe_text import clean
+from tools.senses.keeping import keep, read_file
+from tools.senses.pictures import LARGEST_FILE, fit
+from tools.senses.services import PictureOrder, until_ready
+
+NAME = "image_generate"
+LONGEST = 4_000
+"""Characters of a description."""
+MOST_LIKE = 4
+"""Pictures to start from."""
+
+
+async def image_generate(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Handler of the tool."""
+    prompt = str(arguments["prompt"]).strip()
+    if not prompt or len(prompt) > LONGEST:
+        raise ToolError(f"Describe the picture in 1 to {LONGEST:,} characters.")
+    like = [str(each) for each in arguments.get("images") or ()]
+    if len(like) > MOST_LIKE:
+        raise ToolError(f"At most {MOST_LIKE} pictures can be started from.")
+    pictures = []
+    for path in like:
+        data, _ = await read_file(context, NAME, path, LARGEST_FILE)
+        pictures.append((await asyncio.to_thread(fit, data)).data)
+    drawing = PictureOrder(
+        prompt=prompt,
+        shape=str(arguments.get("aspect_ratio") or "square"),
+        like=tuple(pictures),
+        seed=arguments.get("seed"),
+    )
+    made = await context.senses.draw(drawing, context.permit, context.progress)
+    name = await keep(context, NAME, made, str(arguments.get("path") or ""), "images", prompt)
+    result: dict[str, Any] = {"image": name, "by": made.by, "bytes": len(made.data), "prompt": prompt}
+    if made.note:
+        result["note"] = made.note
+    if made.cost is not None:
+        result["cost_usd"] = made.cost
+    if made.seed is not None:
+        result["seed"] = made.seed
+    return result
+
+
+def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    """`draw a red bicycle · images/a-red-bicycle.png, gpt-image-1`."""
+    subject = clean(" ".join(str(arguments.get("prompt", "")).split()))[:80]
+    if result is None:
+        return Display("draw", subject)
+    if result.get("error"):
+        return Display("draw", subject, clean(str(result["error"])))
+    return Display("draw", subject, clean(f"{result.get('image', '')}, {result.get('by', '')}"))
+
+
+registry.register(
+    name=NAME,
+    toolset="image_gen",
+    emoji="✦",
+    schema={
+        "description": "Draw a picture from a description, or change pictures; the result is a file.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "prompt": {"type": "string"},
+                "aspect_ratio": {"type": "string", "enum": ["square", "landscape", "portrait"]},
+                "images": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Paths of pictures to start from.",
+                },
+                "seed": {"type": "integer"},
+                "path": {
+                    "type": "string",
+                    "description": "Where to keep it; else in images/.",
+                },
+            },
+            "required": ["prompt"],
+        },
+    },
+    handler=image_generate,
+    check_fn=until_ready,
+    describe=describe,
+    place=81,
+    bundles=("default",),
+)

@@ -1,0 +1,77 @@
+"""Files that the senses make or take in, by the same way as those of the file tools."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+from tools.context import ToolContext
+from tools.files.access import Access
+from tools.files.committing import ChangedMeanwhile, commit
+from tools.files.descriptors import entry_status, read_bytes, require_file
+from tools.files.failures import explain
+from tools.files.planning import Write
+from tools.results import ToolError
+from tools.senses.services import Made
+
+_MANY = 1_000
+
+
+async def read_file(context: ToolContext, tool: str, path: str, largest: int) -> tuple[bytes, str]:
+    """The bytes and the name of a file that a tool was given. Raises `ToolError`."""
+    access = await asyncio.to_thread(Access, context, tool)
+    place = await asyncio.to_thread(access.target, path)
+    await access.permit_read(place)
+
+    def read() -> bytes:
+        try:
+            status = entry_status(place)
+            if status is None:
+                raise ToolError(f"{access.name(place)} is not there; check the path.")
+            require_file(status)
+            if status.st_size > largest:
+                raise ToolError(
+                    f"{access.name(place)} has {status.st_size / 1_000_000:.0f} MB, more than the "
+                    f"{largest // 1_000_000} MB that are read."
+                )
+            return read_bytes(place, largest)[0]
+        except OSError as error:
+            raise explain(error, f"read {access.name(place)}") from error
+
+    return await asyncio.to_thread(read), place.name
+
+
+async def keep(context: ToolContext, tool: str, made: Made, path: str, folder: str, title: str) -> str:
+    """Write what was made to `path`, or to a new file of `folder` called after `title`; its name.
+
+    It is a file of the step: it can be taken back. Raises `ToolError`.
+    """
+    access = await asyncio.to_thread(Access, context, tool)
+    place = await asyncio.to_thread(access.target, path) if path else None
+    if place is None:
+        place = await asyncio.to_thread(_free, context.workspace / folder, title, made.ending)
+    elif place.suffix.lower() != made.ending and not _alike(place.suffix.lower(), made.ending):
+        place = place.with_name(place.name + made.ending)
+    if await asyncio.to_thread(entry_status, place) is not None:
+        raise ToolError(f"{access.name(place)} is there already; choose another path.")
+    await access.permit_write(place, creates=True)
+    try:
+        await asyncio.to_thread(commit, (Write(place, made.data),), access.name)
+    except ChangedMeanwhile:
+        raise ToolError(f"{access.name(place)} came to be meanwhile; choose another path.") from None
+    return access.name(place)
+
+
+def _alike(one: str, other: str) -> bool:
+    return {one, other} <= {".jpg", ".jpeg"}
+
+
+def _free(folder: Path, title: str, ending: str) -> Path:
+    """A name that nothing in the folder has."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:40].strip("-") or "untitled"
+    for number in range(1, _MANY):
+        place = folder / f"{words}{'' if number == 1 else f'-{number}'}{ending}"
+        if not place.exists():
+            return place
+    raise ToolError(f"{folder.name}/ holds very many files of this name; give a path.")

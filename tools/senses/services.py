@@ -1,0 +1,153 @@
+"""The services behind the senses, as protocols and data. The engine implements them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tools.actions import Action
+from tools.effects import Effect, declare_effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UseService(Action):
+    """Have a service do something that the settings name for it: draw, speak, hear, see."""
+
+    kind: str
+    service: str
+    """Where it goes: a host, or `this machine`."""
+
+    def headline(self) -> str:
+        return f"have {self.service} work on this: {self.kind}"
+
+
+UseService.effect = declare_effect(
+    Effect(
+        name="service",
+        why="sends it to a service that your settings name",
+        subject=lambda action: f"{action.kind}/{action.service}",
+        default="allow",
+        lasting=lambda action: f"have {action.service} work on such things: {action.kind}",
+        example=lambda text: UseService(
+            tool="image_generate", kind=text.partition("/")[0], service=text.partition("/")[2]
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallDevice(Action):
+    """Have Home Assistant change something."""
+
+    service: str
+    """Domain and service, as `light.turn_on`."""
+    entity: str = ""
+    data: str = ""
+    """What else is sent, as JSON."""
+
+    def headline(self) -> str:
+        return " ".join(part for part in (f"call {self.service}", self.entity, self.data) if part)
+
+
+CallDevice.effect = declare_effect(
+    Effect(
+        name="home",
+        why="changes something in the home",
+        subject=lambda action: f"{action.service}/{action.entity}" if action.entity else action.service,
+        lasting=lambda action: f"call {action.service} {action.entity}".strip(),
+        example=lambda text: CallDevice(
+            tool="homeassistant", service=text.partition("/")[0], entity=text.partition("/")[2]
+        ),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendMessage(Action):
+    """Send a text to a target of the settings."""
+
+    target: str
+    text: str
+
+    def headline(self) -> str:
+        return f"send to {self.target}: {self.text}"
+
+
+SendMessage.effect = declare_effect(
+    Effect(
+        name="message",
+        why="sends a message that cannot be taken back",
+        subject=lambda action: action.target,
+        lasting=lambda action: f"send messages to {action.target}",
+        example=lambda text: SendMessage(tool="send_message", target=text, text="…"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureOrder:
+    """What is to be drawn."""
+
+    prompt: str
+    shape: str = "square"
+    """`square`, `landscape` or `portrait`."""
+    like: Sequence[bytes] = ()
+    """Pictures to start from, fit to be sent."""
+    seed: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Made:
+    """A file that a service made."""
+
+    data: bytes
+    ending: str
+    """Of its name, with the dot."""
+    by: str
+    """Who made it, in words."""
+    note: str = ""
+    """What is to be said of it."""
+    cost: float | None = None
+    """US dollars; None: unknown."""
+    seed: int | None = None
+
+
+def until_ready() -> bool:
+    """The check of a tool that is on offer only where a session has found that it can work."""
+    return False
+
+
+Permit = Callable[[Action], Awaitable[None]]
+
+
+class Senses(Protocol):
+    """What the tools of the senses need. All methods raise `ToolError`."""
+
+    async def fetch(self, url: str, tool: str, permit: Permit) -> bytes:
+        """A picture from the web, through the one door."""
+        ...
+
+    async def look(self, data: bytes, name: str, question: str, permit: Permit) -> Mapping[str, Any]:
+        """Show a picture to a model, or read its text."""
+        ...
+
+    async def draw(self, drawing: PictureOrder, permit: Permit, progress: Callable[[str], None]) -> Made:
+        """A picture."""
+        ...
+
+    async def speak(self, text: str, voice: str, permit: Permit) -> Made:
+        """A text read aloud, as a file of sound."""
+        ...
+
+    async def hear(self, data: bytes, name: str, language: str, permit: Permit) -> Mapping[str, Any]:
+        """What is said in a recording."""
+        ...
+
+    async def home(self, arguments: Mapping[str, Any], permit: Permit) -> Mapping[str, Any]:
+        """Ask Home Assistant, or have it do something."""
+        ...
+
+    async def send(self, target: str, text: str, title: str, permit: Permit) -> Mapping[str, Any]:
+        """Send a message to a target of the settings."""
+        ...

@@ -1,0 +1,90 @@
+"""Text made fit to be read aloud: without markup, code and addresses, and cut into sentences. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tools.safe_text import clean
+
+LONGEST = 4_000
+"""Characters that are read in one piece."""
+_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_TABLE = re.compile(r"^[ \t]*\|.*$\n?", re.MULTILINE)
+_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_ADDRESS = re.compile(r"<?\bhttps?://[^\s>)]+>?")
+_LINE_MARKS = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]+|>[ \t]?|[-*+][ \t]+(?:\[[ xX]\][ \t]+)?|\d{1,3}[.)][ \t]+)", re.MULTILINE
+)
+_RULE = re.compile(r"^[ \t]*(?:[-*_=][ \t]*){3,}$", re.MULTILINE)
+_TAG = re.compile(r"</?[a-zA-Z][^<>\n]{0,200}>")
+_MARKS = re.compile(r"(\*{1,3}|_{2,3}|~~)(?=\S)(.+?)(?<=\S)\1")
+_UNDERLINED = re.compile(r"(?<!\w)_(?=\S)([^_\n]+)(?<=\S)_(?!\w)")
+_SENTENCE = re.compile(r"(?<=[.!?…:])[\"'”’)\]]*\s+(?=\S)|\n\s*\n|\n")
+_SYMBOLS = re.compile(r"[\u2190-\u2bff\U0001f000-\U0001faff\ufe0f\u200d]")
+
+
+def spoken(text: str) -> str:
+    """A text as it is read: code blocks and tables are left out, links and marks become their words."""
+    text = clean(text)
+    text = _FENCE.sub("\n", text)
+    text = _TABLE.sub("", text)
+    text = _LINK.sub(r"\1", text)
+    text = _ADDRESS.sub("", text)
+    text = _RULE.sub("", text)
+    text = _LINE_MARKS.sub("", text)
+    text = text.replace("`", "")
+    text = _MARKS.sub(r"\2", _MARKS.sub(r"\2", text))
+    text = _UNDERLINED.sub(r"\1", text)
+    text = _TAG.sub("", text)
+    text = _SYMBOLS.sub("", text)
+    text = re.sub(r"[ \t]+", " ", text)
+    return re.sub(r" ?\n(?:[ \t]*\n)+", "\n\n", text).strip()
+
+
+def sentences(text: str, longest: int = 400) -> Iterator[str]:
+    """The sentences of a text that is fit to be read, long ones in parts."""
+    for sentence in _SENTENCE.split(text):
+        rest = " ".join(sentence.split())
+        while len(rest) > longest:
+            cut = max(rest.rfind(mark, 0, longest) for mark in (", ", "; ", " "))
+            cut = cut + 1 if cut > 0 else longest
+            yield rest[:cut].strip()
+            rest = rest[cut:].strip()
+        if any(character.isalnum() for character in rest):
+            yield rest
+
+
+class SentenceStream:
+    """Takes an answer in pieces and gives sentences as soon as they are whole. Code is held back whole."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    def feed(self, piece: str) -> list[str]:
+        """The sentences that have become whole."""
+        self._text += piece
+        whole = self._whole()
+        if whole <= 0:
+            return []
+        ready, self._text = self._text[:whole], self._text[whole:]
+        return list(sentences(spoken(ready)))
+
+    def end(self) -> list[str]:
+        """What is left."""
+        rest, self._text = self._text, ""
+        return list(sentences(spoken(rest)))
+
+    def _whole(self) -> int:
+        """Up to where nothing is open: the last end of a sentence outside of code."""
+        fences = [match.start() for match in re.finditer(r"^[ \t]*(?:```|~~~)", self._text, re.MULTILINE)]
+        limit = fences[-1] if len(fences) % 2 else len(self._text)
+        closed = 0
+        if fences and len(fences) % 2 == 0:
+            end = self._text.find("\n", fences[-1])
+            if end < 0:
+                limit = fences[-2]
+            else:
+                closed = end + 1
+        ends = [match.end() for match in re.finditer(r"[.!?…][\"'”’)\]]*\s|\n", self._text[:limit])]
+        return max([closed, *ends[-1:]], default=0)

@@ -1,0 +1,93 @@
+"""The tool `vision_analyze`: look at a picture."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from tools.context import ToolContext
+from tools.registry import Arguments, registry
+from tools.results import Display, TextDetail, ToolError
+from tools.safe_text import clean
+from tools.senses.keeping import read_file
+from tools.senses.pictures import LARGEST_FILE
+from tools.senses.services import until_ready
+
+NAME = "vision_analyze"
+USUAL = "Describe what this picture shows, with all text in it."
+
+
+async def vision_analyze(arguments: Arguments, context: ToolContext) -> dict[str, Any]:
+    """Handler of the tool."""
+    source = str(arguments["image"]).strip()
+    question = str(arguments.get("question") or "").strip() or USUAL
+    data, name = await loaded(source, context)
+    return dict(await context.senses.look(data, name, question, context.permit))
+
+
+async def loaded(source: str, context: ToolContext) -> tuple[bytes, str]:
+    """The bytes of a picture that is named by path, address or `data:`, and a name for it."""
+    kind = source[:8].lower()
+    if kind.startswith("data:"):
+        return await asyncio.to_thread(_inline, source), "inline picture"
+    if kind.startswith(("http://", "https://")):
+        data = await context.senses.fetch(source, NAME, context.permit)
+        return data, source.partition("?")[0].rpartition("/")[2] or "picture"
+    path = unquote_to_bytes(source[7:]).decode("utf-8", "replace") if kind.startswith("file://") else source
+    return await read_file(context, NAME, path, LARGEST_FILE)
+
+
+def _inline(source: str) -> bytes:
+    head, comma, body = source[5:].partition(",")
+    if not comma:
+        raise ToolError("This data: address holds nothing; write data:image/png;base64,….")
+    if len(body) > LARGEST_FILE * 4 // 3 + 4:
+        raise ToolError(f"The picture has more than {LARGEST_FILE // 1_000_000} MB; scale it down.")
+    if not head.lower().endswith(";base64"):
+        return unquote_to_bytes(body)
+    try:
+        return base64.b64decode(unquote_to_bytes(body), validate=True)
+    except (binascii.Error, ValueError):
+        raise ToolError("What stands in this data: address is no base64.") from None
+
+
+def describe(arguments: Arguments, result: Mapping[str, Any] | None) -> Display:
+    """`look chart.png · text by OCR`."""
+    source = clean(" ".join(str(arguments.get("image", "")).split()))
+    subject = "inline picture" if source.startswith("data:") else source[-80:]
+    if result is None:
+        return Display("look", subject)
+    if result.get("error"):
+        return Display("look", subject, clean(str(result["error"])))
+    detail = str(result.get("analysis") or result.get("text") or "")
+    return Display(
+        "look", subject, clean(str(result.get("by", ""))), TextDetail(clean(detail)) if detail else None
+    )
+
+
+registry.register(
+    name=NAME,
+    toolset="vision",
+    emoji="◉",
+    schema={
+        "description": "Look at a picture: a path, an http(s) address or a data: address.",
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "image": {"type": "string", "description": "Path, address or data: of the picture."},
+                "question": {"type": "string", "description": "What you want to know of it."},
+            },
+            "required": ["image"],
+        },
+    },
+    handler=vision_analyze,
+    check_fn=until_ready,
+    describe=describe,
+    read_only=True,
+    place=80,
+    bundles=("default",),
+)
