@@ -153,7 +153,15 @@ def _article(tree: Any, url: str) -> str:
         include_tables=True,
         include_comments=False,
     )
-    return found or ""
+    return _with_underscores(found or "")
+
+
+def _with_underscores(content: str) -> str:
+    """Markdown in which names are written as they are: within a word an underscore marks nothing."""
+    pieces = re.split(r"(^```.*?^```$|`[^`\n]*`)", content, flags=re.MULTILINE | re.DOTALL)
+    return "".join(
+        each if each.startswith("`") else re.sub(r"(?<=\w)\\_(?=\w)", "_", each) for each in pieces
+    )
 
 
 def _plain(tree: Any, url: str) -> str:
