@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from agent.spending.budget import Measure
@@ -50,3 +51,11 @@ class CeilingReply:
     ceiling: float = 0.0
     by: str = ""
     """As in `Decision`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormReply:
+    """A person's answer to a form. `values` by name of the field, of those that were filled in."""
+
+    outcome: Literal["answered", "declined", "expired", "cancelled"]
+    values: Mapping[str, Any] = field(default_factory=dict)

@@ -78,7 +78,7 @@ _TEXTS: tuple[tuple[str, str, Severity, str], ...] = (
         "injection",
         "high",
         r"<\s*/?\s*(?:system|assistant|im_start|im_end|instructions?|system[-_]?prompt)\s*>|<\|im_(?:start|end)\|>|"
-        r"\[/?(?:INST|SYS)\]|<</?SYS>>|^\s*(?:#+\s*)?(?:system|assistant)\s*(?:prompt|message|override|note)\s*:",
+        r"\[/?(?:INST|SYS)\]|<</?SYS>>|^\s*(?:#+\s*)?(?:system|assistant)[\s_-]+(?:prompt|message|override|note)\s*:",
     ),
     (
         "secrecy",
@@ -165,7 +165,8 @@ _TEXTS: tuple[tuple[str, str, Severity, str], ...] = (
         "hidden-comment",
         "deception",
         "medium",
-        r"<!--(?:(?!-->)[\s\S]){0,2000}\b(?:ignore|instructions?|you\s+must|execute|run\s+the|assistant|AI\s+agent)\b"
+        r"<!--(?!\s*(?:end|start)\s+of\s[\w &,/+-]{0,80}instructions?\s*-->)(?:(?!-->)[\s\S]){0,2000}"
+        r"\b(?:ignore|instructions?|you\s+must|execute|run\s+the|assistant|AI\s+agent)\b"
         r"(?:(?!-->)[\s\S]){0,2000}-->|"
         r"<(?:div|span|p)[^>]{0,200}(?:display\s*:\s*none|visibility\s*:\s*hidden|font-size\s*:\s*0)",
     ),

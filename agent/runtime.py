@@ -42,7 +42,7 @@ from agent.model.transport.retry import RetryPolicy
 from agent.options import Options
 from agent.pending_requests import PendingRequests
 from agent.plugins.skill_catalog import catalog_for
-from agent.recall.opening import recall_sources
+from agent.recall.opening import open_meaning, recall_sources
 from agent.recall.recall import Recall
 from agent.sessions.opening import swept
 from agent.sessions.opening_events import announce
@@ -97,7 +97,11 @@ async def open_engine(
     secrets = _secrets(loaded, plan)
     store = await Store.open(home.database, secrets=secrets)
     notes = memory_files(home, options.workspace, loaded.settings)
-    recall = Recall(store, sources=recall_sources(store, home, options.workspace, loaded.settings, notes))
+    recall = Recall(
+        store,
+        sources=recall_sources(store, home, options.workspace, loaded.settings, notes),
+        meaning=open_meaning(store, loaded.settings, loaded.environ),
+    )
     stream.subscribe(lambda _event: recall.stir())
     plugins = await open_plugins(home, options.workspace, loaded, secrets, stream.emit)
     closers: list[Closer] = [store.close, recall.close, swept(home.copies, store), plugins.aclose]

@@ -31,6 +31,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from agent.config.schema import Settings
+from agent.recall.opening import open_meaning
 from agent.recall.recall import MODES, Recall, SearchMode
 from agent.store.importing import NodeRecord, SessionRecord
 from agent.store.store import Store
@@ -40,6 +42,8 @@ _EVIDENCE = re.compile(r"D\d+:\d+")
 _UNANSWERABLE = 5
 DEPTHS = (1, 5, 10, 20)
 SESSION_DEPTHS = (1, 5)
+PATIENCE = 1.0
+"""Seconds, as the tool `session_search` has them."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +149,11 @@ async def asked(talks: Sequence[Talk], mode: SearchMode, folder: Path) -> dict[s
     async with await Store.open(folder / "state.db") as store:
         for imported in await store.import_sessions(sessions):
             assert all(one == two for one, two in imported.nodes.items())
-        recall = Recall(store)
+        recall = Recall(store, meaning=None if mode == "words" else open_meaning(store, Settings(), {}))
         try:
             await recall.index.catch_up(seconds=float("inf"))
+            if recall.meaning is not None:
+                await recall.meaning.catch_up(seconds=float("inf"))
             for talk in talks:
                 outcomes[talk.name] = [
                     await _outcome(recall, talk.name, question, evidence, mode, turn_of)
@@ -166,10 +172,12 @@ async def _outcome(
     mode: SearchMode,
     turn_of: dict[int, tuple[str, str]],
 ) -> Outcome:
-    hits = await recall.search(question, limit=max(DEPTHS), mode=mode)
+    hits = await recall.search(question, limit=max(DEPTHS), mode=mode, patience=PATIENCE)
     turns = [turn_of[hit.node] in {(talk, each) for each in evidence} for hit in hits.hits]
     holding = {(talk, each.split(":")[0]) for each in evidence}
-    hits = await recall.search(question, limit=max(SESSION_DEPTHS), mode=mode, by_session=True)
+    hits = await recall.search(
+        question, limit=max(SESSION_DEPTHS), mode=mode, by_session=True, patience=PATIENCE
+    )
     sessions = [(turn_of[hit.node][0], turn_of[hit.node][1].split(":")[0]) in holding for hit in hits.hits]
     return Outcome(_first(turns), _first(sessions))
 

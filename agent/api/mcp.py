@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from agent.config.edit import drop_entry as drop_entry
     from agent.config.edit import put_entry as put_entry
     from agent.config.schema import McpServerSettings as McpServerSettings
+    from agent.event_data import FormReply as FormReply
     from agent.mcp.agreement import ServerAgreement as ServerAgreement
     from agent.mcp.catalog import PromptDefinition as PromptDefinition
     from agent.mcp.catalog import ServerCatalog as ServerCatalog
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from agent.mcp.declared import declared_servers as declared_servers
     from agent.mcp.elicitation import with_defaults as with_defaults
     from agent.mcp.errors import ServerError as ServerError
+    from agent.mcp.forms import FormField as FormField
+    from agent.mcp.forms import filled_form as filled_form
     from agent.mcp.health import Health as Health
     from agent.mcp.host_process import RefusedError as RefusedError
     from agent.mcp.launch import Protocol as Protocol
@@ -32,10 +35,13 @@ if TYPE_CHECKING:
     from agent.mcp.server_config import address_config as address_config
     from agent.mcp.server_config import server_config as server_config
     from agent.mcp.service import ServerState as ServerState
+    from agent.mcp.service import ToolState as ToolState
     from agent.mcp.starting import LaunchEnvironment as LaunchEnvironment
     from agent.mcp.starting import launch_of as launch_of
     from agent.mcp.starting import token_path as token_path
     from agent.mcp.tokens import TokenFile as TokenFile
+    from agent.server_events import FormAsked as FormAsked
+    from agent.server_events import ServerLogged as ServerLogged
 
 __getattr__ = exports(
     __name__,
@@ -47,13 +53,16 @@ __getattr__ = exports(
         "agent.mcp.declared": "DeclaredServer DeclaredServers declared_servers",
         "agent.mcp.elicitation": "with_defaults",
         "agent.mcp.errors": "ServerError",
+        "agent.mcp.forms": "FormField filled_form",
         "agent.mcp.health": "Health",
         "agent.mcp.host_process": "RefusedError",
         "agent.mcp.launch": "Protocol",
         "agent.mcp.prompts": "listed_prompts prompt_names",
         "agent.mcp.server": "Server",
         "agent.mcp.server_config": "ServerConfig address_config server_config",
-        "agent.mcp.service": "ServerState",
+        "agent.event_data": "FormReply",
+        "agent.server_events": "FormAsked ServerLogged",
+        "agent.mcp.service": "ServerState ToolState",
         "agent.mcp.starting": "LaunchEnvironment launch_of token_path",
         "agent.mcp.tokens": "TokenFile",
     },

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from agent.api.lazy import exports
 
 if TYPE_CHECKING:
+    from agent.recall.opening import embedder_of as embedder_of
     from agent.recall.opening import open_recall as open_recall
     from agent.recall.question import words_of as words_of
+    from agent.recall.recall import MESSAGES as MESSAGES
     from agent.recall.recall import MODES as MODES
     from agent.recall.recall import Recall as Recall
     from agent.recall.recall import SearchMode as SearchMode
+    from agent.recall.static_embedder import INSTALL_MEANING as INSTALL_MEANING
     from agent.store.matches import spans as spans
     from agent.store.node_text import calls_of as calls_of
     from agent.store.node_text import first_line as first_line
@@ -30,9 +33,10 @@ if TYPE_CHECKING:
 __getattr__ = exports(
     __name__,
     {
-        "agent.recall.opening": "open_recall",
+        "agent.recall.opening": "embedder_of open_recall",
+        "agent.recall.static_embedder": "INSTALL_MEANING",
         "agent.recall.question": "words_of",
-        "agent.recall.recall": "MODES SearchMode Recall",
+        "agent.recall.recall": "MESSAGES MODES SearchMode Recall",
         "agent.store.matches": "spans",
         "agent.store.query": "Query parse",
         "agent.store.query_line": "QueryLine parse_line",

@@ -9,5 +9,14 @@ from agent.api.lazy import exports
 if TYPE_CHECKING:
     from agent.senses.readiness import Readiness as Readiness
     from agent.senses.readiness import readiness as readiness
+    from agent.senses.reading_aloud import ReadingAloud as ReadingAloud
+    from agent.senses.reading_aloud import missing as missing
+    from agent.senses.reading_aloud import player as player
 
-__getattr__ = exports(__name__, {"agent.senses.readiness": "Readiness readiness"})
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.senses.readiness": "Readiness readiness",
+        "agent.senses.reading_aloud": "ReadingAloud missing player",
+    },
+)

@@ -20,6 +20,10 @@ class Servers(Protocol):
         """End a server and start it again."""
         ...
 
+    async def agree(self, server: str) -> None:
+        """Agree to a server of the project, and to its tools as they are now."""
+        ...
+
     async def resources(self, server: str) -> Mapping[str, Any]:
         """The resources of a server, and templates of further ones."""
         ...

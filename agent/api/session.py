@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from agent.api.plugin_commands import PluginCommands
 from agent.api.servers import Servers
 from agent.api.session_history import Choices, SessionHistory
+from agent.event_data import FormReply
 from agent.events import Asked, CeilingReply, Decision, Event, TurnEnded, TurnOutcome
 from tools.context import PersonAnswer, Todo
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from agent.api.search import Filters, Order, SearchHits, SearchMode
     from agent.api.usage import ContextTable, SpendingOverview
 
-Reply = PersonAnswer | Decision | CeilingReply
+Reply = PersonAnswer | Decision | CeilingReply | FormReply
 """What a person says to a request that waits."""
 
 

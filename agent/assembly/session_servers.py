@@ -12,19 +12,19 @@ from agent.errors import HermesError
 from agent.events import Noticed
 from agent.home import private_folder
 from agent.mcp.declared import declared_servers, given_servers
-from agent.mcp.elicitation import asked_of_person
+from agent.mcp.elicitation import FormAsker, asked_of_person
 from agent.mcp.host_process import RefusedError
 from agent.mcp.sampling import Sampling
 from agent.mcp.service import McpService
 from agent.mcp.starting import LaunchEnvironment
 from agent.mcp.tools import register_servers
+from agent.server_events import ServerLogged
 from agent.turns.attaching import ResourceReader
 from tools.results import ToolError
 
 if TYPE_CHECKING:
     from agent.assembly.conversation import Conversation
     from agent.safety.gate import Gate
-    from tools.context import Asker
 
 
 FIRST_LOOK = 5.0
@@ -35,7 +35,7 @@ class SessionAnswers:
     """Answers what servers ask in a session. Until somebody is there to be asked, all is declined."""
 
     def __init__(self) -> None:
-        self.asker: Asker | None = None
+        self.asker: FormAsker | None = None
         self.sampling: Sampling | None = None
 
     async def elicit(self, server: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ class SessionAnswers:
             raise RefusedError("the session is not open yet")
         return await self.sampling.ask(server, params)
 
-    def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: Asker) -> None:
+    def begin(self, base: SharedServices, talk: Conversation, gate: Gate, asker: FormAsker) -> None:
         """Somebody is there from now on, and so is a model."""
         self.asker = asker
         routes = talk.metering.routes([talk.summary_route or talk.routes[0]])
@@ -76,9 +76,16 @@ async def open_servers(base: SharedServices) -> tuple[McpService, SessionAnswers
         files=home.scratch / "mcp",
         sandbox=base.settings.sandbox,
         variables=base.variables,
+        probes=options.attended,
     )
     answers = SessionAnswers()
-    service = McpService(servers, around, answers, lambda kind, text: _say(base, kind, text))
+    service = McpService(
+        servers,
+        around,
+        answers,
+        lambda kind, text: _say(base, kind, text),
+        lambda server, level, text: base.emit(ServerLogged(server=server, level=level, text=text)),
+    )
     base.closers.append(service.close)
     if servers:
         await asyncio.to_thread(service.load)

@@ -13,6 +13,8 @@ from pydantic import Field, field_validator
 from agent.config import senses
 from agent.config.browser import BrowserSettings
 from agent.config.diagnostics import DiagnosticsSettings
+from agent.config.learning import LearningSettings as LearningSettings
+from agent.config.recall import RecallSettings
 from agent.config.section import STRICTEST as STRICTEST
 from agent.config.section import SettingsSection as SettingsSection
 from agent.config.web import WebSettings
@@ -168,20 +170,6 @@ class SkillSettings(SettingsSection):
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
                 raise ValueError(f"the name {name[:60]!r} of a source is made of a-z, 0-9, _ and -")
         return value
-
-
-class LearningSettings(SettingsSection):
-    enabled: bool = Field(True, description="Whether Hermes learns from calls that failed and what worked.")
-    hold_back: bool = Field(
-        True, description="Whether a call that failed before is held back once, with what worked."
-    )
-    promote_after: int = Field(
-        2,
-        ge=0,
-        le=100,
-        description="How often a candidate has to work to become a learning by itself; 0 = never.",
-    )
-    candidates: int = Field(300, ge=10, le=10_000, description="Candidates kept of one project.")
 
 
 class DockerSettings(SettingsSection):
@@ -463,6 +451,7 @@ class Settings(SettingsSection):
     context: ContextSettings = ContextSettings.model_construct()
     memory: MemorySettings = MemorySettings.model_construct()
     learnings: LearningSettings = LearningSettings.model_construct()
+    recall: RecallSettings = RecallSettings.model_construct()
     skills: SkillSettings = SkillSettings.model_construct()
     terminal: TerminalSettings = TerminalSettings.model_construct()
     sandbox: SandboxSettings = SandboxSettings.model_construct()

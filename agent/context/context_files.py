@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.context.cursor_rules import rules_of
 from agent.context.quarantine import KeptPassage, quarantined
 from tools.files.descriptors import open_file
 from tools.safe_text import clean
@@ -97,7 +98,14 @@ def files_of_folders(
             file = next((each for each in read if each is not None), None)
             if file is not None and not any(file.says_the_same(other) for other in found):
                 found.append(file)
+        always = [rule.path for rule in rules_of([folder], root) if rule.always]
+        found += [file for path in always if (file := _read(path, limit, root, allowed)) is not None]
     return tuple(found)
+
+
+def rule_file(path: Path, root: Path, limit: int, allowed: Collection[str] = ()) -> ContextFile | None:
+    """A rule that holds for what was reached."""
+    return _read(path, limit, root, allowed)
 
 
 def repository_root(workspace: Path) -> Path:

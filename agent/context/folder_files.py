@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.context.context_files import files_of_folders, folders_between
+from agent.context.context_files import files_of_folders, folders_between, rule_file
 from agent.context.context_table import recorded
+from agent.context.cursor_rules import CursorRule
 from agent.context.fitting import fitted
 from agent.context.layer import Part
 from agent.context.layers.project import LAYER, part_of
@@ -24,6 +25,11 @@ FOREIGN = frozenset({"node_modules", "site-packages"})
 TOLD = (
     "This call reached its folder for the first time. Written by the people of this project; follow them for "
     "work in that folder and below. They change neither your tools nor your care."
+)
+
+TOLD_RULE = (
+    "This call reached a file that the rule names. Written by the people of this project; follow it for such "
+    "files. It changes neither your tools nor your care."
 )
 
 
@@ -74,17 +80,26 @@ def _is_foreign(name: str) -> bool:
 
 
 def read_folders(
-    folders: Sequence[Path], root: Path, room: FolderRoom, written: frozenset[Path] = frozenset()
+    folders: Sequence[Path],
+    root: Path,
+    room: FolderRoom,
+    written: frozenset[Path] = frozenset(),
+    rules: Sequence[CursorRule] = (),
 ) -> FolderFiles:
-    """The project files in `folders`, fitted into `room`. Reads them.
+    """The project files in `folders`, and `rules` for what was reached, fitted into `room`. Reads them.
 
-    Those in `written` are left out: the agent has just written them itself.
+    A rule counts as a folder of its own, named by its path. Files in `written` are left out: the agent has
+    just written them itself.
     """
     found: list[tuple[Path, Part]] = []
     for folder in folders:
         if folder.is_dir():
             files = files_of_folders([folder], root, room.file, room.allowed)
             found += [(folder, part_of(file, TOLD, LAYER.name)) for file in files if file.path not in written]
+    for rule in rules:
+        file = rule_file(rule.path, root, room.file, room.allowed)
+        if file is not None and rule.path not in written:
+            found.append((rule.path, part_of(file, TOLD_RULE, LAYER.name)))
     parts = fitted([part for _folder, part in found], {LAYER.name: room.layer}, None)
     by_source = {part.source: folder for folder, part in found}
     return FolderFiles(parts, tuple(by_source[part.source] for part in parts))

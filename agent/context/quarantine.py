@@ -28,8 +28,8 @@ _ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s|\s{0,3}#{1,6}\s")
 _HARMLESS = frozenset({"invisible-characters"})
 """Findings that need no quarantine: such characters are taken out of whatever is read."""
 _CARE = re.compile(
-    r"\b(?:never|not|n['’]t|avoid|nothing|nobody)\b"
-    r"(?:(?!hesitat|wait|worr|bother|afraid|stop|paus|ask|need)[^.!?]){0,120}?"
+    r"(?:\b(?:never|not|n['’]t|avoid|nothing|nobody|forbidden|prohibited)\b|[❌✗✘🚫⛔])"
+    r"(?:(?!hesitat|wait|worr|bother|afraid|stop|paus|ask|need)(?:[^.!?]|\.(?=\S|,))){0,200}?"
     r"\b(?:without|skip|bypass)",
     re.IGNORECASE,
 )

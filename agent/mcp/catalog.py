@@ -46,6 +46,8 @@ class ServerCatalog:
     """What it listed, as it came: `tools` and `prompts`."""
     agreed: Mapping[str, str] = field(default_factory=dict)
     """The hash under which each tool was agreed to, also of tools that are gone meanwhile."""
+    told: Mapping[str, str] = field(default_factory=dict)
+    """The description under which each tool was agreed to, for whoever compares it with a new one."""
     able: tuple[str, ...] = ()
     """What it can do: tools, prompts, resources, logging."""
     tools: tuple[ToolDefinition, ...] = ()
@@ -69,20 +71,27 @@ class ServerCatalog:
 
     def accepted(self, names: Sequence[str] | None = None) -> ServerCatalog:
         """The catalog after a person agreed to tools as they are now; to all where none are named."""
-        now = {tool.name: tool.digest for tool in self.tools if names is None or tool.name in names}
-        return replace(self, agreed={**self.agreed, **now})
+        now = [tool for tool in self.tools if names is None or tool.name in names]
+        return replace(
+            self,
+            agreed={**self.agreed, **{tool.name: tool.digest for tool in now}},
+            told={**self.told, **{tool.name: tool.description for tool in now}},
+        )
 
 
 def listed(before: ServerCatalog | None, given: Mapping[str, Any], able: Sequence[str]) -> ServerCatalog:
     """The catalog after a server has listed what it offers. Pure."""
     listing = read_tools(given.get("tools") or [])
     agreed = dict(before.agreed) if before is not None else {}
+    told = dict(before.told) if before is not None else {}
     for tool in listing.tools:
         if tool.name not in agreed and not tool.suspicion:
             agreed[tool.name] = tool.digest
+            told[tool.name] = tool.description
     return ServerCatalog(
         listed={key: given.get(key) or [] for key in ("tools", "prompts")},
         agreed=agreed,
+        told=told,
         able=tuple(able),
         tools=listing.tools,
         prompts=_prompts(given.get("prompts") or []),
@@ -101,15 +110,25 @@ def load_catalog(folder: Path, config: ServerConfig) -> ServerCatalog | None:
     agreed, given, able = data.get("agreed"), data.get("listed"), data.get("able")
     if not isinstance(agreed, dict) or not isinstance(given, dict) or not isinstance(able, list):
         return None
-    kept = ServerCatalog(agreed={str(key): str(value) for key, value in agreed.items()})
+    told = data.get("told")
+    kept = ServerCatalog(
+        agreed={str(key): str(value) for key, value in agreed.items()},
+        told={str(key): str(value) for key, value in told.items()} if isinstance(told, dict) else {},
+    )
     found = listed(kept, given, [str(each) for each in able])
     # What was not agreed to when it was listed is not agreed to by being read again.
-    return replace(found, agreed=kept.agreed)
+    return replace(found, agreed=kept.agreed, told=kept.told)
 
 
 def save_catalog(folder: Path, config: ServerConfig, catalog: ServerCatalog) -> None:
     """Keep it. Raises `ConfigError`."""
-    data = {"version": 1, "listed": catalog.listed, "agreed": catalog.agreed, "able": list(catalog.able)}
+    data = {
+        "version": 1,
+        "listed": catalog.listed,
+        "agreed": catalog.agreed,
+        "told": catalog.told,
+        "able": list(catalog.able),
+    }
     write_private(catalog_path(folder, config), data)
 
 

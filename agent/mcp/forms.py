@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -31,6 +31,26 @@ class FormField:
     maximum: float | None = None
 
     @property
+    def title(self) -> str:
+        """What it is called, without its description."""
+        return self.label.partition(": ")[0]
+
+    @property
+    def default_text(self) -> str:
+        """Its default as a person would type it."""
+        if self.default is None:
+            return ""
+        match self.kind:
+            case "yes-no":
+                return "yes" if self.default is True else "no"
+            case "choice":
+                return next((label for value, label in self.choices if value == self.default), "")
+            case "choices" if isinstance(self.default, list):
+                chosen = {str(each) for each in self.default}
+                return ", ".join(label for value, label in self.choices if value in chosen)
+        return clean(str(self.default))[:200]
+
+    @property
     def is_secret(self) -> bool:
         """Whether it seems to ask for a secret, of which a person is warned."""
         return is_secret_name(self.name) or is_secret_name(self.label.replace(" ", "_"))
@@ -49,24 +69,24 @@ class FormField:
                 return self._number(typed)
             case "text":
                 return typed
-        raise ConfigError(f"{self.label} takes yes or no.")
+        raise ConfigError(f"{self.title} takes yes or no.")
 
     def _chosen(self, typed: str) -> str:
         for value, label in self.choices:
             if typed in (value, label):
                 return value
-        raise ConfigError(f"{self.label} takes one of: {', '.join(label for _, label in self.choices)}.")
+        raise ConfigError(f"{self.title} takes one of: {', '.join(label for _, label in self.choices)}.")
 
     def _number(self, typed: str) -> float | int:
         try:
             number = int(typed) if self.kind == "integer" else float(typed)
         except ValueError:
             kind = "a whole number" if self.kind == "integer" else "a number"
-            raise ConfigError(f"{self.label} takes {kind}.") from None
+            raise ConfigError(f"{self.title} takes {kind}.") from None
         if self.minimum is not None and number < self.minimum:
-            raise ConfigError(f"{self.label} takes {self.minimum:g} or more.")
+            raise ConfigError(f"{self.title} takes {self.minimum:g} or more.")
         if self.maximum is not None and number > self.maximum:
-            raise ConfigError(f"{self.label} takes {self.maximum:g} or less.")
+            raise ConfigError(f"{self.title} takes {self.maximum:g} or less.")
         return number
 
 
@@ -83,6 +103,26 @@ def form_fields(schema: Mapping[str, Any]) -> tuple[FormField, ...]:
         return ()
     entries = list(properties.items())[:MOST_FIELDS]
     return tuple(_field(name, each, name in wanted) for name, each in entries if isinstance(each, Mapping))
+
+
+def filled_form(
+    fields: Sequence[FormField], texts: Mapping[str, str]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was typed into a form, by name: the values, and what is wrong with the others."""
+    values: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for field in fields:
+        text = texts.get(field.name, "").strip()
+        if not text:
+            if field.required:
+                wrong[field.name] = f"{field.title} is needed."
+            continue
+        try:
+            same = field.default is not None and text == field.default_text
+            values[field.name] = field.default if same else field.value(text)
+        except ConfigError as error:
+            wrong[field.name] = str(error)
+    return values, wrong
 
 
 def form_defaults(schema: Mapping[str, Any]) -> dict[str, Any]:

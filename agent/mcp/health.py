@@ -28,6 +28,10 @@ class Health:
     took: float = 0.0
     """Seconds its last start took."""
     protocol: str = ""
+    calls: int = 0
+    """Requests it answered since the session began."""
+    answered_in: float = 0.0
+    """Seconds the last of them took."""
 
     def waits(self, now: float) -> float:
         """Seconds until it may be tried again; 0 when it may be now."""
@@ -38,6 +42,9 @@ class Health:
 
     def ready(self, protocol: str, took: float) -> Health:
         return replace(self, state="ready", failures=0, retry_at=0.0, reason="", protocol=protocol, took=took)
+
+    def answered(self, took: float) -> Health:
+        return replace(self, calls=self.calls + 1, answered_in=took)
 
     def failed(self, reason: str, now: float) -> Health:
         """One more failure in a row."""

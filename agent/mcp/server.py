@@ -20,6 +20,8 @@ WARM_UP = 60.0
 """Seconds our own process has until it can speak to a server."""
 REACTS_IN = 5.0
 """Seconds the process of a server has to react after a call that took too long."""
+ENDS_IN = 0.5
+"""Seconds a call waits for the end of what failed before, which is ended beside it."""
 _SLACK = 0.5
 """Seconds beyond its time in which a start may still say what is wrong by itself."""
 
@@ -62,7 +64,7 @@ class Server:
             if (pause := self.health.waits(time.monotonic())) > 0:
                 clause = f"it failed {self.health.failures} times ({self.health.reason})"
                 raise ServerError(self.name, clause, f"it is tried again in {pause:.0f} s")
-            await self._let_go()
+            await self._leave()
             await self._start()
             return self._about
 
@@ -96,7 +98,7 @@ class Server:
             self.health = self.health.needs_sign_in()
         else:
             self.health = self.health.failed(clause, time.monotonic())
-        await self._let_go()
+        await self._leave()
         return ServerError(self.name, clause, gone=True, sign_in=sign_in)
 
     async def request(
@@ -110,9 +112,12 @@ class Server:
         await self.connect()
         host, limit = self._host, seconds or self._seconds
         assert host is not None
+        began = time.monotonic()
         try:
             async with self._clocks.running(limit):
-                return await host.request(method, arguments, progress)
+                answer = await host.request(method, arguments, progress)
+            self.health = self.health.answered(time.monotonic() - began)
+            return answer
         except TimeoutError:
             self._beside(self._look_after(host))
             mend = "try something smaller, or raise its `timeout`"
@@ -129,6 +134,7 @@ class Server:
         async with self._starting:
             await self._let_go()
             self.health = self.health.stopped()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _look_after(self, host: HostProcess) -> None:
         """End a process that no longer reacts, whatever its server made it do."""
@@ -147,6 +153,13 @@ class Server:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _leave(self) -> None:
+        """Let go of it without making a call wait for one that does not end."""
+        host, self._host = self._host, None
+        if host is not None:
+            self._beside(host.close())
+            await asyncio.wait(self._tasks, timeout=ENDS_IN)
 
     async def _let_go(self) -> None:
         host, self._host = self._host, None

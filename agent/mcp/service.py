@@ -5,26 +5,34 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from agent.errors import HermesError
+from agent.mcp.agreement import ServerAgreement
 from agent.mcp.catalog import PromptDefinition, ServerCatalog, listed, load_catalog, save_catalog
 from agent.mcp.declared import DeclaredServer
 from agent.mcp.errors import ServerError
 from agent.mcp.health import Health
 from agent.mcp.host_process import RefusedError
+from agent.mcp.log_pace import LogPace
 from agent.mcp.names import ToolKey, tool_names
 from agent.mcp.server import Server
 from agent.mcp.starting import LaunchEnvironment, launch_of
 from agent.mcp.tool_definition import ToolDefinition
 from tools.safe_text import clean
 
+_AFTER_PAUSE = 0.05
 AGAIN_AFTER = 1.0
 """Seconds between two listings of a server that says time and again that it has changed."""
 
 Say = Callable[[str, str], None]
 """Tells the person something: kind of notice, and text."""
+
+
+Log = Callable[[str, str, str], None]
+"""Takes a line of the log of a server: server, level, text."""
 
 
 class Answers(Protocol):
@@ -49,6 +57,18 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolState:
+    """One tool of a server, for whoever shows it. Its texts come from the server."""
+
+    name: str
+    description: str
+    why: str = ""
+    """Why it is parked, as a clause; empty for one that can be called."""
+    before: str = ""
+    """The description that was agreed to, where that was another one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
     """One server, for whoever shows it."""
 
@@ -61,6 +81,8 @@ class ServerState:
     tools: tuple[str, ...] = ()
     parked: tuple[tuple[str, str], ...] = ()
     """Tools that wait for a person, and why."""
+    offer: tuple[ToolState, ...] = ()
+    """All tools, in the order of the server."""
     prompts: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     log: tuple[str, ...] = ()
@@ -78,6 +100,8 @@ class _Kept:
     listed_at: tuple[int, int] = (-1, -1)
     """Its start and its changes at which it was listed last."""
     is_renewing: bool = False
+    is_probed: bool = False
+    lines: LogPace = field(default_factory=LogPace)
     calls: set[Callable[[str], None]] = field(default_factory=set)
     """Where the output of running calls goes."""
     listing: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -96,8 +120,15 @@ class McpService:
     """All servers of a session. Methods that ask a server raise `ServerError`."""
 
     def __init__(
-        self, declared: Iterable[DeclaredServer], around: LaunchEnvironment, answers: Answers, say: Say
+        self,
+        declared: Iterable[DeclaredServer],
+        around: LaunchEnvironment,
+        answers: Answers,
+        say: Say,
+        write: Log = lambda _server, _level, _text: None,
     ) -> None:
+        """`write` takes what servers write into their logs, of each at most so much."""
+        self._write = write
         self._around = around
         self._answers = answers
         self._say = say
@@ -262,6 +293,23 @@ class McpService:
         await kept.server.close()
         await self._listed(kept)
 
+    async def agree(self, server: str) -> None:
+        """Agree to a server of the project, and to its tools as they are now."""
+        kept = self._kept.get(server)
+        if kept is None:
+            raise ServerError(server, "there is no such server in this session")
+        declared, catalog, folder = kept.declared, kept.catalog, self._around.home.servers
+        if not declared.agreed and declared.root is not None:
+            agreement = ServerAgreement(folder)
+            await asyncio.to_thread(agreement.agree, declared.root, declared.config)
+            kept.declared = replace(declared, agreed=True)
+        if catalog is None:
+            await self._listed(self._usable(server))
+        elif catalog.parked():
+            kept.catalog = catalog.accepted()
+            await asyncio.to_thread(save_catalog, folder, declared.config, kept.catalog)
+        self.changed()
+
     def servers(self) -> tuple[ServerState, ...]:
         """All servers and how they do."""
         return tuple(self._state(name, kept) for name, kept in self._kept.items())
@@ -288,6 +336,7 @@ class McpService:
             retry_in=health.waits(time.monotonic()),
             tools=tuple(tool.name for tool in catalog.ready() if declared.config.offers(tool.name)),
             parked=tuple((tool.name, _why(catalog, tool)) for tool in catalog.parked()),
+            offer=tuple(_shown(catalog, tool) for tool in catalog.tools),
             prompts=tuple(prompt.name for prompt in catalog.prompts),
             problems=catalog.problems,
             log=tuple(kept.server.log),
@@ -317,7 +366,11 @@ class McpService:
 
     async def _listed(self, kept: _Kept) -> None:
         """Have it listed once after each start and each change, before anything of it is used."""
-        about = await kept.server.connect()
+        try:
+            about = await kept.server.connect()
+        except HermesError:
+            self._probe_later(kept)
+            raise
         async with kept.listing:
             if not kept.is_fresh:
                 await self._list(kept, about)
@@ -352,8 +405,30 @@ class McpService:
                     "warning", f"The MCP server {name} is gone: {reason}; it starts again when it is used."
                 )
             case "log":
+                level, text = clean(str(fields.get("level"))), clean(str(fields.get("text")))
                 for call in tuple(kept.calls):
-                    call(f"{clean(str(fields.get('level')))}: {clean(str(fields.get('text')))}\n")
+                    call(f"{level}: {text}\n")
+                if kept.lines.takes(time.monotonic()):
+                    self._write(name, level, text)
+
+    def _probe_later(self, kept: _Kept) -> None:
+        """Try a server again by itself that is parked, or that nobody can use as nothing is known of it."""
+        if self._around.probes and not kept.is_probed:
+            self._beside(self._probe(kept))
+
+    async def _probe(self, kept: _Kept) -> None:
+        name = kept.declared.config.name
+        kept.is_probed = True
+        try:
+            while (health := kept.server.health).state in ("failed", "parked"):
+                if health.state == "failed" and kept.catalog is not None:
+                    return  # its tools are offered, so it is tried at their use
+                await asyncio.sleep(health.waits(time.monotonic()) + _AFTER_PAUSE)
+                with suppress(HermesError):
+                    await self._listed(kept)
+                    self._say("info", f"The MCP server {name} is there; its tools can be used.")
+        finally:
+            kept.is_probed = False
 
     async def _again(self, kept: _Kept) -> None:
         """List a server that says that its offer has changed; many at once count as one."""
@@ -383,6 +458,13 @@ def _why(catalog: ServerCatalog, tool: ToolDefinition) -> str:
     if catalog.standing(tool) == "changed":
         return "has changed its description or parameters since it was agreed to"
     return f"has a description that reads like an order ({tool.suspicion})"
+
+
+def _shown(catalog: ServerCatalog, tool: ToolDefinition) -> ToolState:
+    is_ready = catalog.standing(tool) == "ready"
+    before = "" if is_ready else catalog.told.get(tool.name, "")
+    why = "" if is_ready else _why(catalog, tool)
+    return ToolState(name=tool.name, description=tool.description, why=why, before=before)
 
 
 def _waiting(name: str, catalog: ServerCatalog | None) -> list[str]:

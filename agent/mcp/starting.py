@@ -30,6 +30,8 @@ class LaunchEnvironment:
     sandbox: SandboxSettings
     variables: Mapping[str, str]
     """The person's variables, with those of `~/.hermes/.env`."""
+    probes: bool = False
+    """Whether servers that failed are tried again by themselves."""
     interactive: bool = False
     """Whether a person can be sent to an address to sign in."""
     protocol: Protocol = "auto"

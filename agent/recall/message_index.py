@@ -8,28 +8,18 @@ processes that build it help each other.
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from agent.errors import StoreError
-from agent.home import PRIVATE_FILE
 from agent.recall import bits, planning, postings, scoring, stored_messages
 from agent.recall import index_tables as tables
+from agent.recall.derived_file import DerivedFile
 from agent.recall.scoring import Known, Scored
-from agent.store.connection import Database, address
-from agent.store.faults import DamagedStore
+from agent.store.connection import Database
 from agent.store.store import Store
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 _CLOSE, _CLOSE_NARROWED = 120, 20_000
 """Places that are weighed with what is known of their messages; more where filters drop some of them."""
@@ -43,6 +33,8 @@ class FoundMessages:
 
     hits: Sequence[tuple[int, Scored]]
     rarities: Mapping[str, float]
+    possible: float = 0.0
+    """What a message would score that holds all the words."""
 
 
 class MessageIndex:
@@ -51,20 +43,16 @@ class MessageIndex:
     def __init__(self, path: Path, store: Store) -> None:
         self.path = path
         self._store = store
-        self._database: Database | None = None
-        self._inode = 0
+        self._file = DerivedFile(path, tables.APPLICATION_ID, tables.prepare, self._check)
         self._remembered = postings.Remembered()
         self._reached = 0
         """The node up to which this process knows all to be indexed."""
-        self._opening = asyncio.Lock()
         self._stepping = asyncio.Lock()
 
     async def close(self) -> None:
         """Let go of the file."""
         self._reached = 0
-        if self._database is not None:
-            await self._database.close()
-            self._database = None
+        await self._file.close()
 
     # Building
 
@@ -82,13 +70,13 @@ class MessageIndex:
 
     async def progress(self) -> tuple[int, int]:
         """The node up to which all is indexed, and the newest one."""
-        mark = await self._mended(lambda database: database.read(tables.mark))
+        mark = await self._file.mended(lambda database: database.read(tables.mark))
         return mark.node, await self._store.database.read(stored_messages.newest)
 
     async def _step(self) -> bool:
         """Index some messages. False when none are left."""
         async with self._stepping:
-            return await self._mended(self._add_some)
+            return await self._file.mended(self._add_some)
 
     async def _add_some(self, database: Database) -> bool:
         before = await database.read(tables.mark)
@@ -115,7 +103,7 @@ class MessageIndex:
         if not self.path.exists():
             return
         async with self._stepping:
-            await self._mended(lambda database: self._remove(database, sessions))
+            await self._file.mended(lambda database: self._remove(database, sessions))
 
     async def _remove(self, database: Database, sessions: Sequence[str]) -> None:
         self._reached = 0
@@ -153,57 +141,20 @@ class MessageIndex:
             if sessions is not None or since is not None or until is not None:
                 within = bits.of_numbers(tables.lines_within(connection, sessions, since, until))
                 if not within:
-                    return FoundMessages((), {})
+                    return FoundMessages((), {}, scoring.possible(words, {}, 1))
             mark = tables.mark(connection)
             self._remembered.as_of(connection, mark)
             read = postings.read(connection, words, mark.rows, self._remembered)
             most = _CLOSE_NARROWED if narrowed else _CLOSE
             close = scoring.scored(read, mark.lines, most, within=within, narrowed=narrowed)
             known = tables.places_at(connection, [each.position for each in close])
-            return FoundMessages(_by_node(close, known, moment), {each.word: each.rarity for each in read})
+            rarities = {each.word: each.rarity for each in read}
+            possible = scoring.possible(words, rarities, mark.rows)
+            return FoundMessages(_by_node(close, known, moment), rarities, possible)
 
-        return await self._mended(lambda database: database.read(search))
+        return await self._file.mended(lambda database: database.read(search))
 
     # The file
-
-    async def _mended(self, work: Callable[[Database], Awaitable[T]]) -> T:
-        """What `work` gives; once more on a new file where this one is damaged, and where it was deleted."""
-        try:
-            return await work(await self._open())
-        except DamagedStore:
-            await self.close()
-            await asyncio.to_thread(_discard, self.path)
-        except StoreError:
-            if await asyncio.to_thread(self._is_there):
-                raise
-            await self.close()
-        return await work(await self._open())
-
-    def _is_there(self) -> bool:
-        """Whether the file that is open is the one of that name."""
-        try:
-            return self.path.stat().st_ino == self._inode
-        except OSError:
-            return False
-
-    async def _open(self) -> Database:
-        async with self._opening:
-            if self._database is None:
-                self._database = await self._connect()
-            return self._database
-
-    async def _connect(self) -> Database:
-        await asyncio.to_thread(_prepare_file, self.path)
-        database = await Database.connect(self.path)
-        try:
-            await database.bare(_configure)
-            await database.write(tables.prepare)
-            await self._check(database)
-            self._inode = (await asyncio.to_thread(self.path.stat)).st_ino
-        except BaseException:
-            await database.close()
-            raise
-        return database
 
     async def _check(self, database: Database) -> None:
         """Make sure that the index is one of this store, and hold no session that is gone."""
@@ -232,39 +183,3 @@ def _by_node(found: Sequence[Scored], known: Known, now: float) -> Sequence[tupl
         if node not in best or best[node].score < score:
             best[node] = each._replace(score=score)
     return sorted(best.items(), key=lambda item: (-item[1].score, -item[0]))
-
-
-def _configure(connection: sqlite3.Connection) -> None:
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute("PRAGMA cache_size = -16384")
-    connection.execute("PRAGMA trusted_schema = OFF")
-
-
-def _prepare_file(path: Path) -> None:
-    """Make sure that the file is ours or new, and only its owner can read it. Raises `StoreError`."""
-    try:
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, PRIVATE_FILE))
-        except FileExistsError:
-            # Opening and closing it here would drop the locks this process holds on it.
-            pass
-        if path.stat().st_size == 0:
-            return
-        with closing(sqlite3.connect(address(path, "mode=ro&immutable=1"), uri=True)) as connection:
-            (application,) = connection.execute("PRAGMA application_id").fetchone()
-    except sqlite3.Error:
-        # Torn or foreign: what it is tells whoever opens it.
-        return
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise StoreError(f"Cannot use {path}: {reason}; free it or delete it, it is built again.") from error
-    if application not in (0, tables.APPLICATION_ID):
-        raise StoreError(f"{path} belongs to another program; move it away, Hermes builds its own.")
-
-
-def _discard(path: Path) -> None:
-    log.warning("the index %s was damaged and is built again", path)
-    for name in (path.name, f"{path.name}-journal"):
-        path.with_name(name).unlink(missing_ok=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from agent.errors import StoreError
-from agent.recall import scoring, stored_messages
+from agent.errors import HermesError, StoreError
+from agent.recall import fusing, scoring, stored_messages
 from agent.recall.message_index import FoundMessages, MessageIndex
 from agent.recall.question import words_of
 from agent.recall.sources import Passage, RecallSource, Shelf
@@ -26,6 +27,11 @@ from agent.store.query import Query, parse
 from agent.store.ranking import snippet
 from agent.store.search import MAX_HITS, Order, SearchHit, SearchHits
 from agent.store.store import Store
+from tools.redact import redact
+
+if TYPE_CHECKING:
+    from agent.recall.embedding import Vectors
+    from agent.recall.meaning import Meaning
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +53,23 @@ _PAUSE, _LONG_PAUSE = 2.0, 60.0
 _REST = 0.002
 """Seconds between two steps of building in the background, in which others get their turn."""
 
+_NEAR, _NEAR_ALONE, _NEAR_NARROWED = 20, 100, 2_000
+"""Messages that meaning may add: beside words, alone, and where filters drop some of them."""
+_NEAR_PASSAGES = 300
+_SHOWN = 2_000
+"""Characters of a passage that are shown."""
+_HURRIED, _TYPING = 0.1, 2.0
+"""Seconds of patience of a search while somebody types, and for which notes are not read again then."""
+_FIRST = 3
+"""Passages that stand before the newest messages, where they hold all that was typed."""
+_LIKE, _LIKE_OF_FEW = 0.12, 0.25
+"""The least cosine that counts: whatever is asked, something is nearest, and one word is near to much."""
+
+NO_MEANING = (
+    "Searching by meaning needs the extra `semantic` (pip install 'hermes[semantic]') or a provider's model "
+    "in the setting recall.embeddings; use the mode words or auto."
+)
+
 _MOMENT = 0.03
 """Seconds that a search spends on indexing what is new; a longer backlog is for the background."""
 
@@ -62,14 +85,33 @@ class _Found(NamedTuple):
     """Of a node; empty where it does not matter."""
     passage: Passage | None = None
     source: str = MESSAGES
+    by_meaning: bool = False
+    """Whether it is among what means most nearly the same."""
+
+
+class _Question(NamedTuple):
+    """What is asked, and of what."""
+
+    text: str
+    words: Sequence[str]
+    filters: Filters
+    sources: Sequence[str]
+    patience: float
+    mode: SearchMode
 
 
 class Recall:
     """The search of one store. Open it once per process and close it in the end."""
 
-    def __init__(self, store: Store, *, sources: Sequence[RecallSource] = ()) -> None:
+    def __init__(
+        self, store: Store, *, sources: Sequence[RecallSource] = (), meaning: Meaning | None = None
+    ) -> None:
+        """`meaning` is None where nothing is set up that tells what texts mean."""
         self._store = store
+        self.meaning = meaning
         self._sources = tuple(sources)
+        self._held: dict[str, tuple[float, Sequence[Passage]]] = {}
+        """What sources held when they were read last."""
         self._shelves = {source.name: Shelf() for source in self._sources}
         self.index = MessageIndex(store.file.with_name("recall.db"), store)
         self._keeper: asyncio.Task[None] | None = None
@@ -93,7 +135,9 @@ class Recall:
             self._stirred.clear()
             try:
                 await self.index.catch_up(seconds=float("inf"), rest=_REST)
-            except StoreError:
+                if self.meaning is not None:
+                    await self.meaning.catch_up(seconds=float("inf"), rest=_REST)
+            except HermesError:
                 log.warning("the index of messages cannot be kept up", exc_info=True)
                 await asyncio.sleep(_LONG_PAUSE)
 
@@ -106,11 +150,15 @@ class Recall:
         for shelf in self._shelves.values():
             shelf.close()
         await self.index.close()
+        if self.meaning is not None:
+            await self.meaning.close()
 
     async def forget(self, sessions: Sequence[str]) -> None:
         """Take the words of sessions out that are being deleted."""
         try:
             await self.index.remove(sessions)
+            if self.meaning is not None:
+                await self.meaning.forget(sessions)
         except StoreError:
             # Their messages go all the same; what is left is removed when the index is opened next.
             log.warning("sessions %s could not be taken out of the index", ", ".join(sessions), exc_info=True)
@@ -134,20 +182,28 @@ class Recall:
         counts. `patience` (seconds) bounds the search of old messages for parts of words. Any text is a
         valid question. Raises `StoreError`.
         """
-        if mode == "meaning":
-            raise StoreError("Searching by meaning alone is not set up; use the mode words or auto.")
+        if mode == "meaning" and self.meaning is None:
+            raise StoreError(NO_MEANING)
         asked, wanted = filters or Filters(), self.source_names if sources is None else sources
         query = parse(text)
         room = session_list.bounded(offset) + session_list.bounded(limit)
-        exact, complete = await self._exact(query, asked, order, patience, wanted)
-        if order == "newest" and exact:
-            answers: list[_Found] = []
+        exact: list[int] = []
+        complete = True
+        if mode != "meaning":
+            exact, complete = await self._exact(query, asked, order, patience, wanted)
+        answers: list[_Found] = []
+        question = _Question(text, words_of(text), asked, wanted, patience, mode)
+        first: list[_Found] = []
+        if exact and order == "newest":
+            # Nobody knows where they belong among messages by age, and below them nobody would see them.
+            first = await self._whole_passages(question)
         else:
-            answers = await self._answers(
-                text, asked, wanted, max(room, 1), is_found=bool(exact), by_session=by_session
+            answers, is_whole = await self._answers(
+                question, max(room, 1), is_found=bool(exact), by_session=by_session
             )
+            complete = complete and is_whole
         known = set(exact)
-        found = [_Found(0.0, None, node) for node in exact]
+        found = [*first, *(_Found(0.0, None, node) for node in exact)]
         found += [each for each in answers if each.node not in known or each.passage is not None]
         if by_session:
             found = await self._one_each(found)
@@ -172,28 +228,89 @@ class Recall:
         )
 
     async def _answers(
-        self,
-        text: str,
-        filters: Filters,
-        sources: Sequence[str],
-        room: int,
-        *,
-        is_found: bool,
-        by_session: bool,
-    ) -> list[_Found]:
-        """What the ranking gives; where exact matches are there, only what holds words itself."""
-        words = words_of(text)
-        if not words:
-            return []
+        self, asked: _Question, room: int, *, is_found: bool, by_session: bool
+    ) -> tuple[list[_Found], bool]:
+        """What the ranking gives; where exact matches are there, only what holds words itself.
+
+        And whether all was looked through for what there was time.
+        """
+        if not asked.words:
+            return [], True
         messages = FoundMessages((), {})
-        if MESSAGES in sources:
-            messages = await self._messages(words, filters)
+        if MESSAGES in asked.sources and asked.mode != "meaning":
+            messages = await self._messages(asked.words, asked.filters)
         told = [_Found(each.score, each, node) for node, each in messages.hits if each.own or not is_found]
-        if told and (filters or by_session):
+        all_counts = by_session or self.meaning is not None
+        if told and (asked.filters or by_session):
             # Else only a deletion in this moment could drop one, and what is gone is not shown anyway.
-            told = await self._let_through(told, filters, len(told) if by_session else room)
-        others = await self._passages(words, filters, sources, messages.rarities)
-        return sorted([*told, *others], key=lambda each: -each.score)
+            told = await self._let_through(told, asked.filters, len(told) if all_counts else room)
+        others = await self._passages(asked, messages.rarities)
+        found = sorted([*told, *others], key=lambda each: -each.score)
+        if self.meaning is None or asked.mode == "words":
+            return [each for each in found if each.scored is not None], True
+        return await self._by_meaning(self.meaning, asked, found, messages.possible, only_words=is_found)
+
+    async def _by_meaning(
+        self, meaning: Meaning, asked: _Question, found: list[_Found], possible: float, *, only_words: bool
+    ) -> tuple[list[_Found], bool]:
+        """The hits with what means the same beside them, and whether there was the time for that.
+
+        `only_words`: nothing is added, as what was typed was found.
+        """
+        vector = await meaning.question(asked.text, asked.patience)
+        by_words = [each for each in found if each.scored is not None]
+        if vector is None:
+            return by_words, asked.patience >= meaning.hurried
+        count = len(asked.words)
+        possible = possible or float(count)
+        sure = fusing.confidence(max((each.score for each in by_words), default=0.0), possible)
+        if asked.mode == "meaning":
+            sure = 0.0
+        adds = sure < 1 and not only_words
+        nodes = [each.node for each in by_words if each.passage is None]
+        cosines = dict(await meaning.likeness(vector, nodes)) if nodes else {}
+        is_complete = True
+        near: set[int] = set()
+        if adds and MESSAGES in asked.sources:
+            is_complete = asked.patience >= meaning.hurried
+            added = await self._nearest(meaning, vector, asked) if is_complete else []
+            near = {each.node for each in added}
+            known = set(nodes)
+            cosines |= {each.node: each.score for each in added}
+            found += [each._replace(score=0.0) for each in added if each.node not in known]
+        passages = [each for each in found if each.passage is not None]
+        told = [f"{each.passage.title}\n{each.passage.text}" for each in passages if each.passage is not None]
+        likenesses = await meaning.of_texts(vector, told, asked.patience) if told else ()
+        by_passage = {id(each.passage): like for each, like in zip(passages, likenesses, strict=True)}
+        least = 0.0 if asked.mode == "meaning" else _LIKE if count >= FEW else _LIKE_OF_FEW
+        candidates: list[tuple[_Found, fusing.Contender]] = []
+        for each in found:
+            like = cosines.get(each.node) if each.passage is None else by_passage[id(each.passage)]
+            is_near = like is not None and like >= least and (each.passage is not None or each.node in near)
+            if each.scored is None and not (adds and is_near):
+                continue
+            own = 0 if each.scored is None else each.scored.own
+            told_of = each._replace(by_meaning=adds and is_near)
+            candidates.append((told_of, fusing.Contender(each.score, like, own >= count)))
+        order = fusing.fused([candidate for _, candidate in candidates], sure)
+        return [candidates[at][0]._replace(score=score) for at, score in order], is_complete
+
+    async def _nearest(self, meaning: Meaning, vector: Vectors, asked: _Question) -> list[_Found]:
+        """The messages that mean most nearly the same, each with its cosine as its score."""
+        filters = asked.filters
+        within = None
+        if stored_messages.narrows_sessions(filters):
+            within = await self._store.database.read(lambda c: stored_messages.sessions_within(c, filters))
+        narrowed = bool(replace(filters, session=None, session_begins="", project="", since=None, until=None))
+        count = _NEAR_NARROWED if narrowed else _NEAR_ALONE if asked.mode == "meaning" else _NEAR
+        near = await meaning.nearest(vector, count, sessions=within, since=filters.since, until=filters.until)
+        return await self._let_through([_Found(cosine, None, node) for node, cosine in near], filters, count)
+
+    async def _whole_passages(self, asked: _Question) -> list[_Found]:
+        """The best passages that hold each word themselves."""
+        found = await self._passages(asked._replace(mode="words"), {}) if asked.words else []
+        whole = [each for each in found if each.scored is not None and each.scored.own >= len(asked.words)]
+        return sorted(whole, key=lambda each: -each.score)[:_FIRST]
 
     async def _messages(self, words: Sequence[str], filters: Filters) -> FoundMessages:
         try:
@@ -214,6 +331,15 @@ class Recall:
             log.warning("the index of messages cannot be searched", exc_info=True)
             return FoundMessages((), {})
 
+    async def _read(self, source: RecallSource, *, hurried: bool) -> Sequence[Passage]:
+        """What a source holds; of one that was just read, what it held then, while somebody is typing."""
+        before = self._held.get(source.name)
+        if hurried and before is not None and time.monotonic() - before[0] < _TYPING:
+            return before[1]
+        passages = await source.passages()
+        self._held[source.name] = (time.monotonic(), passages)
+        return passages
+
     async def _let_through(self, found: Sequence[_Found], filters: Filters, room: int) -> list[_Found]:
         """The first hits that filters let through: those asked for, and what was checked beside them."""
         database = self._store.database
@@ -231,21 +357,29 @@ class Recall:
                 break
         return passed
 
-    async def _passages(
-        self, words: Sequence[str], filters: Filters, sources: Sequence[str], rarities: Mapping[str, float]
-    ) -> list[_Found]:
-        """What other sources hold; filters that only messages have leave them out."""
-        if replace(filters, since=None, until=None):
+    async def _passages(self, asked: _Question, rarities: Mapping[str, float]) -> list[_Found]:
+        """What other sources hold; filters that only messages have leave them out.
+
+        With meaning also those that hold no word, without a score.
+        """
+        if replace(asked.filters, since=None, until=None):
             return []
         found: list[_Found] = []
         for source in self._sources:
-            if source.name not in sources:
+            if source.name not in asked.sources:
                 continue
-            passages = await source.passages()
-            for passage, scored in await self._shelves[source.name].best(words, passages, rarities):
-                if not _is_within(passage, filters):
-                    continue
-                found.append(_Found(scored.score, scored, passage=passage, source=source.name))
+            passages = [
+                each
+                for each in await self._read(source, hurried=asked.patience < _HURRIED)
+                if _is_within(each, asked.filters)
+            ]
+            words = () if asked.mode == "meaning" else asked.words
+            best = await self._shelves[source.name].best(words, passages, rarities)
+            found += [_Found(each.score, each, passage=some, source=source.name) for some, each in best]
+            if self.meaning is not None and asked.mode != "words":
+                held = {id(passage) for passage, _ in best}
+                rest = [each for each in passages if id(each) not in held][:_NEAR_PASSAGES]
+                found += [_Found(0.0, passage=each, source=source.name) for each in rest]
         return found
 
     async def _one_each(self, found: Sequence[_Found]) -> list[_Found]:
@@ -272,13 +406,17 @@ class Recall:
 
     async def _shown(self, page: Sequence[_Found], query: Query, text: str) -> tuple[SearchHit, ...]:
         secrets, words = self._store.secrets, words_of(text)
-        told = query if any(each.scored is None for each in page) else parse(" ".join(words))
+        is_exact_there = any(each.scored is None and not each.by_meaning for each in page)
+        told = query if is_exact_there else parse(" ".join(words))
         nodes = [each.node for each in page if each.passage is None]
         hits = await finding.hits_of(self._store.database, told, nodes, secrets)
         by_node = {hit.node: hit for hit in hits}
         shown: list[SearchHit] = []
         for each in page:
-            ways = ("exact",) if each.scored is None else scoring.sources(each.scored, len(words))
+            ways = scoring.sources(each.scored, len(words)) if each.scored is not None else ()
+            if each.by_meaning:
+                ways = (*ways, "meaning")
+            ways = ways or ("exact",)
             if each.passage is not None:
                 shown.append(replace(_passage_hit(each, each.passage, told, secrets), ways=ways))
             elif each.node in by_node:
@@ -312,4 +450,5 @@ def _passage_hit(found: _Found, passage: Passage, query: Query, secrets: Mapping
         workspace="",
         tool="",
         source=found.source,
+        text=redact(passage.text, secrets)[:_SHOWN],
     )

@@ -210,6 +210,12 @@ def _shares() -> tuple[tuple[float, ...], tuple[float, ...]]:
     )
 
 
+def possible(words: Sequence[str], rarities: Mapping[str, float], rows: int) -> float:
+    """The score of a message of usual length that holds each of the words, and nobody around it one. Pure."""
+    rarest = rarity(0, rows)
+    return sum(rarities.get(word, rarest) ** _EVENNESS for word in words)
+
+
 def weighed(score: float, kind: str, size: int, age: float) -> float:
     """The score of a place with its message's kind, characters and age in seconds."""
     length = 1 + _WORTH * math.log(min(max(size, _SHORT), _FULL) / _USUAL)

@@ -389,9 +389,29 @@ def rescue_clock(line: ProgramCall) -> str | None:
     return None
 
 
+def let_in(line: ProgramCall) -> str | None:
+    """hermes itself, where it would let in what is kept back from agents until a person has read it."""
+    arguments = list(line.arguments)
+    if line.name != "hermes":
+        start = next((at for at, each in enumerate(arguments) if _HERMES.search(each)), None)
+        if start is None:
+            return None
+        arguments = arguments[start + 1 :]
+    if "context" not in arguments:
+        return None
+    said = arguments[arguments.index("context") + 1 :]
+    if any(each == "allow" or UNKNOWN in each for each in said):
+        return "let in text that only a person may let in"
+    return None
+
+
+_HERMES = re.compile(r"(?:^|/)hermes(?:_launcher(?:\.py)?)?$|^app\.main$|(?:^|/)app/main\.py$")
+
+
 RULES: dict[str, Rule] = (
     dict.fromkeys(names.DELETERS, delete)
     | dict.fromkeys(names.OWNERS, own)
+    | dict.fromkeys(("hermes", "python", "python3", "python3.11", "uv", "uvx", "pipx"), let_in)
     | {
         "mv": move,
         "cp": copy,

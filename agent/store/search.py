@@ -69,6 +69,8 @@ class SearchHit:
     """What kind of thing was found: `messages`, or the name of another source of recall."""
     ways: tuple[str, ...] = ()
     """How it was found, such as `words`, `nearby`, `date`, `meaning`; see `agent.recall.recall`."""
+    text: str = ""
+    """The beginning of what is no message, without secrets: it stands nowhere else."""
 
 
 @dataclass(frozen=True, slots=True)

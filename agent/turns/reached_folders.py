@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.context.context_files import folders_between, repository_root
+from agent.context.cursor_rules import CursorRule, rules_of
 from agent.context.folder_files import FolderFiles, FolderRoom, read_folders, ways_to
 from agent.context.folders_in_view import KEY, in_view
 from agent.context.quarantine import kept_back_notices
@@ -45,7 +46,10 @@ class ReachedFolders:
         self._pending: dict[str, FolderFiles] = {}
         """What stands in results that are not committed yet, by the call."""
         self._known: set[Path] = set()
-        """Folders that need not be looked into."""
+        """Folders that need not be looked into, and rules that are in view."""
+        self._rules: list[CursorRule] = []
+        self._looked: set[Path] = set()
+        """Folders whose rules were read."""
         self.renew()
 
     def renew(self) -> None:
@@ -70,20 +74,38 @@ class ReachedFolders:
         if self._follows_shell and isinstance(cwd := result.get("cwd"), str):
             places.setdefault(Path(cwd), False)
         new = [each for each in ways_to(self._root, places) if each not in self._known]
-        if not new or not text.startswith("{"):
+        if not text.startswith("{") or not (places or new):
             return text
         # Before the first wait: another call that runs beside this one may have reached the same folder.
         self._known.update(new)
+        rules = await self._fitting(places, new)
+        if not new and not rules:
+            return text
         try:
             written = frozenset(place for place, wrote in places.items() if wrote)
-            files = await asyncio.to_thread(read_folders, new, self._root, self._room, written)
+            files = await asyncio.to_thread(read_folders, new, self._root, self._room, written, rules)
         except BaseException:
             self._known.difference_update(new)
+            self._known.difference_update(rule.path for rule in rules)
             raise
         if not files.parts:
             return text
         self._pending[call] = files
         return f"{text[:-1]}, {json.dumps(KEY)}: {json.dumps(files.text, ensure_ascii=False)}}}"
+
+    async def _fitting(self, places: Mapping[Path, bool], new: Sequence[Path]) -> Sequence[CursorRule]:
+        """The rules for one of these places that the agent does not have in view."""
+        unread = [each for each in (*self._prompt, *new) if each not in self._looked]
+        if unread:
+            self._looked.update(unread)
+            self._rules += await asyncio.to_thread(rules_of, sorted(unread), self._root)
+        fitting = [
+            rule
+            for rule in self._rules
+            if not rule.always and rule.path not in self._known and any(map(rule.fits, places))
+        ]
+        self._known.update(rule.path for rule in fitting)
+        return fitting
 
     def delivered(self, call: str) -> Mapping[str, Any]:
         """What the node of the call's result keeps of them; the person is told."""
@@ -93,7 +115,8 @@ class ReachedFolders:
         for part in files.parts:
             name = Path(part.source).relative_to(self._root)
             left = f" {len(part.left_out)} passages are left out for want of room." if part.left_out else ""
-            text = f"Work reached {name.parent}: {name.name} goes to the agent with the result.{left}"
+            reached = f"a file of the rule {name.name}" if name.suffix == ".mdc" else str(name.parent)
+            text = f"Work reached {reached}: {name.name} goes to the agent with the result.{left}"
             self._emit(Noticed(kind="info", text=clean(text), detail=part.text))
         for sentence in kept_back_notices([each for part in files.parts for each in part.passages]):
             self._emit(Noticed(kind="warning", text=sentence))

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agent.absent import NO_DIAGNOSTICS, NO_SENSES, NO_WEB
+from agent.event_data import FormReply
 from agent.events import Decision, Event, ToolProgressed
 from agent.pending_requests import PendingRequests
 from agent.safety.gate import Gate, Verdict
 from agent.safety.impact import ActionEnvironment, impact
+from agent.server_events import FormAsked
 from agent.turns.task_state import LiveTodos, TaskState
 from tools.actions import Action, SpawnAgent, WritePath
 from tools.browser.browsers import Browsers
@@ -42,6 +44,7 @@ from tools.terminal.terminals import Terminals
 from tools.web_reader import WebReader
 
 if TYPE_CHECKING:
+    from agent.mcp.forms import FormField
     from agent.web.services import WebServices
 
 Acting = Callable[[str, Action], Awaitable[None]]
@@ -68,6 +71,12 @@ class PersonAsker:
     async def ask(self, question: str, choices: Sequence[str], allow_freetext: bool) -> PersonAnswer:
         safe = [clean(choice) for choice in choices]
         return await self.pending_requests.ask(clean(question), safe, allow_freetext, agent=self.agent)
+
+    async def fill_in(self, server: str, message: str, fields: Sequence[FormField]) -> FormReply:
+        """Put a form of a tool server to the person. Declined at once when nobody is there."""
+        return await self.pending_requests.put(
+            FormAsked, self.agent, server=clean(server), message=clean(message), fields=tuple(fields)
+        )
 
 
 @dataclass(frozen=True, slots=True)

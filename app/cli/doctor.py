@@ -70,6 +70,7 @@ def checks() -> dict[str, Check]:
         "store": state.store,
         "senses": senses.senses,
         "disk": system.disk,
+        "meaning": state.meaning,
         "model": model.model,
     }
 

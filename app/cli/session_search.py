@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 _SEARCH_SECONDS = 10.0
 """How long a search may go on into old messages for parts of words."""
 
+_MEANING_SECONDS = 10.0
+"""How long a search may first find out what new messages mean."""
+
 _INDEX_SECONDS = 60.0
 """How long a search may first index what is new; it goes on with what is indexed then."""
 
@@ -37,7 +40,7 @@ async def run(store: Store, home: Home, args: argparse.Namespace) -> None:
     recall = await open_recall(store, home, await asyncio.to_thread(Path.cwd))
     try:
         sources = _sources(recall, args.source)
-        await _index(recall)
+        await _index(recall, by_meaning=args.mode != "words")
         hits = await recall.search(
             query,
             filters=Filters(
@@ -82,10 +85,19 @@ def _sources(recall: Recall, named: list[str] | None) -> list[str] | None:
     return named
 
 
-async def _index(recall: Recall) -> None:
+async def _index(recall: Recall, *, by_meaning: bool) -> None:
     """Index what is new, and say so where it takes a while."""
-    from agent.errors import StoreError
+    from agent.errors import HermesError, StoreError
 
+    try:
+        if (
+            by_meaning
+            and recall.meaning is not None
+            and not await recall.meaning.catch_up(seconds=_MEANING_SECONDS)
+        ):
+            say("hermes: the meaning of some messages is not known yet; the next search goes on.", sys.stderr)
+    except HermesError as error:
+        say(f"hermes: {error} Only words are searched.", sys.stderr)
     try:
         if await recall.index.catch_up(seconds=1.0):
             return

@@ -246,12 +246,17 @@ class CommandActions:
 
     async def search(self, argument: str) -> None:
         from app.conversation.open_search_hit import show_search_hit
-        from app.screens.sessions.search import SearchScreen
+        from app.screens.sessions.search import ChosenNote, SearchScreen
 
         screen = SearchScreen(self._app.need_client().stored, argument or self._searched)
         chosen = await self._app.push_screen_wait(screen)
         self._searched = screen.text
-        if chosen is not None:
+        if isinstance(chosen, ChosenNote):
+            # Each kind has a screen of its own, which begins at what was found.
+            await self.run(
+                BY_ID[f"program.{chosen.source}"], chosen.text if chosen.source == "memory" else chosen.title
+            )
+        elif chosen is not None:
             await show_search_hit(self._app, chosen)
 
     async def undo(self, _argument: str) -> None:

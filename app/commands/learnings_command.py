@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         """What the screen of learnings asks of the application."""
 
 
-async def _learnings(app: LearningsPorts, _argument: str) -> None:
+async def _learnings(app: LearningsPorts, argument: str) -> None:
     from agent.api.config import load
     from agent.api.home import Home, secrets_of_home
     from agent.api.learnings import learning_book
@@ -31,7 +31,7 @@ async def _learnings(app: LearningsPorts, _argument: str) -> None:
     # A connection of its own: the engine may work in another process.
     async with await Store.open(home.database, secrets=secrets) as store:
         book = await asyncio.to_thread(learning_book, store.database, workspace, settings.learnings, secrets)
-        source = await app.push_screen_wait(LearningsScreen(book))
+        source = await app.push_screen_wait(LearningsScreen(book, at=argument))
     if source is not None:
         await show_place(app, source.session, source.node)
 

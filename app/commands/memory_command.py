@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         """What the memory screen asks of the application."""
 
 
-async def _memory(app: MemoryPorts, _argument: str) -> None:
+async def _memory(app: MemoryPorts, argument: str) -> None:
     from agent.api.config import load
     from agent.api.home import Home
     from agent.api.memory import memory_files
@@ -26,7 +26,9 @@ async def _memory(app: MemoryPorts, _argument: str) -> None:
     client = app.need_client()
     home = Home.locate()
     settings = await asyncio.to_thread(lambda: load(home, dict(os.environ), client.workspace).settings)
-    source = await app.push_screen_wait(MemoryScreen(memory_files(home, client.workspace, settings)))
+    source = await app.push_screen_wait(
+        MemoryScreen(memory_files(home, client.workspace, settings), at=argument)
+    )
     if source is not None:
         await show_place(app, source.session, source.node)
 

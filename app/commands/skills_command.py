@@ -49,13 +49,13 @@ class DiskShelf:
         set_setting(self.home, "skills.disabled", ",".join(names))
 
 
-async def _skills(app: SkillsPorts, _argument: str) -> None:
+async def _skills(app: SkillsPorts, argument: str) -> None:
     from agent.api.home import Home
     from app.screens.skills import SkillsScreen
 
     client = app.need_client()
     shelf = DiskShelf(await asyncio.to_thread(Home.locate), client.workspace)
-    name = await app.push_screen_wait(SkillsScreen(shelf))
+    name = await app.push_screen_wait(SkillsScreen(shelf, at=argument))
     await app.skills.look()
     if name is not None:
         active_conversation.prompt(app).set_text(f"/{name} ")

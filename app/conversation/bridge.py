@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from agent.api.history import MAIN
+from agent.api.mcp import ServerLogged
 from agent.events import (
     Asked,
     BranchSwitched,
@@ -33,7 +34,7 @@ from app.panes.agent_rows import AgentRows
 from app.panes.task_lists import TodoTree
 from app.questions.request_queue import RequestQueue
 from app.terminal.output_filter import TerminalAttention
-from tools.results import DiffDetail
+from tools.results import DiffDetail, Display
 from widgets.panes.files import PaneFileChange
 from widgets.panes.status import StatusFigures
 from widgets.transcript.items import CallItem
@@ -41,6 +42,9 @@ from widgets.transcript.items import CallItem
 _SANDBOXES = ("", "bubblewrap", "landlock", "seatbelt", "none")
 KEPT_RESULTS = 500
 """Calls whose results are at hand; those before are read from the session's path."""
+
+_ALARMING = ("error", "critical", "alert", "emergency")
+"""Levels of a server's log that the eye should not miss."""
 
 
 class Panes(Protocol):
@@ -65,6 +69,7 @@ class Bridge:
         attention: TerminalAttention,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._logged = 0
         self._panes = panes
         self._requests = requests
         self._attention = attention
@@ -79,6 +84,8 @@ class Bridge:
         self._finished: dict[str, ToolFinished] = {}
         self._touched: dict[str, tuple[FileChange, ...]] = {}
         """What the watcher saw change during calls that still run."""
+        self.listeners: list[Callable[[Event], None]] = []
+        """What hears every event beside the panes. Quick, as these are."""
 
     def __call__(self, event: Event) -> None:
         if event.agent == "main":
@@ -86,6 +93,8 @@ class Bridge:
             self._session(event)
         self._anybody(event)
         self.streams.hear(event)
+        for hear in self.listeners:
+            hear(event)
 
     def _session(self, event: Event) -> None:
         """What is about the session and its own agent, beside the conversation."""
@@ -129,6 +138,8 @@ class Bridge:
                 )
             case ToolProgressed():
                 panes.calls.progress(_key(event, event.call), event.text)
+            case ServerLogged():
+                self._server_log(event)
             case ToolFinished():
                 key = _key(event, event.call)
                 panes.calls.finish(key, event.outcome, event.seconds, event.display)
@@ -242,6 +253,15 @@ class Bridge:
         """What the session costs: its own agent and all it sent. Unknown as soon as one part is."""
         sent = self.team.cost()
         self.change(cost=None if self._own_cost is None or sent is None else self._own_cost + sent)
+
+    def _server_log(self, event: ServerLogged) -> None:
+        """A line of a tool server, among the calls."""
+        self._logged += 1
+        key = f"server:{self._logged}"
+        display = Display(event.level[:20], event.text, "")
+        self._panes.calls.start(key, event.level, display, agent=event.server)
+        outcome = "failed" if event.level in _ALARMING else "done"
+        self._panes.calls.finish(key, outcome, None, display)
 
     def _files_changed(self, event: FilesChanged) -> None:
         """Changes of a running call wait for its end: its own diff is the better one."""

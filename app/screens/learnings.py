@@ -64,7 +64,9 @@ class LearningsScreen(SplitPage[LearningSource | None]):
         Binding("s", "status", "Show all states, or one", id="learnings.status"),
     ]
 
-    def __init__(self, book: LearningBook, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, book: LearningBook, now: Callable[[], float] = time.time, at: str = "") -> None:
+        """`at`: the pattern of the learning it begins with."""
+        self._first = at
         self._lines = LearningRows(now)
         super().__init__(self._lines)
         self._book = book
@@ -88,7 +90,9 @@ class LearningsScreen(SplitPage[LearningSource | None]):
             self._all = await self._book.look()
         except HermesError as error:
             self.notify(line(str(error)), severity="error", markup=False)
-        self._show(at)
+        first = next((each.id for each in self._all if each.pattern == self._first), 0)
+        self._show(at or first)
+        self._first = ""
         self.loaded = True
 
     def _show(self, at: int = 0) -> None:

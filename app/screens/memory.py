@@ -106,7 +106,9 @@ class MemoryScreen(SplitPage[MemorySource | None]):
         Binding("s", "scope", "Show all scopes, or one", id="memory.scope"),
     ]
 
-    def __init__(self, files: MemoryFiles, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, files: MemoryFiles, now: Callable[[], float] = time.time, at: str = "") -> None:
+        """`at`: the text of the entry it begins with."""
+        self._first = at
         self._lines = MemoryRows(now)
         super().__init__(self._lines)
         self._files = files
@@ -122,7 +124,7 @@ class MemoryScreen(SplitPage[MemorySource | None]):
             yield Static(id="memory-text")
 
     def on_mount(self) -> None:
-        self._load()
+        self._load(self._first)
 
     @work(exclusive=True, group="list")
     async def _load(self, at: str = "") -> None:

@@ -92,7 +92,9 @@ class SkillsScreen(SplitPage[str | None]):
         Binding("space", "switch", "Use the skill, or no longer", id="skills.switch"),
     ]
 
-    def __init__(self, shelf: SkillShelf) -> None:
+    def __init__(self, shelf: SkillShelf, at: str = "") -> None:
+        """`at`: the name of the skill it begins with."""
+        self._first = at
         self._lines = SkillRows()
         super().__init__(self._lines)
         self._shelf = shelf
@@ -107,7 +109,7 @@ class SkillsScreen(SplitPage[str | None]):
             yield Static(id="skill-text")
 
     def on_mount(self) -> None:
-        self._load()
+        self._load(self._first)
 
     def on_screen_resume(self) -> None:
         """What was installed meanwhile is listed too."""

@@ -7,7 +7,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from agent import events
+from agent import events, server_events
 from agent.events import ApprovalAsked, Event, QuestionAsked, ToolFinished
 from tools.results import DiffDetail, Display
 
@@ -15,8 +15,9 @@ DOC = Path(__file__).parents[2] / "docs" / "events.md"
 
 
 def all_events() -> list[type[Event]]:
-    found = [value for value in vars(events).values() if isinstance(value, type) and issubclass(value, Event)]
-    return [event for event in found if event.type]
+    values = [*vars(events).values(), *vars(server_events).values()]
+    found = [value for value in values if isinstance(value, type) and issubclass(value, Event)]
+    return [event for event in dict.fromkeys(found) if event.type]
 
 
 def test_every_event_type_and_field_is_documented() -> None:

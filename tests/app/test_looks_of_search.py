@@ -88,3 +88,18 @@ def test_each_answer_to_a_question_says_how_it_was_found(
 def test_the_search_looks_as_it_should_in_other_skins(snap_compare: Any, tmp_path: Path, skin: str) -> None:
     run = searched(tmp_path, "tool:term totals")
     assert snap_compare(Staged(skin), terminal_size=NARROW, run_before=run)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids=["narrow", "wide"])
+def test_skills_learnings_and_notes_stand_among_the_hits(
+    snap_compare: Any, tmp_path: Path, size: tuple[int, int]
+) -> None:
+    async def act(app: Staged, pilot: Pilot[Any]) -> None:
+        async with await found.filled(tmp_path / "state.db") as store:
+            recall = Recall(store, sources=found.shelves())
+            stored = LocalStored(store, Home(Path()), recall)
+            app.push_screen(SearchScreen(stored, "tests", now=lambda: found.NOW))
+            await still(app, pilot)
+            await recall.close()
+
+    assert snap_compare(Staged(), terminal_size=size, run_before=scene(act))

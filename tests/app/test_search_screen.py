@@ -13,11 +13,12 @@ from textual.widgets import Static
 
 from agent.api.local.stored import LocalStored
 from agent.home import Home
+from agent.recall.recall import Recall
 from agent.store.query import parse
-from agent.store.search import SearchHits
+from agent.store.search import SearchHit, SearchHits
 from agent.store.store import Store
-from app.screens.sessions.search import ChosenHit, SearchScreen
-from app.screens.sessions.search_rows import HitRows, around, found_by, when
+from app.screens.sessions.search import ChosenHit, ChosenNote, SearchScreen
+from app.screens.sessions.search_rows import HitRows, around, found_by, kind_of, when
 from tests.support import found
 from themes.skin import Skin
 from widgets.palette import Palette, css_variables
@@ -169,3 +170,35 @@ def test_ages_are_short(age: float, shown: str) -> None:
 )
 def test_a_hit_says_how_it_was_found(ways: tuple[str, ...], shown: str) -> None:
     assert found_by(ways) == shown
+
+
+async def test_skills_learnings_and_notes_are_hits_of_their_own_kinds_and_lead_to_themselves(
+    store: Store,
+) -> None:
+    sources = found.shelves()
+    recall = Recall(store, sources=sources)
+    host = Host()
+    async with host.run_test(size=(100, 30)) as pilot:
+        stored = LocalStored(store, Home(Path()), recall)
+        await host.push_screen(SearchScreen(stored, "tests", now=lambda: found.NOW), host.outcomes.append)
+        rows = host.screen.query_one(HitRows)
+        await until(pilot, lambda: {"skills", "learnings"} <= {hit.source for hit in rows.hits})
+        assert [kind_of(hit) for hit in rows.hits[:2]] in (
+            ["bundled skill", "learning"],
+            ["learning", "bundled skill"],
+        )
+        assert "messages" in {hit.source for hit in rows.hits}
+        at = next(at for at, hit in enumerate(rows.hits) if hit.source == "skills")
+        await pilot.press(*["down"] * at, "enter")
+        await until(pilot, lambda: host.outcomes)
+    assert host.outcomes == [ChosenNote("skills", "test-first", f"{found.SKILL}\ntests")]
+    await recall.close()
+
+
+def test_a_passage_is_shown_whole_beside_its_row() -> None:
+    hit = SearchHit(
+        0, "", "test-first", "bundled", 0.0, "Write", "", "", source="skills", text="Write\nit down"
+    )
+    lines, match = around([], hit, parse("down"), 40, Palette(Skin()))
+    assert [strip.text.strip() for strip in lines] == ["test-first", "bundled skill", "", "Write", "it down"]
+    assert match == 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from agent.recall.sources import Passage
 from agent.store.store import Store
 
 NOW = 1_770_000_000.0
@@ -77,3 +79,31 @@ def _rename(path: Path, old: str, new: str) -> None:
         connection.execute("UPDATE sessions SET id = ? WHERE id = ?", (new, old))
         for table in ("nodes", "heads", "calls", "drafts"):
             connection.execute(f"UPDATE {table} SET session = ? WHERE session = ?", (new, old))
+
+
+SKILL = "Write the test before the change, and see it fail."
+
+
+class Shelf:
+    """A source with fixed passages."""
+
+    def __init__(self, name: str, *passages: Passage) -> None:
+        self.name = name
+        self._passages = passages
+
+    async def passages(self) -> Sequence[Passage]:
+        return self._passages
+
+
+def shelves() -> list[Shelf]:
+    """A skill, a learning and a note beside the messages."""
+    return [
+        Shelf("skills", Passage("test-first", f"{SKILL}\ntests", kind="bundled")),
+        Shelf(
+            "learnings",
+            Passage("make tests", "tests hang\nUse a time limit.", created=NOW - 86_400, kind="learning"),
+        ),
+        Shelf(
+            "memory", Passage("MEMORY.md", "The tests need Postgres.", created=NOW - 3_600, kind="project")
+        ),
+    ]

@@ -179,6 +179,8 @@ def call(number, params):
 
 def main():
     match WAY:
+        case "waits-for" if not os.path.exists(FILE):
+            sys.exit(4)
         case "dies":
             sys.stderr.write("no licence found\n")
             sys.exit(3)

@@ -20,5 +20,8 @@ class LocalServers:
     async def restart(self, server: str) -> None:
         await self._service.restart(server)
 
+    async def agree(self, server: str) -> None:
+        await self._service.agree(server)
+
     async def resources(self, server: str) -> Mapping[str, Any]:
         return await self._service.resources(server)

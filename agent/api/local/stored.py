@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from agent.home import Home
-from agent.recall.recall import MESSAGES, Recall, SearchMode
+from agent.recall.recall import Recall, SearchMode
 from agent.sessions.deleting import delete_session
 from agent.store.export import masked
 from agent.store.nodes import Node, Session
@@ -65,7 +65,6 @@ class LocalStored:
             order=order,
             mode=mode,
             patience=patience,
-            sources=(MESSAGES,),
         )
 
     async def around(self, node: int, window: int) -> Sequence[Node]:

@@ -43,6 +43,13 @@ class Callback:
         async with asyncio.timeout(PATIENCE):
             return await self._answer
 
+    def close(self) -> None:
+        """Give the port back."""
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(
             ConnectionError, ValueError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from mcp import Client
@@ -26,6 +26,11 @@ from agent.mcp.host.stdio import LARGEST_MESSAGE, Complaints, resolved_command, 
 from agent.mcp.host.web import http_client
 from agent.mcp.launch import ServerLaunch
 from agent.mcp.tool_definition import FAULT, MOST_TOOLS
+
+if TYPE_CHECKING:
+    import httpx2
+
+    from agent.mcp.host.oauth import SignInProvider
 
 Tell = Callable[[str, dict[str, Any]], None]
 """Takes an event by its name."""
@@ -54,6 +59,8 @@ class ServerConnection:
         self._gone = ""
         self._filter = ListingFilter()
         self._as_tasks = frozenset[str]()
+        self._http: httpx2.AsyncClient | None = None
+        self._sign_in: SignInProvider | None = None
 
     async def open(self) -> dict[str, Any]:
         """Connect; what the server says of itself."""
@@ -177,6 +184,11 @@ class ServerConnection:
                 opened.cancel()
                 return
             opened.set_exception(self._fault(error))
+        finally:
+            if self._http is not None:
+                await self._http.aclose()
+            if self._sign_in is not None:
+                self._sign_in.close()
 
     def _make(self) -> Client:
         launch = self._launch
@@ -223,15 +235,16 @@ class ServerConnection:
                 httpx_client_factory=factory,
                 auth=auth,
             )
-        client = http_client(launch.headers, auth=auth, reading=reading)
-        return streamable_http_client(launch.url, http_client=client, max_sse_event_size=LARGEST_MESSAGE)
+        self._http = http_client(launch.headers, auth=auth, reading=reading)
+        return streamable_http_client(launch.url, http_client=self._http, max_sse_event_size=LARGEST_MESSAGE)
 
     def _auth(self) -> Any:
         if any(name.lower() == "authorization" for name in self._launch.headers):
             return None
         from agent.mcp.host.oauth import provider_for
 
-        return provider_for(self._launch, self._ask)
+        self._sign_in = provider_for(self._launch, self._ask)
+        return self._sign_in
 
     def _ended(self, reason: str) -> None:
         if not self._closing.is_set():

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx2
 from mcp.client.auth import OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.shared.exceptions import MCPError
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST
 
 from tools.safe_text import clean
 
 LONGEST = 600
+_FORGOTTEN = (INVALID_REQUEST, "Session terminated")
+"""What the package makes of a session that the server answers with 404."""
 
 
 class CallFaultError(Exception):
     """Something a server was asked failed. The text is a clause after its name."""
 
-    def __init__(self, text: str, *, gone: bool = False, sign_in: bool = False) -> None:
+    def __init__(
+        self, text: str, *, gone: bool = False, sign_in: bool = False, forgotten: bool = False
+    ) -> None:
         super().__init__(text)
+        self.forgotten = forgotten
+        """Whether the server no longer knows the session, so that nothing was done."""
         self.gone = gone
         """Whether the server is no longer there."""
         self.sign_in = sign_in
@@ -41,7 +48,9 @@ def words(error: BaseException) -> CallFaultError:
         case SignInNeededError():
             return CallFaultError("it asks for a sign-in", sign_in=True)
         case OAuthFlowError() | OAuthRegistrationError() | OAuthTokenError():
-            return CallFaultError(f"signing in failed: {_short(inner)}")
+            return CallFaultError(f"signing in failed: {_oauth_words(str(inner))}")
+        case MCPError() if (inner.code, inner.error.message) == _FORGOTTEN:
+            return CallFaultError("it has forgotten the session", gone=True, forgotten=True)
         case MCPError() if inner.code == CONNECTION_CLOSED:
             return CallFaultError(f"the connection ended: {_short(inner)}", gone=True)
         case MCPError():
@@ -60,6 +69,20 @@ def words(error: BaseException) -> CallFaultError:
             return CallFaultError(f"it answered with what is no valid answer ({_short(inner, 200)})")
         case _:
             return CallFaultError(f"{type(inner).__name__}: {_short(inner)}".rstrip(": "))
+
+
+def _oauth_words(text: str) -> str:
+    """What a server said in a refusal, in words where it is the JSON that the protocol asks for."""
+    start = text.find("{")
+    try:
+        said = json.loads(text[start:]) if start >= 0 else None
+    except (ValueError, RecursionError):
+        said = None
+    if not isinstance(said, dict) or not isinstance(said.get("error"), str):
+        return _short(Exception(text), 300)
+    described = said.get("error_description")
+    more = f" ({described})" if isinstance(described, str) and described else ""
+    return _short(Exception(f"{text[:start]}{said['error']}{more}"), 300)
 
 
 def _innermost(error: BaseException) -> BaseException:

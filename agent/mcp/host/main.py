@@ -53,6 +53,8 @@ class _Host:
         self.closing = False
         self._writer = writer
         self._connection: Any = None
+        self._launch: ServerLaunch | None = None
+        self._renewing = asyncio.Lock()
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._numbers = itertools.count(1)
@@ -107,15 +109,46 @@ class _Host:
 
     async def _called(self, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
         from agent.mcp.host.connection import ServerConnection
+        from agent.mcp.host.faults import CallFaultError
 
         if method in ("ping", "warm_up"):
             return {}
         if method == "open":
-            self._connection = ServerConnection(ServerLaunch.from_json(arguments), self._tell, self._ask)
+            self._launch = ServerLaunch.from_json(arguments)
+            self._connection = ServerConnection(self._launch, self._tell, self._ask)
             return await self._connection.open()
+        before = self._connection
+        try:
+            return await self._asked_of(before, number, method, arguments)
+        except CallFaultError as fault:
+            if not fault.forgotten:
+                raise
+        await self._begin_anew(before)
+        return await self._asked_of(self._connection, number, method, arguments)
+
+    async def _asked_of(self, connection: Any, number: int, method: str, arguments: Mapping[str, Any]) -> Any:
         if method == "call_tool":
-            return await self._connection.call_tool(number, arguments["name"], arguments["arguments"])
-        return await getattr(self._connection, method)(**arguments)
+            return await connection.call_tool(number, arguments["name"], arguments["arguments"])
+        return await getattr(connection, method)(**arguments)
+
+    async def _begin_anew(self, before: Any) -> None:
+        """Another session in place of one that the server has forgotten; of many calls one does it."""
+        from agent.mcp.host.connection import ServerConnection
+
+        async with self._renewing:
+            if self._connection is not before:
+                return
+            assert self._launch is not None
+            fresh = ServerConnection(self._launch, self._tell, self._ask)
+            try:
+                await fresh.open()
+                await fresh.list()
+            except BaseException:
+                await fresh.close()
+                raise
+            self._connection = fresh
+        await before.close()
+        self._tell("changed", {})
 
     def _tell(self, event: str, fields: dict[str, Any]) -> None:
         self._send({"event": event, **fields})

@@ -105,6 +105,10 @@ class SignInProvider(OAuthClientProvider):
         self._is_interactive = sign_in.interactive
         self._is_given = bool(sign_in.client_id)
 
+    def close(self) -> None:
+        """Give back the port that a browser would come to."""
+        self._callback.close()
+
     async def _send_person(self, url: str) -> None:
         if not self._is_interactive:
             raise SignInNeededError

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from acp import schema
 
 from agent.api.attachments import Attachment
+from agent.api.mcp import FormAsked
 from agent.api.session import Reply, SessionClient
 from agent.errors import HermesError
 from agent.events import (
@@ -27,7 +28,7 @@ from app.cli.acp import call_updates as calls
 from app.cli.acp.editor_side import EditorOffer, SessionEditor
 from app.cli.acp.event_updates import EventUpdates, said
 from app.cli.acp.live_terminal import LiveTerminal, exit_code_of
-from app.cli.acp.questions import answer_of, form_of, question_of
+from app.cli.acp.questions import answer_of, fields_of, filled_of, form_of, question_of
 from tools.editor import Screen
 from tools.safe_text import clean
 
@@ -274,6 +275,8 @@ class EditorSession:
             self.client.answer(request.id, reply)
 
     async def _answered(self, request: Asked) -> Reply:
+        if isinstance(request, FormAsked) and self._editor.has_forms:
+            return await self._form(request)
         question = question_of(request)
         if question is None:
             return request.unattended
@@ -295,6 +298,17 @@ class EditorSession:
         )
         reply = None if chosen is None else question.reply(chosen)
         return request.cancelled if reply is None else reply
+
+    async def _form(self, request: FormAsked) -> Reply:
+        message = f"The MCP server {request.server} asks: {request.message}"
+        answer = await self._editor.form(self.id, clean(message), fields_of(request))
+        match getattr(answer, "action", ""):
+            case "accept":
+                return filled_of(request, answer.content)
+            case "decline":
+                return request.unattended
+            case _:
+                return request.cancelled
 
     async def _filled(self, request: QuestionAsked) -> Reply:
         answer = await self._editor.form(self.id, clean(request.question), form_of(request))

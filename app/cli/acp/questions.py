@@ -8,6 +8,7 @@ from typing import Literal
 
 from acp import schema
 
+from agent.api.mcp import FormAsked, FormReply, filled_form
 from agent.api.session import Reply
 from agent.events import (
     ApprovalAsked,
@@ -143,6 +144,28 @@ def form_of(request: QuestionAsked) -> schema.ElicitationSchema:
     hint = f"Suggested: {', '.join(map(one_line, request.choices))}" if request.choices else None
     field = schema.ElicitationStringPropertySchema(type="string", title="Answer", description=hint)
     return schema.ElicitationSchema(type="object", properties={ANSWER: field}, required=[ANSWER])
+
+
+def fields_of(request: FormAsked) -> schema.ElicitationSchema:
+    """The form of a tool server as the editor shows it: every field is a text, which is checked here."""
+    shown = {}
+    for each in request.fields:
+        choices = ", ".join(label for _, label in each.choices)
+        shown[each.name] = schema.ElicitationStringPropertySchema(
+            type="string",
+            title=_short(each.title),
+            description=one_line(each.label + (f" [{choices}]" if choices else "")),
+            default=each.default_text or None,
+        )
+    needed = [each.name for each in request.fields if each.required]
+    return schema.ElicitationSchema(type="object", properties=shown, required=needed)
+
+
+def filled_of(request: FormAsked, content: Mapping[str, object] | None) -> FormReply:
+    """What such a form says; one that does not hold is no answer."""
+    texts = {name: str(value) for name, value in (content or {}).items()}
+    values, wrong = filled_form(request.fields, texts)
+    return FormReply("cancelled") if wrong else FormReply("answered", values)
 
 
 def answer_of(content: Mapping[str, object] | None) -> PersonAnswer:

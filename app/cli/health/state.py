@@ -42,6 +42,26 @@ def permissions(subject: HealthSubject) -> HealthFinding:
     return HealthFinding("permissions", "ok", "in order")
 
 
+def meaning(subject: HealthSubject) -> HealthFinding:
+    """Searches can go by meaning: what that needs is installed, or the settings name a model for it."""
+    from agent.api.config import load
+    from agent.api.search import INSTALL_MEANING, embedder_of
+    from agent.errors import ConfigError
+
+    loaded = load(subject.home, subject.environ, subject.workspace)
+    try:
+        embedder = embedder_of(loaded.settings, loaded.environ, {})
+    except ConfigError as error:
+        return HealthFinding("meaning", "warn", str(error), "Mend recall.embeddings; searches go by words.")
+    if embedder is not None:
+        where = "this provider's model" if embedder.is_remote else "offline"
+        return HealthFinding("meaning", "ok", f"searches go by words and meaning ({embedder.space}, {where})")
+    if loaded.settings.recall.embeddings == "off":
+        return HealthFinding("meaning", "ok", "searches go by words alone, as recall.embeddings has it")
+    mend = f"{INSTALL_MEANING} finds also what is said in other words."
+    return HealthFinding("meaning", "ok", "searches go by words alone", mend)
+
+
 def home(subject: HealthSubject) -> HealthFinding:
     """The home folder and the files in it are this user's alone."""
     root = subject.home.root

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from agent.api.mcp import FormAsked, FormReply, filled_form
 from agent.api.session import Reply
 from agent.events import (
     ApprovalAsked,
@@ -40,6 +41,8 @@ def reply_of(request: Asked, answer: Any, feedback: str, by: str) -> Reply:
             if _one_of(answer, ("once", "deny")) == "once":
                 return CeilingReply("raised", request.again, by)
             return CeilingReply("stopped", by=by)
+        case FormAsked():
+            return _filled(request, answer)
         case _:
             raise TurnedAwayError(400, "This kind of request can only be answered in the terminal.")
 
@@ -53,6 +56,18 @@ def _said(request: QuestionAsked, answer: Any) -> PersonAnswer:
     if text not in request.choices and request.choices and not request.allow_freetext:
         raise TurnedAwayError(400, "The answer is to be one of the choices.")
     return PersonAnswer("answered", text)
+
+
+def _filled(request: FormAsked, answer: Any) -> FormReply:
+    if answer is None:
+        return FormReply("declined")
+    if not isinstance(answer, dict):
+        raise TurnedAwayError(400, "The answer to a form is an object of texts, or null to decline.")
+    texts = {str(name): str(value)[:LONGEST] for name, value in answer.items()}
+    values, wrong = filled_form(request.fields, texts)
+    if wrong:
+        raise TurnedAwayError(400, next(iter(wrong.values())))
+    return FormReply("answered", values)
 
 
 def _one_of(answer: Any, allowed: tuple[str, ...]) -> Any:

@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from agent.api.search import (
     MAX_HITS,
+    MESSAGES,
     PATIENCE,
     Order,
     Query,
@@ -59,7 +60,16 @@ class ChosenHit(NamedTuple):
     query: Query
 
 
-class SearchScreen(ClosableModal[ChosenHit | None]):
+class ChosenNote(NamedTuple):
+    """Something that is no message, and what it is."""
+
+    source: str
+    """`learnings`, `skills` or `memory`."""
+    title: str
+    text: str
+
+
+class SearchScreen(ClosableModal[ChosenHit | ChosenNote | None]):
     """Each key begins a search and cancels the one before, so no older result comes after a newer one.
 
     What is newest is there at once; more and older hits follow when no key is pressed for a moment.
@@ -180,7 +190,7 @@ class SearchScreen(ClosableModal[ChosenHit | None]):
             self._around.show([], 0)
             return
         try:
-            nodes = await self._stored.around(hit.node, WINDOW)
+            nodes = await self._stored.around(hit.node, WINDOW) if hit.source == MESSAGES else ()
         except HermesError:
             return
         lines, match = await asyncio.to_thread(lambda: around(nodes, hit, query, width - 2, palette))
@@ -210,7 +220,10 @@ class SearchScreen(ClosableModal[ChosenHit | None]):
         self._search()
 
     def _open(self) -> None:
-        if (hit := self._rows.current) is not None:
+        hit = self._rows.current
+        if hit is not None and hit.source != MESSAGES:
+            self.dismiss(ChosenNote(hit.source, hit.title, hit.text))
+        elif hit is not None:
             self.dismiss(ChosenHit(hit.session, hit.node, self._query))
 
     def _say_keys(self) -> None:

@@ -15,7 +15,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from agent.api.history import Node
-from agent.api.search import Query, QueryLine, SearchHit, readable, spans
+from agent.api.search import MESSAGES, Query, QueryLine, SearchHit, readable, spans
 from app.screens.wording import line
 from themes.skin import Skin
 from tools.safe_text import clean
@@ -63,7 +63,7 @@ class HitRows(RowList):
         before = self.current if keep and self.cursor else None
         self.hits, self._query, self.empty = hits, query, hint
         self.reset(len(hits))
-        at = next((at for at, hit in enumerate(hits) if before and hit.node == before.node), 0)
+        at = next((at for at, hit in enumerate(hits) if before and _same(hit, before)), 0)
         self.move_to(at)
 
     def cursor_moved(self) -> None:
@@ -74,7 +74,8 @@ class HitRows(RowList):
         hit = self.hits[index]
         title = Text(" ", self.ink("text")).append(line(hit.title) or NO_TITLE, self.ink("text", bold=True))
         found = found_by(hit.ways)
-        about = " · ".join(filter(None, (found, who(hit.kind, hit.tool), when(hit.created, self._now()))))
+        age = when(hit.created, self._now()) if hit.created else ""
+        about = " · ".join(filter(None, (found, kind_of(hit), age)))
         head = spread(title, Text(about + " ", self.ink("dim")), width)
         return [head, self._snippet(hit, width)]
 
@@ -130,11 +131,18 @@ def around(
 ) -> tuple[list[Strip], int]:
     """Where a hit is from and the messages around it, wrapped; and the line of the first match. Pure."""
     dim = palette.style("dim")
-    place = " · ".join(filter(None, (line(PurePath(hit.workspace).name), moment(hit.created), hit.session)))
+    is_message = hit.source == MESSAGES
+    since = moment(hit.created) if hit.created else ""
+    told = (line(PurePath(hit.workspace).name), since, hit.session) if is_message else (kind_of(hit), since)
+    place = " · ".join(filter(None, told))
     lit = palette.style("text", "match")
     head = [Segment(line(hit.title) or NO_TITLE, palette.style("accent", bold=True)), Segment("\n")]
     rows = wrap([*head, Segment(place, dim)], width)
     match = 0
+    if not is_message:
+        text = expand_tabs(clean(hit.text).strip(), TAB)
+        said = wrap([Segment("\n"), *_runs(text, spans(text, query), palette.style("text"), lit)], width)
+        return [Strip(row) for row in [*rows, *said]], 0
     for node in nodes:
         text = excerpt(node, query, whole=node.id == hit.node)
         if not text:
@@ -193,6 +201,26 @@ def chips(asked: QueryLine) -> Content:
 def found_by(ways: Sequence[str]) -> str:
     """How a hit was found. Pure."""
     return " + ".join("neighbours" if way == "nearby" else line(way) for way in ways)
+
+
+NOTES = {"learnings": "learning", "skills": "skill", "memory": "note"}
+
+
+def kind_of(hit: SearchHit) -> str:
+    """Who said something, or what it is. Pure."""
+    if hit.source == MESSAGES:
+        return who(hit.kind, hit.tool)
+    name = NOTES.get(hit.source, line(hit.source))
+    return name if hit.kind == name else " ".join(filter(None, (line(hit.kind), name)))
+
+
+def _same(one: SearchHit, other: SearchHit) -> bool:
+    return (one.source, one.node, one.title, one.snippet) == (
+        other.source,
+        other.node,
+        other.title,
+        other.snippet,
+    )
 
 
 def who(kind: str, tool: str = "") -> str:

@@ -9,11 +9,12 @@ import pytest
 
 from agent.config.schema import McpServerSettings, Settings
 from agent.errors import ConfigError
+from agent.event_data import FormReply
 from agent.mcp.agreement import ServerAgreement
 from agent.mcp.catalog import listed, load_catalog, save_catalog
 from agent.mcp.declared import declared_servers
 from agent.mcp.elicitation import asked_of_person, with_defaults
-from agent.mcp.forms import form_fields
+from agent.mcp.forms import filled_form, form_fields
 from agent.mcp.names import tool_names
 from agent.mcp.server_config import ServerConfig, filled, server_config
 from agent.mcp.tool_definition import read_tools
@@ -223,37 +224,49 @@ def test_a_form_is_read_with_kinds_choices_and_defaults() -> None:
 class Person:
     """Answers one question after the other."""
 
-    def __init__(self, *answers: str | PersonAnswer) -> None:
+    def __init__(self, *answers: str | PersonAnswer | FormReply) -> None:
         self.answers = list(answers)
-        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.asked: list[tuple[str, tuple[Any, ...]]] = []
 
     async def ask(self, question: str, choices: Any, allow_freetext: bool) -> PersonAnswer:
         self.asked.append((question, tuple(choices)))
         answer = self.answers.pop(0)
+        assert not isinstance(answer, FormReply)
         return answer if isinstance(answer, PersonAnswer) else PersonAnswer("answered", answer)
+
+    async def fill_in(self, server: str, message: str, fields: Any) -> FormReply:
+        self.asked.append((f"{server}: {message}", tuple(fields)))
+        answer = self.answers.pop(0)
+        assert isinstance(answer, FormReply)
+        return answer
 
 
 @pytest.mark.parametrize(
-    ("answers", "result"),
+    ("reply", "result"),
     [
-        ([PersonAnswer("declined")], {"action": "decline"}),
-        ([PersonAnswer("cancelled")], {"action": "cancel"}),
-        (["Decline"], {"action": "decline"}),
-        (["Fill it in", "Bo", "Decline"], {"action": "decline"}),
-        (
-            ["Fill it in", "Ada", "abc", "7", "no", "Red", "Leave it out", "2", "Leave it out"],
-            {
-                "action": "accept",
-                "content": {"name": "Ada", "age": 7, "sure": False, "colour": "r", "many": ["2"]},
-            },
-        ),
-        (["Fill it in", "Ada", "a", "b", "c"], {"action": "cancel"}),
+        (FormReply("declined"), {"action": "decline"}),
+        (FormReply("cancelled"), {"action": "cancel"}),
+        (FormReply("expired"), {"action": "cancel"}),
+        (FormReply("answered", {"age": 7}), {"action": "accept", "content": {"age": 7}}),
     ],
 )
-async def test_a_person_fills_in_a_form_or_does_not(answers: list[Any], result: dict[str, Any]) -> None:
-    person = Person(*answers)
+async def test_a_person_fills_in_a_form_or_does_not(reply: FormReply, result: dict[str, Any]) -> None:
+    person = Person(reply)
     assert await asked_of_person(person, "box", FORM) == result
-    assert "The MCP server box asks you: Tell me." in person.asked[0][0]
+    said, fields = person.asked[0]
+    assert said == "box: Tell me." and [each.name for each in fields][:2] == ["name", "age"]
+
+
+def test_what_was_typed_is_checked_as_a_whole() -> None:
+    fields = form_fields(FORM["requestedSchema"])
+    texts = {"name": "Ada", "age": "7", "sure": "no", "colour": "Red", "many": "2"}
+    wanted = {"name": "Ada", "age": 7, "sure": False, "colour": "r", "many": ["2"]}
+    assert filled_form(fields, texts) == (wanted, {})
+    values, wrong = filled_form(fields, {"age": "abc", "colour": "Blue"})
+    assert values == {} and set(wrong) == {"name", "age", "colour"}
+    assert all("\n" not in each and each.endswith(".") for each in wrong.values())
+    defaults = {each.name: each.default_text for each in fields}
+    assert filled_form(fields, defaults)[0] == with_defaults(FORM)["content"]
 
 
 async def test_a_person_sees_the_whole_address_before_it_is_opened() -> None:

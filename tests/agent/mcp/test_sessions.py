@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from pathlib import Path
@@ -10,10 +11,14 @@ from typing import Any
 import pytest
 
 from agent.events import Noticed, ToolFinished, ToolProgressed
+from agent.mcp import health as healths
 from agent.mcp.health import PARKED_AFTER, Health
+from agent.mcp.log_pace import MOST_LINES, LogPace
+from agent.server_events import ServerLogged
 from tests.support import plain_server
 from tests.support.engines import Bench, bench
 from tests.support.replies import calls, say
+from tests.support.web_server import web_server
 
 
 def settings(**servers: dict[str, Any]) -> str:
@@ -45,7 +50,7 @@ async def test_a_tool_is_offered_called_in_the_sandbox_and_parked_when_it_change
         await at.turn("go")
         first, *others = results(at)
         assert first == {"content": "hi"}
-        said = {result.get("error", result.get("content")) for result in others}
+        said = {str(result.get("error", result.get("content"))) for result in others}
         assert "more" in said
         assert any("has changed its description" in text and "hermes mcp trust box" in text for text in said)
         notices = [event.text for event in at.seen(Noticed)]
@@ -131,3 +136,47 @@ async def test_a_server_asks_the_model_and_a_message_names_its_prompts_and_resou
         assert [(each.name, each.health.state, each.tools) for each in states] == [
             ("box", "ready", ("echo",))
         ]
+
+
+async def test_a_session_that_a_server_forgot_is_begun_anew_once_and_its_log_is_told(tmp_path: Path) -> None:
+    def script(request: Any) -> Any:
+        last = request.messages[-1]["role"]
+        both = calls(("mcp__web__echo", {"text": "hi"}), ("mcp__box__echo", {"text": "ho"}))
+        return say("done") if last == "tool" else both
+
+    with web_server() as web:
+        async with bench(tmp_path, script) as at:
+            at.config(settings(web={"url": f"{web.url}/mcp"}, box=plain("progress")))
+            async with at.engine() as engine:
+                await engine.run("go")
+                web.forget()
+                await engine.run("again")
+            assert [each["content"] for each in results(at)] == ["hi", "ho"] * 2
+            assert web.count("mcp:initialize") == 2
+            logged = [(each.server, each.level, each.text) for each in at.seen(ServerLogged)]
+            assert logged == [("box", "warning", "half done")] * 2
+
+
+async def test_a_server_of_which_nothing_is_known_is_tried_again_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(healths, "PAUSES", (0.05,))
+    mark = tmp_path / "work" / "mark"
+    async with bench(tmp_path, [say("done")]) as at:
+        at.config(settings(box=plain("waits-for", str(mark))))
+        async with at.engine(attended=True) as engine:
+            while engine.servers.servers()[0].health.failures < 1:
+                await asyncio.sleep(0.01)
+            mark.write_text("")
+            async with asyncio.timeout(60):
+                while not engine.servers.servers()[0].tools:
+                    await asyncio.sleep(0.01)
+        notices = [event.text for event in at.seen(Noticed)]
+        assert any("box cannot do this: it ended with code 4" in text for text in notices)
+        assert any("box is there" in text for text in notices)
+
+
+def test_a_log_is_shown_at_its_pace() -> None:
+    pace = LogPace()
+    assert sum(pace.takes(5.0 + at / 1_000) for at in range(500)) == MOST_LINES
+    assert pace.takes(6.1)

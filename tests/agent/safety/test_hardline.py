@@ -214,3 +214,24 @@ def test_random_cuts_of_known_commands_never_fail() -> None:
     for command in (*commands("hardline"), *commands("hidden"), *commands("harmless")):
         start, end = sorted(chance.sample(range(len(command) + 2), 2))
         assert isinstance(hardline.check(command[start:end], CWD), tuple)
+
+
+@pytest.mark.parametrize(
+    ("command", "refused"),
+    [
+        ("hermes context allow abcdef123", True),
+        ("/opt/bin/hermes context --model x allow abcdef", True),
+        ("sh -c 'env A=1 hermes context allow abcdef'", True),
+        ("W=allow; hermes context $W abcdef", True),
+        ("python -m app.main context allow abcdef", True),
+        ("python3 /x/hermes_launcher.py context allow abcdef", True),
+        ("uvx hermes context allow abcdef", True),
+        ("hermes context --json", False),
+        ("hermes context forbid abcdef", False),
+        ("hermes sessions search 'context allow'", False),
+        ("echo hermes context allow abcdef", False),
+        ("python script.py context allow", False),
+    ],
+)
+def test_only_a_person_lets_in_what_is_kept_back(hardline: Hardline, command: str, refused: bool) -> None:
+    assert bool(hardline.check(command, Path("/work"))) is refused

@@ -1,0 +1,34 @@
+"""Events of tool servers: lines of their logs, and forms for a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from agent.event_data import FormReply
+from agent.events import Asked, Event
+
+if TYPE_CHECKING:
+    from agent.mcp.forms import FormField
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerLogged(Event):
+    """A line that a tool server wrote into its log."""
+
+    type: ClassVar[str] = "server_log"
+    server: str
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormAsked(Asked):
+    """A tool server asks the person to fill in a form."""
+
+    type: ClassVar[str] = "form"
+    cancelled: ClassVar[FormReply] = FormReply("cancelled")
+    unattended: ClassVar[FormReply] = FormReply("declined")
+    server: str
+    message: str
+    fields: tuple[FormField, ...]

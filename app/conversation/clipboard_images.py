@@ -1,0 +1,123 @@
+"""An image of the clipboard, by the programs that reach it: Wayland, X11, macOS."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from agent.errors import HermesError
+
+SECONDS = 5.0
+"""Time a program has."""
+LARGEST = 50_000_000
+_DAY = 86_400
+_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")
+
+
+class NoImageError(HermesError):
+    """There is no image to paste. The text says what to do instead."""
+
+
+def readers(environ: Mapping[str, str], platform: str) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Commands that list what the clipboard holds, and that print it; `{type}` stands for the kind."""
+    if environ.get("WAYLAND_DISPLAY"):
+        yield ("wl-paste", "--list-types"), ("wl-paste", "--no-newline", "--type", "{type}")
+    if environ.get("DISPLAY"):
+        into = ("xclip", "-selection", "clipboard", "-o", "-t")
+        yield (*into, "TARGETS"), (*into, "{type}")
+    if platform == "darwin":
+        yield (), ("pngpaste", "-")
+
+
+async def clipboard_image(environ: Mapping[str, str], platform: str) -> bytes:
+    """The bytes of the image in the clipboard. Raises `NoImageError`."""
+    lacking: list[str] = []
+    for listing, printing in readers(environ, platform):
+        program = shutil.which(printing[0], path=environ.get("PATH"))
+        if program is None:
+            lacking.append(printing[0])
+            continue
+        kind = "image/png"
+        if listing:
+            held = (await _printed((program, *listing[1:]), environ)).decode("utf-8", "replace").split()
+            kind = next((each for each in _TYPES if each in held), "")
+        data = await _printed(
+            (program, *(kind if part == "{type}" else part for part in printing[1:])), environ
+        )
+        if kind and data:
+            return data
+    raise NoImageError(_words(environ, lacking))
+
+
+def _words(environ: Mapping[str, str], lacking: list[str]) -> str:
+    if lacking:
+        return f"The clipboard cannot be read: install {lacking[0]}, or drop the image on the prompt."
+    if environ.get("SSH_CONNECTION") and not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
+        return (
+            "The clipboard is on your own machine: copy the image here (scp) and drop or name its path, "
+            "or connect with ssh -X."
+        )
+    if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") or lacking):
+        where = " of tmux" if environ.get("TMUX") else ""
+        return (
+            f"No desktop is known here{where}, so there is no clipboard with images; drop one or use /attach."
+        )
+    return "There is no image in the clipboard; text is pasted by your terminal's own key."
+
+
+async def _printed(command: tuple[str, ...], environ: Mapping[str, str]) -> bytes:
+    """What a program prints; empty if it fails, takes long or prints too much."""
+    try:
+        # A session of its own: such programs otherwise read from the terminal that is drawn on.
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=dict(environ),
+            start_new_session=True,
+        )
+    except OSError:
+        return b""
+    held = bytearray()
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(SECONDS):
+            while piece := await process.stdout.read(1 << 16):
+                held += piece
+                if len(held) > LARGEST:
+                    return b""
+            return bytes(held) if await process.wait() == 0 else b""
+    except TimeoutError:
+        return b""
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def keep(data: bytes, folder: Path) -> Path:
+    """The image as a file that can be attached, made fit to be sent; older ones go. Raises `ToolError`."""
+    from agent.api.home import private_folder
+    from tools.senses.pictures import fit
+
+    picture = fit(data)
+    private_folder(folder)
+    yesterday = time.time() - _DAY
+    for old in folder.iterdir():
+        with suppress(OSError):
+            if old.stat().st_mtime < yesterday:
+                old.unlink()
+    ending = ".png" if picture.media_type == "image/png" else ".jpg"
+    path = folder / f"pasted-{hashlib.sha256(picture.data).hexdigest()[:8]}{ending}"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(picture.data)
+    return path

@@ -1,0 +1,268 @@
+"""The screen of MCP servers: how they do, their tools and log, and what waits for the person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from agent.errors import HermesError
+from app.screens.confirm import ConfirmDialog
+from app.screens.detail import DetailScreen
+from app.screens.split import PointedRows, SplitPage
+from app.screens.wording import line
+from widgets.row_text import one_line, spread
+
+if TYPE_CHECKING:
+    from agent.api.mcp import ServerState, ToolState
+    from agent.api.servers import Servers
+
+POLL = 1.0
+"""Seconds between two looks at how they do."""
+EMPTY = (
+    "This session has no MCP servers. `hermes mcp add NAME -- COMMAND` adds one, `hermes mcp list` lists all."
+)
+LOOKS = {
+    "ready": ("●", "success"),
+    "starting": ("◌", "accent"),
+    "idle": ("○", "dim"),
+    "failed": ("✗", "error"),
+    "parked": ("✗", "error"),
+    "sign-in": ("◆", "warning"),
+    "not agreed": ("◆", "warning"),
+    "off": ("–", "dim"),
+}
+MEANS = {
+    "ready": "It runs.",
+    "starting": "It is being started.",
+    "idle": "It starts when one of its tools is called.",
+    "failed": "It is tried again when it is used.",
+    "parked": "It failed several times in a row, and is tried again after a pause.",
+    "sign-in": "It asks for a sign-in: `hermes mcp login {name}`.",
+    "not agreed": "This project brings it, and nobody agreed to it yet; a agrees.",
+    "off": "It is switched off in the settings.",
+}
+LOG_SHOWN = 6
+"""Lines of the log beside a server; l shows all that are kept."""
+
+
+class ServersScreen(SplitPage[None]):
+    """Looks again and again while it is open."""
+
+    heading = "MCP servers"
+    keys = "r restart · a agree to what waits · l log · ⏎ tools in full · / filter · ? help · esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "restart", "Restart the server", id="servers.restart"),
+        Binding("a", "agree", "Agree to the server, or to tools that wait", id="servers.agree"),
+        Binding("l", "log", "Its log", id="servers.log"),
+    ]
+
+    def __init__(self, servers: Servers) -> None:
+        self._lines = ServerRows()
+        super().__init__(self._lines)
+        self._servers = servers
+        self.loaded = False
+        """Whether the servers were looked at."""
+
+    def beside(self) -> ComposeResult:
+        with VerticalScroll(id="server-entry", can_focus=False):
+            yield Static(id="server-text")
+
+    def on_mount(self) -> None:
+        self._look()
+        self.set_interval(POLL, self._look)
+
+    @work(exclusive=True, group="look")
+    async def _look(self) -> None:
+        try:
+            states = await self._servers.states()
+        except HermesError as error:
+            self.state(line(str(error)))
+            return
+        self._lines.show(states)
+        self.state(counted(states))
+        self.offer(len(states) > 0)
+        self._tell()
+        self.loaded = True
+
+    def on_pointed_rows_pointed(self, event: PointedRows.Pointed) -> None:
+        event.stop()
+        self._tell()
+
+    def _tell(self) -> None:
+        server = self._lines.pointed
+        for place in self.query("#server-text").results(Static):
+            place.update(Content("") if server is None else about(server))
+
+    def on_row_list_activated(self, event: PointedRows.Activated) -> None:
+        event.stop()
+        if (server := self._lines.pointed) is not None:
+            self.app.push_screen(DetailScreen(f"Tools of {server.name}", tools_in_full(server), spelled=True))
+
+    def action_log(self) -> None:
+        if (server := self._lines.pointed) is not None:
+            text = "\n".join(server.log) or "It has written nothing into its log in this session."
+            self.app.push_screen(DetailScreen(f"Log of {server.name}", text))
+
+    @work(exclusive=True, group="change")
+    async def action_restart(self) -> None:
+        if (server := self._lines.pointed) is not None:
+            self.notify(f"{line(server.name)} is started anew.", markup=False)
+            await self._done(self._servers.restart(server.name), f"{line(server.name)} runs again.")
+
+    @work(exclusive=True, group="change")
+    async def action_agree(self) -> None:
+        server = self._lines.pointed
+        if server is None:
+            return
+        if not waits(server):
+            self.notify("Nothing of it waits for you.", markup=False)
+            return
+        if await self.app.push_screen_wait(ConfirmDialog(asked(server), "Agree", "Leave it")):
+            await self._done(self._servers.agree(server.name), f"Agreed to {line(server.name)}.")
+
+    async def _done(self, change: Awaitable[None], words: str) -> None:
+        try:
+            await change
+        except HermesError as error:
+            self.notify(line(str(error)), severity="warning", markup=False)
+        else:
+            self.notify(words, markup=False)
+        self._look()
+
+
+class ServerRows(PointedRows):
+    """A row for each: how it does, its name, how many tools it has, how fast it answered."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw_row, search_text=self._words, empty=EMPTY)
+        self.entries: Sequence[ServerState] = ()
+
+    @property
+    def pointed(self) -> ServerState | None:
+        """The one under the cursor."""
+        return None if self.cursor is None or self.cursor >= len(self.entries) else self.entries[self.cursor]
+
+    def show(self, states: Sequence[ServerState]) -> None:
+        """These are the servers now; the cursor stays on its own."""
+        names = [each.name for each in self.entries]
+        at = self.cursor
+        self.entries = states
+        if names == [each.name for each in states]:
+            self.repaint()
+            return
+        self.reset(len(states))
+        if at is not None and states:
+            self.move_to(min(at, len(states) - 1))
+
+    def _words(self, index: int) -> str:
+        row = self.entries[index]
+        return one_line(" ".join((row.name, row.place, row.health.state, *row.tools)), 4_000)
+
+    def _draw_row(self, index: int, width: int) -> list[Text]:
+        row = self.entries[index]
+        mark, ink = LOOKS.get(row.health.state, ("·", "dim"))
+        left = Text(" ").append(f"{mark} ", self.ink(ink)).append(one_line(row.name), self.ink("text"))
+        if row.parked:
+            left.append(f"  ▲ {len(row.parked)} wait", self.ink("warning"))
+        if row.health.reason and row.health.state != "ready":
+            left.append(f"  {one_line(row.health.reason)}", self.ink("dim"))
+        speed = f"  {milliseconds(row.health.answered_in)}" if row.health.calls else ""
+        count = len(row.tools)
+        holds = f"{count} tool{'' if count == 1 else 's'}" if row.offer else row.health.state
+        right = Text(f" {holds}{speed} ", self.ink("dim"))
+        return [spread(left, right, width)]
+
+
+def waits(server: ServerState) -> bool:
+    """Whether a person may agree to something of it. Pure."""
+    return server.health.state == "not agreed" or bool(server.parked)
+
+
+def counted(states: Sequence[ServerState]) -> str:
+    """How many run, failed and wait, such as `2 ready · 1 failed`. Pure."""
+    failed = sum(each.health.state in ("failed", "parked") for each in states)
+    found = (
+        (sum(each.health.state == "ready" for each in states), "ready"),
+        (failed, "failed"),
+        (sum(waits(each) for each in states), "waiting for you"),
+    )
+    return " · ".join(f"{count} {what}" for count, what in found if count) or f"{len(states)} servers"
+
+
+def milliseconds(seconds: float) -> str:
+    """A time as it is read, such as `12 ms` or `3.4 s`. Pure."""
+    return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+def about(server: ServerState) -> Content:
+    """One in full: how it does, its tools, what waits, the end of its log. Pure."""
+    health = server.health
+    means = MEANS.get(health.state, "").format(name=server.name)
+    facts = [f"{health.state.capitalize()}. {means}"]
+    if health.reason:
+        facts.append(f"Last error: {one_line(health.reason, 600)}.")
+    if server.retry_in:
+        facts.append(f"Left alone for {server.retry_in:.0f} s more.")
+    if health.protocol:
+        facts.append(f"Protocol {line(health.protocol)}, start {health.starts} within {health.took:.1f} s.")
+    if health.calls:
+        facts.append(f"{health.calls} answers, the last within {milliseconds(health.answered_in)}.")
+    where = "of the project" if server.origin == "project" else "of your settings"
+    ready = [tool for tool in server.offer if not tool.why]
+    return Content.assemble(
+        one_line(server.name),
+        (f"  {where}\n{one_line(server.place, 400)}\n\n", "$text-muted"),
+        "\n".join(facts) + "\n",
+        *(part for tool in server.offer if tool.why for part in _parked(tool)),
+        ("\nTools\n" if ready else "", "$accent"),
+        *(part for tool in ready for part in _tool(tool)),
+        ("\nPrompts\n" if server.prompts else "", "$accent"),
+        one_line(", ".join(server.prompts), 2_000) + ("\n" if server.prompts else ""),
+        *((f"\n✗ {one_line(problem, 400)}", "$error") for problem in server.problems),
+        ("\nLog\n" if server.log else "", "$accent"),
+        ("\n".join(one_line(each, 300) for each in server.log[-LOG_SHOWN:]), "$text-muted"),
+    )
+
+
+def _parked(tool: ToolState) -> list[str | tuple[str, str]]:
+    return [
+        (f"\n▲ {one_line(tool.name)}", "$warning"),
+        f" {one_line(tool.why, 400)}\n",
+    ]
+
+
+def _tool(tool: ToolState) -> list[str | tuple[str, str]]:
+    said = one_line(tool.description, 160)
+    return [one_line(tool.name), (f"  {said}\n" if said else "\n", "$text-muted")]
+
+
+def asked(server: ServerState) -> str:
+    """What is asked before a person agrees, with what changed. Outside text. Pure."""
+    parts = []
+    if server.health.state == "not agreed":
+        parts.append(f"This project brings the MCP server {server.name}:\n{server.place}\nMay it be started?")
+    for tool in server.offer:
+        if tool.why:
+            parts.append(f"▲ {tool.name} {tool.why}.")
+            if tool.before and tool.before != tool.description:
+                parts.append(f"It said:\n{tool.before}")
+            parts.append(f"It says:\n{tool.description or '(nothing; only its parameters changed)'}")
+    parts.append("What it says is read by the model; it comes from that server.")
+    return "\n\n".join(parts)
+
+
+def tools_in_full(server: ServerState) -> str:
+    """All tools with their whole descriptions. Outside text. Pure."""
+    blocks = [
+        f"{tool.name}{f' ▲ {tool.why}' if tool.why else ''}\n{tool.description or '(no description)'}"
+        for tool in server.offer
+    ]
+    return "\n\n".join(blocks) or "Nothing is known of its tools yet; r starts it."
