@@ -198,8 +198,8 @@ async def _assemble(base: SharedServices, problems: Sequence[str]) -> Engine:
     hooks, waiting = await _hooks(base, talk)
     services = replace(
         _services(base, talk, place, pending_requests, ceiling_questions, definitions, steps, hooks),
-        further=further,
         web=_web(base),
+        further=further,
     )
     team = _team(
         services, talk, turn_queue, FirstRequest(base.plan.meter.estimate, session.system), base.closers
