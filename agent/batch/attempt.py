@@ -16,7 +16,10 @@ from agent.batch.commands import run_command
 from agent.batch.folder import lay_workspace
 from agent.batch.results import ResultFolder, TaskResult
 from agent.batch.task import BatchTask
+from agent.checks.check import CheckResult
 from agent.checks.checking import Evidence, carry_out
+from agent.checks.judge import open_judge
+from agent.config.loader import load
 from agent.engine import Engine
 from agent.errors import HermesError
 from agent.events import TurnEnded
@@ -38,6 +41,8 @@ class AssignedTask:
     attempt: int = 1
     session: str = ""
     """The session to go on with; empty for a new one."""
+    source: str = ""
+    """A folder whose content its folder begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,8 @@ class Conditions:
     environ: Mapping[str, str]
     approve: ModeName | None = None
     model: str = ""
+    judge: str = ""
+    """The model that judges; empty: the usual one."""
     base: Path = Path()
     """The folder of the task file; images are found from there."""
 
@@ -64,15 +71,17 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
         (),
         "",
     )
+    cost: float | None = None
     task, folder = assignment.task, conditions.folder.workspace(assignment.name)
     try:
-        await asyncio.to_thread(lay_workspace, folder, task.files)
+        await asyncio.to_thread(lay_workspace, folder, task.files, assignment.source)
         engine = await open_engine(_options(assignment, conditions, folder), environ=conditions.environ)
         try:
             session = engine.session.id
             conditions.folder.note_begun(assignment.name, session, assignment.attempt)
             ended = await _turn(engine, assignment, conditions)
             path = tuple(engine.session.path)
+            cost = (await engine.metering.spending.of_session(session)).money
         finally:
             await engine.aclose()
     except (HermesError, OSError) as error:
@@ -82,6 +91,7 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
         folder=folder,
         calls=_called(path),
         prompt=task.prompt,
+        judge=partial(_judged, conditions, task.prompt),
         run=partial(run_command, folder, Home(conditions.folder.home), conditions.environ),
     )
     checks = await carry_out(task.checks, evidence) if ended.outcome == "done" else ()
@@ -96,7 +106,19 @@ async def attempt(assignment: AssignedTask, conditions: Conditions) -> TaskResul
         checks=checks,
         session=session,
         error=ended.error,
+        cost=cost,
     )
+
+
+async def _judged(conditions: Conditions, prompt: str, rubric: Any, answer: str) -> CheckResult:
+    """What a model says of an answer."""
+    home = Home(conditions.folder.home)
+    try:
+        loaded = await asyncio.to_thread(load, home, conditions.environ)
+        async with open_judge(loaded, home, conditions.judge or conditions.model) as judge:
+            return await judge.meets(prompt, rubric, answer)
+    except HermesError as error:
+        return CheckResult("judge", None, str(error))
 
 
 def _options(assignment: AssignedTask, conditions: Conditions, folder: Path) -> Options:
@@ -165,7 +187,7 @@ def _called(path: Sequence[Node]) -> list[str]:
 
 def _usage(path: Sequence[Node]) -> dict[str, int]:
     counted = [node.data.get("usage") or {} for node in path if node.kind == "assistant"]
-    usage = {"requests": len(counted)}
+    usage = {"requests": len(counted), "calls": len(_called(path))}
     for name in ("input", "output", "cached"):
         usage[name] = sum(each.get(name) or 0 for each in counted)
     return usage

@@ -59,17 +59,21 @@ def batch_settings(loaded: LoadedSettings, home: Home, total: Budget, runner: st
     return settings
 
 
-def lay_workspace(folder: Path, files: Mapping[str, str]) -> None:
-    """Make the folder of a task with its files. One that is there is left as it is: a task goes on in it.
+def lay_workspace(folder: Path, files: Mapping[str, str], source: str = "") -> None:
+    """Make the folder of a task with its files over a copy of `source`.
 
-    Raises `OSError`.
+    One that is there is left as it is: a task goes on in it. Raises `OSError`.
     """
     if folder.exists():
         return
     private_folder(folder.parent)
     made = folder.with_name(f".{folder.name}")
     shutil.rmtree(made, ignore_errors=True)
-    made.mkdir(mode=0o700)
+    if source:
+        shutil.copytree(source, made, symlinks=True)
+        made.chmod(0o700)
+    else:
+        made.mkdir(mode=0o700)
     for path, text in files.items():
         target = made / path
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,8 @@ class TaskResult:
     checks: tuple[CheckResult, ...]
     session: str
     error: str = ""
+    cost: float | None = None
+    """US dollars; None where a price is unknown."""
 
     @property
     def passed(self) -> bool:

@@ -41,6 +41,8 @@ class BatchOptions:
     runner: Runner = "local"
     approve: ModeName | None = None
     model: str = ""
+    judge: str = ""
+    """The model of checks that judge; empty: the usual one."""
     address: str = ""
     """Of a cluster, for `ray`."""
 
@@ -155,7 +157,12 @@ class BatchRun:
         if self._closed:
             return _unasked(numbered, session, attempt - 1, self._closed)
         assignment = AssignedTask(
-            task=numbered.task, name=numbered.name, shown=numbered.shown, attempt=attempt, session=session
+            task=numbered.task,
+            name=numbered.name,
+            shown=numbered.shown,
+            attempt=attempt,
+            session=session,
+            source=numbered.source,
         )
         try:
             result = await self._pool.attempt(assignment)
@@ -209,6 +216,7 @@ async def run_batch(
             environ=variables(home, folder.home, environ),
             approve=options.approve,
             model=options.model,
+            judge=options.judge,
             base=base,
         )
         pool = await _pool(conditions, options)

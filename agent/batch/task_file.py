@@ -25,6 +25,8 @@ class NumberedTask:
     task: BatchTask
     place: int
     number: int = 1
+    source: str = ""
+    """A folder whose content its folder begins with."""
 
     @property
     def name(self) -> str:

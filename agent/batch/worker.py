@@ -58,6 +58,7 @@ def conditions_json(conditions: Conditions) -> dict[str, Any]:
         "environ": dict(conditions.environ),
         "approve": conditions.approve,
         "model": conditions.model,
+        "judge": conditions.judge,
         "base": str(conditions.base),
     }
 

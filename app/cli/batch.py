@@ -39,11 +39,11 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     run.add_argument("file", metavar="FILE", type=Path)
     run.add_argument("-o", "--out", metavar="DIR", type=Path, help="folder of the results (FILE-results)")
-    run.add_argument("--jobs", type=_number, default=4, metavar="N", help="tasks at once (4)")
+    run.add_argument("--jobs", type=number, default=4, metavar="N", help="tasks at once (4)")
     run.add_argument(
         "--retries", type=_count, default=2, metavar="N", help="further tries of one that failed (2)"
     )
-    run.add_argument("--max-tokens", type=_number, metavar="N", help="tokens all tasks may use together")
+    run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
     run.add_argument("--max-cost", type=_money, metavar="USD", help="US dollars all tasks may use together")
     run.add_argument(
         "--runner", choices=_RUNNERS, default="local", help="where commands or tasks run (local)"
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
     )
 
     async def work() -> BatchProgress:
-        view = _view(args.as_json)
+        view = progress_view(as_json=args.as_json)
         with view:
             task = asyncio.ensure_future(
                 run_batch(
@@ -106,6 +106,19 @@ def _print_summary(ended: BatchProgress, results: Path) -> None:
     say(f"{', '.join(parts)}. Results: {results}")
 
 
+class _Silent:
+    """No progress."""
+
+    def __enter__(self) -> _Silent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def hear(self, progress: BatchProgress) -> None:
+        pass
+
+
 class _Lines:
     """Plain progress: a line for each task that ends; with `as_json` its result."""
 
@@ -129,7 +142,10 @@ class _Lines:
             say(f"{progress.ended:>{width}}/{progress.total}  {line_of(result)}")
 
 
-def _view(as_json: bool) -> Any:
+def progress_view(*, as_json: bool = False, quiet: bool = False) -> Any:
+    """What shows how a batch gets on: a live table, lines, lines of JSON, or with `quiet` nothing."""
+    if quiet:
+        return _Silent()
     if as_json or not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         return _Lines(as_json)
     from app.cli.batch_table import LiveTable
@@ -137,7 +153,8 @@ def _view(as_json: bool) -> Any:
     return LiveTable()
 
 
-def _number(text: str) -> int:
+def number(text: str) -> int:
+    """A whole number above 0, of an option."""
     value = _count(text)
     if value < 1:
         raise argparse.ArgumentTypeError("has to be 1 or more")

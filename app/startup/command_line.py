@@ -26,6 +26,7 @@ SUBCOMMANDS = {
     "import": "take over sessions, memory, skills, servers and permissions of another agent",
     "web": "search the web, read pages and crawl sites",
     "batch": "work on many tasks from a file",
+    "eval": "run suites of tasks, compare results, check a judge",
     "cron": "list, add and run jobs that work on time",
     "usage": "show what requests to models took",
     "context": "show what a session begins with, layer by layer",

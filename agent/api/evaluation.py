@@ -1,0 +1,38 @@
+"""Evaluation: suites, their results, comparisons, judges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agent.api.lazy import exports
+
+if TYPE_CHECKING:
+    from agent.batch.run import BatchOptions as BatchOptions
+    from agent.batch.run import BatchProgress as BatchProgress
+    from agent.checks.judge import open_judge as open_judge
+    from agent.config.loader import load as load
+    from agent.evaluation.agreement import agreement_of as agreement_of
+    from agent.evaluation.agreement import read_pairs as read_pairs
+    from agent.evaluation.comparison import compare as compare
+    from agent.evaluation.figures import SuiteResult as SuiteResult
+    from agent.evaluation.figures import read_result as read_result
+    from agent.evaluation.run import failed_runs as failed_runs
+    from agent.evaluation.run import run_suite as run_suite
+    from agent.evaluation.suite import bundled as bundled
+    from agent.evaluation.suite import read_suite as read_suite
+    from agent.spending.budget import Budget as Budget
+
+__getattr__ = exports(
+    __name__,
+    {
+        "agent.batch.run": "BatchOptions BatchProgress",
+        "agent.checks.judge": "open_judge",
+        "agent.config.loader": "load",
+        "agent.evaluation.agreement": "agreement_of read_pairs",
+        "agent.evaluation.comparison": "compare",
+        "agent.evaluation.figures": "SuiteResult read_result",
+        "agent.evaluation.run": "failed_runs run_suite",
+        "agent.evaluation.suite": "bundled read_suite",
+        "agent.spending.budget": "Budget",
+    },
+)

@@ -1,0 +1,1 @@
+"""Suites of tasks, their figures, comparisons of runs, a model as judge."""

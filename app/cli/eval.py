@@ -1,0 +1,174 @@
+"""`hermes eval`: run a suite of tasks, compare two results, see how far a judge can be relied on."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agent.errors import ConfigError, ExitCode
+from app.cli.batch import number, progress_view
+from app.cli.output import say
+from app.version import version
+
+if TYPE_CHECKING:
+    from agent.api.evaluation import SuiteResult
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the subcommand."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "eval",
+        help="run suites of tasks, compare results, check a judge",
+        description="Run suites of tasks, compare two results, and see how far a judge agrees with people.",
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    run = _action(actions, "run", "run the tasks of a suite; the same line again goes on")
+    run.add_argument("suite", metavar="SUITE", help="a folder, or the name of one that ships")
+    run.add_argument("--runs", type=number, metavar="K", help="how often each task runs")
+    run.add_argument("--seed", type=int, default=0, metavar="N", help="for the intervals (0)")
+    run.add_argument("-o", "--out", type=Path, metavar="DIR", help="folder of the results (SUITE-results)")
+    run.add_argument("--jobs", type=number, default=4, metavar="N", help="tasks at once (4)")
+    run.add_argument("--max-tokens", type=number, metavar="N", help="tokens all tasks may use together")
+    run.add_argument("--model", default="", metavar="NAME", help="the model that is tried")
+    run.add_argument("--judge", default="", metavar="NAME", help="the model of checks that judge")
+    compare = _action(actions, "compare", "tell whether B is better than A")
+    compare.add_argument("first", type=Path, metavar="A", help="result.json, or its folder")
+    compare.add_argument("second", type=Path, metavar="B")
+    compare.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
+    judge = _action(actions, "judge", "ask a judge about pairs that people have labelled")
+    judge.add_argument("pairs", type=Path, metavar="PAIRS", help="lines of JSON: id, prompt, a, b, label")
+    judge.add_argument("--model", default="", metavar="NAME", help="the judge")
+    judge.add_argument("--seed", type=int, default=0, metavar="N", help="for the interval (0)")
+    _action(actions, "list", "the suites that ship")
+    return parser
+
+
+def _action(actions: Any, name: str, text: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=f"{text.capitalize()}.")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="print one JSON object")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Carry the subcommand out."""
+    return {"run": _run, "compare": _compare, "judge": _judge, "list": _list}[args.action](args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    from agent.api.evaluation import BatchOptions, Budget, read_suite, run_suite
+
+    suite = read_suite(args.suite)
+    folder = (args.out or Path(f"{Path(args.suite).name}-results")).absolute()
+    options = BatchOptions(
+        jobs=args.jobs, total=Budget(tokens=args.max_tokens), model=args.model, judge=args.judge
+    )
+
+    async def work() -> SuiteResult:
+        with progress_view(quiet=args.as_json) as view:
+            return await run_suite(
+                *(suite, folder, options, dict(os.environ)),
+                runs=args.runs,
+                seed=args.seed,
+                version=version(),
+                told=view.hear,
+            )
+
+    try:
+        result = asyncio.run(work())
+    except KeyboardInterrupt:
+        say("Stopped; the same command goes on.", sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    if args.as_json:
+        print(json.dumps(result.to_json()))
+    else:
+        _print_result(result, folder)
+    return int(ExitCode.DONE)
+
+
+def _print_result(result: SuiteResult, folder: Path) -> None:
+    from agent.api.evaluation import failed_runs
+
+    summary = result.summary()
+    low, high = summary["interval"]
+    say(f"{result.suite}: {summary['passed']:.1%} passed (95 %: {low:.0%} to {high:.0%})")
+    for k, value in summary["pass_at"].items():
+        if k != "1":
+            say(f"  pass@{k:<9} {value:.1%}")
+    cost = "unknown" if summary["cost"] is None else f"${summary['cost']:.2f}"
+    for name, value in (
+        ("tasks", f"{summary['tasks']:,}, {summary['runs']:,} runs, {summary['completed']:.0%} completed"),
+        ("calls", f"{summary['calls']:,}"),
+        ("tokens", f"{summary['tokens']:,}"),
+        ("cost", cost),
+        ("seconds", f"{summary['seconds']:,.1f}"),
+    ):
+        say(f"  {name:<14} {value}")
+    for each in failed_runs(result)[:20]:
+        broken = next((check for check in each.checks if check["passed"] is False), None)
+        told = each.error or (f"{broken['check']} {broken['detail']}" if broken else each.outcome)
+        say(f"  ✗ {each.task}: {' '.join(told.split())[:100]}")
+    say(f"Report: {folder / 'report.html'}")
+
+
+def _compare(args: argparse.Namespace) -> int:
+    from agent.api.evaluation import compare, read_result
+
+    found = compare(read_result(args.first), read_result(args.second), args.seed)
+    if args.as_json:
+        print(json.dumps(found.to_json()))
+        return int(ExitCode.DONE)
+    low, high = found.interval
+    verdict = {"A": "A is better", "B": "B is better", "none": "No difference that chance would not make"}
+    say(f"{verdict[found.better]} (p = {found.p:.3g}).")
+    say(f"B passes {found.difference:+.1%} of {found.tasks:,} tasks (95 %: {low:+.1%} to {high:+.1%}).")
+    say(f"B uses {found.tokens:.2f} tokens for each of A.")
+    for name, tasks in (("worse in B", found.worse), ("better in B", found.improved)):
+        if tasks:
+            say(f"{name}: {', '.join(tasks[:20])}{' …' if len(tasks) > 20 else ''}")
+    return int(ExitCode.DONE)
+
+
+def _judge(args: argparse.Namespace) -> int:
+    from agent.api.evaluation import agreement_of, load, open_judge, read_pairs
+    from agent.api.home import Home
+
+    try:
+        pairs = read_pairs(args.pairs.read_text("utf-8"), args.pairs.name)
+    except OSError as error:
+        raise ConfigError(f"{args.pairs} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"{args.pairs.name} is not written in UTF-8; save it so.") from None
+    home = Home.locate()
+
+    async def work() -> Any:
+        async with open_judge(load(home), home, args.model) as judge:
+            return await agreement_of(judge, pairs, seed=args.seed)
+
+    found = asyncio.run(work())
+    if args.as_json:
+        print(json.dumps(found.to_json()))
+        return int(ExitCode.DONE)
+    low, high = found.interval
+    figures = f"agreement {found.agreement:.1%}, kappa {found.kappa:.2f} ({low:.2f} to {high:.2f})"
+    say(f"{found.pairs:,} pairs: {figures}")
+    say(f"In the other order it said something else in {found.disagreed:.1%}; those count as ties.")
+    if not found.counts:
+        say("Below 0.6 figures of this judge do not count.")
+    return int(ExitCode.DONE)
+
+
+def _list(args: argparse.Namespace) -> int:
+    from agent.api.evaluation import bundled, read_suite
+
+    suites = [read_suite(name) for name in bundled()]
+    if args.as_json:
+        print(json.dumps([{"name": each.name, "tasks": len(each.tasks)} for each in suites]))
+    else:
+        for each in suites:
+            say(f"{each.name:<14} {len(each.tasks):>3} tasks  {each.description}")
+    return int(ExitCode.DONE)
